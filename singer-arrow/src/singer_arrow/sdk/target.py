@@ -44,8 +44,14 @@ if TYPE_CHECKING:
 class WarehouseTarget(Target):
     """A target that loads BATCH files and records into tables of a warehouse, each batch once.
 
-    It loads in the background: many BATCH messages a load, many loads at once, and STATE once its data is durable. The
-    SDK's draining only closes local files of records.
+    It loads in the background: many BATCH messages a load, many loads at once. STATE is written once its data is
+    durable. A subclass sets `name`, `config_jsonschema` and the classes.
+
+    Attributes:
+        settings_class: The settings, which `from_config` reads.
+        table_class: The table of a stream.
+        run_class: What the streams of a run share: connections, for example.
+        run: The run, an instance of `run_class`.
     """
 
     capabilities: ClassVar[list[CapabilitiesEnum]] = [
@@ -61,14 +67,10 @@ class WarehouseTarget(Target):
         TargetCapabilities.SOFT_DELETE,
     ]
 
-    table_class: ClassVar[type[WarehouseTable]]
-    """The tables of its streams."""
     settings_class: ClassVar[type[LoadSettings]] = LoadSettings
-    """The settings, read by `from_config`."""
+    table_class: ClassVar[type[WarehouseTable]]
     run_class: ClassVar[type[WarehouseRun[Any]]] = WarehouseRun
-    """What its streams share."""
     run: WarehouseRun[LoadSettings]
-    """What the streams of this run share."""
     default_sink_class = LoadSink
     message_reader_class = LineReader
     message_reader: LineReader

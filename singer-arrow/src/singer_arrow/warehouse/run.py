@@ -19,9 +19,9 @@ from singer_arrow.load.staging import Remover
 from singer_arrow.records.buffer import RecordBuffer
 from singer_arrow.records.errors import BAD_INPUT
 from singer_arrow.records.queue import RecordQueue
-from singer_arrow.runtime.threads import default_workers
 from singer_arrow.runtime.temporary import TemporaryFolder
 from singer_arrow.runtime.termination import Terminated
+from singer_arrow.runtime.threads import default_workers
 from singer_arrow.storage.storage import Storage
 from singer_arrow.warehouse.settings import LoadSettings
 
