@@ -63,13 +63,13 @@ PreparedT = TypeVar("PreparedT", bound=Prepared)
 class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     """The base of the load methods; `LoadScheduler` calls them, in the order that its `LoadSteps` describes.
 
-            Attributes:
-            ordered: Groups are published in the order of their items.
-            deferred: Groups become part of the table at the end of the run, by `finish`.
-            merges: Rows replace those with the same keys.
-            keeps_ledger: `loaded` returns which batches the table has.
-            streams: Each file of records is a load of its own, after `WarehouseRun.record_age_seconds`.
-        """
+    Attributes:
+    ordered: Groups are published in the order of their items.
+    deferred: Groups become part of the table at the end of the run, by `finish`.
+    merges: Rows replace those with the same keys.
+    keeps_ledger: `loaded` returns which batches the table has.
+    streams: Each file of records is a load of its own, after `WarehouseRun.record_age_seconds`.
+    """
 
     ordered: ClassVar[bool] = False
     deferred: ClassVar[bool] = False
