@@ -31,29 +31,29 @@ def main() -> int:
         return 2
     failed = []
     with (
-        Workbench(scale=given.scale, data=given.data_dir, say=_say) as bench,
+        Workbench(scale=given.scale, data=given.data_dir, log=_log) as bench,
         tempfile.TemporaryDirectory(dir=bench.data) as folder,
     ):
         for name in names:
-            _say(f"== {name}")
+            _log(f"== {name}")
             try:
                 case = CASES[name](bench)
-                runs = run_case(case, folder=Path(folder), rounds=given.rounds, say=_say)
+                runs = run_case(case, folder=Path(folder), rounds=given.rounds, log=_log)
             except BenchmarkError as error:
-                _say(f"{name} failed: {error}")
+                _log(f"{name} failed: {error}")
                 failed.append(name)
                 continue
             found = report.result(case, runs, machine=machine.describe(), scale=given.scale)
-            _say(f"written to {report.write(found, given.results_dir)}\n\n{report.markdown(found)}")
+            _log(f"written to {report.write(found, given.results_dir)}\n\n{report.markdown(found)}")
     if given.scale == 1 and given.results_dir == RESULTS:
         page.write(page.ROOT, page.files(page.ROOT, given.results_dir))
     if failed:
-        _say(f"failed: {', '.join(failed)}")
+        _log(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
 
 
 def _install(data: Path) -> int:
-    with Workbench(data=data, say=_say) as bench:
+    with Workbench(data=data, log=_log) as bench:
         there = [bench.peer(name) for name in PEERS]
         bench.s3()
     return 0 if all(there) else 1
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 

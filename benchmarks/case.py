@@ -16,7 +16,7 @@ class Contender:
 
     Attributes:
         name: how the table calls it.
-        settings: what runs, with which settings; stands below the table.
+        settings: what runs, with which settings; shown below the table.
         commands: the pipeline to run, given a new empty folder.
         facts: checks what came out and counts it, given that folder and what was measured; raises BenchmarkError if
             the output is wrong. `rows` and `bytes` are shown in every table.

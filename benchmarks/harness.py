@@ -131,7 +131,7 @@ def _wait(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
 
 
 def _reap(running: Sequence[subprocess.Popen[bytes]], tree: ProcessTree) -> list[resource.struct_rusage]:
-    """Kill what is left of the commands and collect the usage of every process that nobody else waited for."""
+    """Kill what is left of the commands and collect the usage of every process that no other code waited for."""
     usages = []
     while True:
         tree.look()

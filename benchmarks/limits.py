@@ -1,4 +1,4 @@
-"""Why goals are not reached: what bounds them, as profiles show; the page of results says it."""
+"""Why goals are not reached: what bounds them, as profiles show; for the page of results."""
 
 LIMITS: dict[tuple[str, str], str] = {
     ("taxi-parquet", "Parquet -> BATCH Parquet, 1 file: rows per CPU second over Airbyte's"): (

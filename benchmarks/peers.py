@@ -1,6 +1,6 @@
 """The tools that cases compare with, each in an environment of its own below `data/peers`.
 
-What is installed stands in `pins/<name>.txt`, down to the last dependency, so that a comparison can be repeated. An
+What is installed is listed in `pins/<name>.txt`, down to the last dependency, so that a comparison can be repeated. An
 environment is made on first use and kept; a change of the pins makes another one.
 """
 
@@ -20,7 +20,7 @@ from local_cloud.pythons import find_python, find_uv
 
 PINS = Path(__file__).parent / "pins"
 LONGEST = 300
-"""Characters of what an installer says that are shown."""
+"""Characters of an installer's error that are shown."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +58,19 @@ class Installed:
 
 
 def install(
-    name: str, folder: Path, say: Callable[[str], None], *, pins: Path = PINS, peers: Mapping[str, Peer] | None = None
+    name: str, folder: Path, log: Callable[[str], None], *, pins: Path = PINS, peers: Mapping[str, Peer] | None = None
 ) -> Installed:
     """The environment of a peer below a folder, made if it is not there.
 
     Args:
         name: one of the peers.
         folder: holds the environments.
-        say: takes a line about what is installed.
+        log: takes a line about what is installed.
         pins: the folder with the pins of each peer.
         peers: what can be installed; `PEERS` by default.
 
     Raises:
-        BenchmarkError: it cannot be installed; one line that says why.
+        BenchmarkError: it cannot be installed; one line with the reason.
     """
     peer = (PEERS if peers is None else peers)[name]
     requirements = pins / f"{name}.txt"
@@ -78,7 +78,7 @@ def install(
     made = folder / f"{name}-{key}"
     title = f"{name} {_version(peer.package, requirements)}, Python {peer.python}"
     if not made.exists():
-        say(f"installing {title} (once)")
+        log(f"installing {title} (once)")
         for old in folder.glob(f"{name}-*"):
             shutil.rmtree(old)
         try:
@@ -108,9 +108,9 @@ def _run(command: list[str]) -> None:
     ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if ran.returncode:
         lines = [line.strip() for line in ran.stderr.splitlines() if not line.lstrip().startswith("hint:")]
-        said = " ".join(" ".join(lines).split()) or f"exit code {ran.returncode}"
-        # The cause stands at the end of what uv says.
-        raise BenchmarkError(said if len(said) <= LONGEST else f"... {said[-LONGEST:]}")
+        message = " ".join(" ".join(lines).split()) or f"exit code {ran.returncode}"
+        # The cause is at the end of uv's output.
+        raise BenchmarkError(message if len(message) <= LONGEST else f"... {message[-LONGEST:]}")
 
 
 def _version(package: str, requirements: Path) -> str:

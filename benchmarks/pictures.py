@@ -53,7 +53,7 @@ def chart(title: str, note: str, panels: Sequence[Panel]) -> str:
         lines, top = _panel(panel, top)
         body += lines
     height = top + MARGIN - GAP
-    said = "; ".join(
+    description = "; ".join(
         f"{panel.title + ': ' if panel.title else ''}{', '.join(f'{b.name} {number(b.value)}' for b in panel.bars)}"
         for panel in panels
     )
@@ -62,7 +62,7 @@ def chart(title: str, note: str, panels: Sequence[Panel]) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title description">',
             f'<title id="title">{escape(title)}</title>',
-            f'<desc id="description">{escape(said)}</desc>',
+            f'<desc id="description">{escape(description)}</desc>',
             f"<style>{STYLE}</style>",
             f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="6"/>',
             *body,

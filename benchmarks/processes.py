@@ -37,7 +37,7 @@ def cpu_seconds(session: int) -> float:
 
 
 def _fields(pid: int) -> list[str]:
-    """What `stat` says of a process after its name, which stands in brackets and may hold spaces and brackets."""
+    """The fields of a process's `stat` after its name, which is in brackets and may hold spaces and brackets."""
     return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 

@@ -48,7 +48,7 @@ def connect(env: dict[str, str]) -> Any:
 
 
 def slices(env: dict[str, str]) -> int:
-    """How many slices the local Redshift says it has."""
+    """The number of slices of the local Redshift."""
     with connect(env) as connection:
         (count,) = connection.execute("SELECT COUNT(*) FROM stv_slices").fetchone()
     return int(count)
@@ -85,7 +85,7 @@ def staged(s3: Any, bucket: str, name: str, files: Sequence[tuple[str, bytes]]) 
 def staged_by_target(bench: Workbench, s3: Any, messages: Path, folder: Path) -> list[tuple[str, bytes]]:
     """The files (name and content) that target-redshift, with its defaults, stages for these messages.
 
-    It removes them when they are loaded; so that they can be told afterwards, its stage is a bucket with versions.
+    It removes them when they are loaded; so that they can be listed afterwards, its stage is a bucket with versions.
 
     Raises:
         BenchmarkError: It staged none.

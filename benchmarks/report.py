@@ -36,7 +36,7 @@ def result(case: Case, runs: Runs, *, machine: Mapping[str, object], scale: floa
 
 
 def medians(runs: Sequence[Run]) -> dict[str, float]:
-    """The median of every figure; rows per CPU second from the medians, where no run tells them itself."""
+    """The median of every figure; rows per CPU second from the medians, where no run measured them itself."""
     found = {name: median(run[name] for run in runs) for name in runs[0]}
     if "rows" in found and found["cpu_s"] > 0 and "rows_per_cpu_s" not in found:
         found["rows_per_cpu_s"] = found["rows"] / found["cpu_s"]
@@ -64,7 +64,7 @@ def markdown(found: Mapping[str, Any]) -> str:
 
 
 def body(found: Mapping[str, Any]) -> str:
-    """What a result has to say: what is compared, the table, settings, goals, and where it ran."""
+    """A result as Markdown: what is compared, the table, settings, goals, and where it ran."""
     contenders, columns = found["contenders"], found["columns"]
     first = contenders[0]["median"]
     head = ["", "wall s", "x", "CPU s", "x", "peak MB", "rows", "MB out", "rows / CPU s", *(c[1] for c in columns), "n"]
@@ -84,7 +84,7 @@ def body(found: Mapping[str, Any]) -> str:
         ]
         for each in contenders
     ]
-    # A column that no contender fills says nothing.
+    # A column that no contender fills is left out.
     kept = [n for n in range(len(head)) if any(row[n] for row in rows)]
     lines = [found["about"].strip(), ""]
     lines += table([head[n] for n in kept], [[row[n] for n in kept] for row in rows])

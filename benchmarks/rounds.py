@@ -12,7 +12,7 @@ Run = dict[str, float]
 """Everything known about one run of one contender, by name with its unit."""
 
 
-def run_case(case: Case, *, folder: Path, rounds: int | None, say: Callable[[str], None]) -> dict[str, list[Run]]:
+def run_case(case: Case, *, folder: Path, rounds: int | None, log: Callable[[str], None]) -> dict[str, list[Run]]:
     """Run a case and return the runs of each contender, in the order of the contenders.
 
     Before the first round each contender that takes part in all of them runs once unmeasured, so that files are in
@@ -21,19 +21,19 @@ def run_case(case: Case, *, folder: Path, rounds: int | None, say: Callable[[str
     Args:
         folder: where the runs write; what they wrote is removed after each one.
         rounds: instead of the case's own number.
-        say: takes a line of progress.
+        log: takes a line of progress.
 
     Raises:
         BenchmarkError: a contender failed or gave wrong output.
     """
     try:
-        return _run_case(case, folder, rounds or case.rounds, say)
+        return _run_case(case, folder, rounds or case.rounds, log)
     finally:
         for path in case.discard:
             path.unlink(missing_ok=True)
 
 
-def _run_case(case: Case, folder: Path, total: int, say: Callable[[str], None]) -> dict[str, list[Run]]:
+def _run_case(case: Case, folder: Path, total: int, log: Callable[[str], None]) -> dict[str, list[Run]]:
     runs: dict[str, list[Run]] = {contender.name: [] for contender in case.contenders}
     for number in range(total + 1):
         for contender in case.contenders:
@@ -42,7 +42,7 @@ def _run_case(case: Case, folder: Path, total: int, say: Callable[[str], None]) 
             run = _run(contender, folder)
             if number:
                 runs[contender.name].append(run)
-            say(f"{f'round {number}/{total}' if number else 'warm-up'}  {contender.name}: {_line(run)}")
+            log(f"{f'round {number}/{total}' if number else 'warm-up'}  {contender.name}: {_line(run)}")
     return runs
 
 

@@ -133,7 +133,7 @@ def serving_s3(
     rate_mb_s: float | None = None,
     *,
     data: Path,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> Iterator[LocalS3]:
     """An S3 on free ports of 127.0.0.1, which ends with the block or with this process and keeps nothing.
 
@@ -141,11 +141,11 @@ def serving_s3(
         latency_ms: milliseconds by which each answer is held back.
         rate_mb_s: million bytes a second of one connection; any if None.
         data: versitygw is kept there, and objects as long as the block lasts.
-        say: takes a line when versitygw is installed, or cannot be.
+        log: takes a line when versitygw is installed, or cannot be.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="s3-", dir=data)))
-        if gateway := versitygw(data, say):
+        if gateway := versitygw(data, log):
             kind = f"versitygw {VERSITYGW.removeprefix('v')}"
             command = [sys.executable, "-m", "benchmarks.services.gateway", str(gateway), str(folder)]
         else:
@@ -163,22 +163,22 @@ def serving_s3(
         yield s3
 
 
-def versitygw(data: Path, say: Callable[[str], None]) -> Path | None:
+def versitygw(data: Path, log: Callable[[str], None]) -> Path | None:
     """The program, built once into the data folder; None where there is no Go or it cannot be built."""
     path = data / "bin" / "versitygw"
     marker = data / "bin" / f"versitygw-{VERSITYGW}"
     if marker.exists() and path.exists():
         return path
     if not (go := shutil.which("go")):
-        say("no Go here: S3 is moto, which is slower")
+        log("no Go here: S3 is moto, which is slower")
         return None
-    say(f"building versitygw {VERSITYGW} (once, some minutes)")
+    log(f"building versitygw {VERSITYGW} (once, some minutes)")
     package = f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"
     env = os.environ | {"CGO_ENABLED": "0", "GOBIN": str(path.parent.absolute())}
     ran = subprocess.run([go, "install", package], env=env, capture_output=True, text=True, check=False)
     if ran.returncode:
         last = (ran.stderr.strip().splitlines() or ["no message"])[-1]
-        say(f"versitygw could not be built ({last}): S3 is moto, which is slower")
+        log(f"versitygw could not be built ({last}): S3 is moto, which is slower")
         return None
     marker.touch()
     return path

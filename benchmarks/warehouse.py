@@ -24,11 +24,11 @@ def arrived(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Fac
 
 
 def loaded(cloud: Any, table: str, rows: int) -> Callable[[Path, Measured], Facts]:
-    """Insists on the number of rows, counts load jobs and tells when they began; drops the dataset.
+    """Insists on the number of rows, counts load jobs and their start times; drops the dataset.
 
     `converted_s` is when the last load job was created, after the start of the run: until then everything was
     converted and uploaded, and what follows is BigQuery's own time. `load_s` is the seconds that BigQuery spent in
-    load jobs, which is the emulator's speed and says nothing of the real one; `rows_per_s` counts it in. `bytes` is
+    load jobs, which is the emulator's speed and no measure of the real one; `rows_per_s` counts it in. `bytes` is
     what the jobs were given.
     """
 

@@ -28,7 +28,7 @@ class Workbench:
         env: variables that the commands need to reach the services started so far.
     """
 
-    def __init__(self, *, scale: float = 1.0, data: Path = DATA, say: Callable[[str], None] = print) -> None:
+    def __init__(self, *, scale: float = 1.0, data: Path = DATA, log: Callable[[str], None] = print) -> None:
         self.scale = scale
         self.data = data
         self.env: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Workbench:
         self._s3: LocalS3 | None = None
         self._peers: dict[str, Installed | None] = {}
         self._stack = ExitStack()
-        self._say = say
+        self._log = log
 
     def __enter__(self) -> Self:
         self.data.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class Workbench:
         """
         path = self.data / name
         if not path.exists():
-            self._say(f"making {name}")
+            self._log(f"making {name}")
             part = self.data / f"{name}.part"
             if part.is_dir():
                 shutil.rmtree(part)
@@ -74,7 +74,7 @@ class Workbench:
         from local_cloud import Cloud
 
         if service not in self._clouds:
-            self._say(f"starting the local {service}")
+            self._log(f"starting the local {service}")
             services = ["s3", "redshift"] if service == "redshift" else [service]
             self._clouds[service] = self._stack.enter_context(Cloud(services))
         self.env.update(self._clouds[service].env)  # again: another one's S3 may have been the last
@@ -88,20 +88,20 @@ class Workbench:
         from benchmarks.s3 import serving_s3
 
         if self._s3 is None:
-            self._say("starting S3")
-            self._s3 = self._stack.enter_context(serving_s3(data=self.data, say=self._say))
-            self._say(f"S3 is {self._s3.kind}")
+            self._log("starting S3")
+            self._s3 = self._stack.enter_context(serving_s3(data=self.data, log=self._log))
+            self._log(f"S3 is {self._s3.kind}")
         return self._s3
 
     def peer(self, name: str) -> Installed | None:
-        """A peer in an environment of its own, installed if need be; None if it cannot be, and a line that says why."""
+        """A peer in an environment of its own, installed if need be; None if it cannot be, with a line in the log."""
         from benchmarks.peers import install
 
         if name not in self._peers:
             try:
-                self._peers[name] = install(name, self.data / "peers", self._say)
+                self._peers[name] = install(name, self.data / "peers", self._log)
             except BenchmarkError as error:
-                self._say(f"left out: {error}")
+                self._log(f"left out: {error}")
                 self._peers[name] = None
         return self._peers[name]
 

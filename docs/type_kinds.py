@@ -30,12 +30,12 @@ class Kind:
 
     Args:
         given: As the file has it.
-        wanted: As batches of the tap hold it.
+        expected: As batches of the tap hold it.
         in_json: As it comes back from JSON, where that cannot hold all of its values.
     """
 
     given: pa.Array
-    wanted: pa.Array
+    expected: pa.Array
     in_json: pa.Array | None = None
     is_json: bool = False
 
@@ -47,7 +47,7 @@ class Kind:
     @property
     def field(self) -> pa.Field:
         """The column `c` of SCHEMA."""
-        return json_field("c") if self.is_json else pa.field("c", self.wanted.type)
+        return json_field("c") if self.is_json else pa.field("c", self.expected.type)
 
     def table(self) -> pa.Table:
         """The file's rows."""
@@ -68,8 +68,8 @@ def _same(t: pa.DataType, values: Sequence[Any]) -> Kind:
     return Kind(array, array)
 
 
-def _other(t: pa.DataType, values: Sequence[Any], wanted: pa.DataType, changed: Sequence[Any] | None = None) -> Kind:
-    return Kind(pa.array(values, t), pa.array(values if changed is None else changed, wanted))
+def _other(t: pa.DataType, values: Sequence[Any], expected: pa.DataType, changed: Sequence[Any] | None = None) -> Kind:
+    return Kind(pa.array(values, t), pa.array(values if changed is None else changed, expected))
 
 
 def kinds() -> Iterator[Kind]:
@@ -118,11 +118,11 @@ def decimals() -> Iterator[Kind]:
         yield _same(pa.decimal256(precision, scale), _digits(precision, scale))
     yield _other(pa.decimal32(9, 2), _digits(9, 2), pa.decimal128(9, 2))
     yield _other(pa.decimal64(18, 2), _digits(18, 2), pa.decimal128(18, 2))
-    for given, wanted in (
+    for given, expected in (
         (pa.decimal128(5, -3), pa.decimal128(8, 0)),
         (pa.decimal256(70, -3), pa.decimal256(73, 0)),
     ):
-        yield _other(given, _digits(given.precision, -3), wanted)
+        yield _other(given, _digits(given.precision, -3), expected)
 
 
 def _digits(precision: int, scale: int) -> list[Decimal | None]:
@@ -151,10 +151,10 @@ def texts() -> Iterator[Kind]:
     for t in (pa.large_string(), pa.string_view()):
         yield _other(t, words, pa.string())
     for given in (words, [2**63 - 1, None, 0, -1], [Decimal("1.10"), None, Decimal(0)]):
-        wanted = pa.array(given)
-        yield Kind(wanted.dictionary_encode(), wanted)
-    wanted = pa.array(["é", "é", None, None, ""])
-    yield Kind(pc.run_end_encode(wanted), wanted)
+        expected = pa.array(given)
+        yield Kind(expected.dictionary_encode(), expected)
+    expected = pa.array(["é", "é", None, None, ""])
+    yield Kind(pc.run_end_encode(expected), expected)
     octets = [b"\x00\xff", b"", None, bytes(range(256)), b"\xff\xfe", b"=", b"text"]
     yield _same(pa.binary(), octets)
     for t in (pa.large_binary(), pa.binary_view()):
@@ -183,14 +183,14 @@ def times() -> Iterator[Kind]:
         last = 86_400 * per_second - 1
         values = [43_200 * per_second + per_second // 7, 0, 1, last, None]
         make = pa.time32 if unit in ("s", "ms") else pa.time64
-        wanted = "ns" if unit == "ns" else "us"
-        yield _other(make(unit), values, pa.time64(wanted), _times(_PER_SECOND[wanted] // per_second, values))
+        expected = "ns" if unit == "ns" else "us"
+        yield _other(make(unit), values, pa.time64(expected), _times(_PER_SECOND[expected] // per_second, values))
     for unit, per_second in _PER_SECOND.items():
-        wanted = NANOSECONDS if unit == "ns" else MICROSECONDS
+        expected = NANOSECONDS if unit == "ns" else MICROSECONDS
         values = list(_moments(per_second, *((-(2**33), 2**33 - 1) if unit == "ns" else _YEARS)))
         for zone in (None, UTC, "Europe/Rome", "+05:30"):
             yield _other(
-                pa.timestamp(unit, zone), values, wanted, _times(_PER_SECOND[wanted.unit] // per_second, values)
+                pa.timestamp(unit, zone), values, expected, _times(_PER_SECOND[expected.unit] // per_second, values)
             )
     for unit in _PER_SECOND:
         yield _other(pa.duration(unit), [90, 0, -1, 2**63 - 1, 1 - 2**63, None], pa.int64())
@@ -219,10 +219,10 @@ def nested() -> Iterator[Kind]:
     yield _same(pa.list_(pa.binary()), [[b"\x00\xff", None, b"", bytes(range(256))], [], None])
     yield _same(pa.list_(pa.decimal128(38, 9)), [[Decimal("1.000000001"), None], [], None])
     yield _same(pa.list_(pa.date32()), [[19_844, None, -1], [], None])
-    for unit, wanted in (("ms", MICROSECONDS), ("ns", NANOSECONDS)):
+    for unit, expected in (("ms", MICROSECONDS), ("ns", NANOSECONDS)):
         values = [7, None, -1]
-        changed = _times(_PER_SECOND[wanted.unit] // _PER_SECOND[unit], values)
-        yield _other(pa.list_(pa.timestamp(unit)), [values, [], None], pa.list_(wanted), [changed, [], None])
+        changed = _times(_PER_SECOND[expected.unit] // _PER_SECOND[unit], values)
+        yield _other(pa.list_(pa.timestamp(unit)), [values, [], None], pa.list_(expected), [changed, [], None])
     odd = pa.array([[0.1, None, _NAN, _INFINITE], [], None], pa.list_(pa.float32()))
     yield Kind(odd, odd, pa.array([[0.1, None, None, None], [], None], odd.type))
     yield _same(pa.list_(plain), [[[1], [None], [], None], [], None])

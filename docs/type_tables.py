@@ -185,7 +185,7 @@ class Workshop:
     def messages(self) -> Iterator[Row]:
         """What messages hold of each type of SCHEMA, and the columns that it becomes."""
         for kind in _distinct(kinds()):
-            row = pa.table([kind.wanted.slice(0, 1)], schema=pa.schema([kind.field]))
+            row = pa.table([kind.expected.slice(0, 1)], schema=pa.schema([kind.field]))
             property_ = to_json_schema(row.schema)["properties"]["c"]
             path = self.folder / "batch.parquet"
             WRITABLE["parquet"].write(row.to_batches(), row.schema, path)

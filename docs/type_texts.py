@@ -26,14 +26,14 @@ class Written:
 
     Args:
         cells: As they stand in the file: cells of CSV, or values of JSON.
-        wanted: What they are as batches of the tap hold them.
+        expected: What they are as batches of the tap hold them.
         label: What they are in words, where their type is deduced.
         setting: The type that the stream's setting `schema` gives; None: it is deduced.
         is_json: Whether they are JSON text.
     """
 
     cells: Sequence[str]
-    wanted: pa.Array
+    expected: pa.Array
     label: str = ""
     setting: str | None = None
     is_json: bool = False
@@ -41,7 +41,7 @@ class Written:
     @property
     def field(self) -> pa.Field:
         """The column `c` of SCHEMA."""
-        return json_field("c") if self.is_json else pa.field("c", self.wanted.type)
+        return json_field("c") if self.is_json else pa.field("c", self.expected.type)
 
     @property
     def csv(self) -> bytes:

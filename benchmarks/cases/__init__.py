@@ -1,4 +1,4 @@
-"""The cases by name. Each module tells in its docstring what it compares and how."""
+"""The cases by name. The docstring of each module is what it compares, and how."""
 
 from collections.abc import Callable
 

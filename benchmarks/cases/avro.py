@@ -31,9 +31,9 @@ def build(bench: Workbench) -> Case:
         return lambda folder: [Command([*script, who, codec, folder / "out.avro", *sources], bench.env)]
 
     def facts(folder: Path, measured: Measured) -> Facts:
-        said: Facts = json.loads(measured.stdout.read_text())
-        per_second = expect(rows, int(said["rows"])) / said["convert_cpu_s"]
-        return said | {"bytes": (folder / "out.avro").stat().st_size, "rows_per_cpu_s": per_second}
+        printed: Facts = json.loads(measured.stdout.read_text())
+        per_second = expect(rows, int(printed["rows"])) / printed["convert_cpu_s"]
+        return printed | {"bytes": (folder / "out.avro").stat().st_size, "rows_per_cpu_s": per_second}
 
     return Case(
         name="avro",

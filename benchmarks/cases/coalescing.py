@@ -73,10 +73,10 @@ def _write(folder: Path, rows: int) -> None:
     folder.mkdir()
     for number in range(FILES):
         table = taxi.trips(rows, number)
-        wanted = [
+        fields = [
             f.with_type(pa.timestamp("us", "UTC") if pa.types.is_timestamp(f.type) else f.type) for f in table.schema
         ]
-        pq.write_table(table.cast(pa.schema(wanted)), folder / f"{number:03d}.parquet", compression="zstd")
+        pq.write_table(table.cast(pa.schema(fields)), folder / f"{number:03d}.parquet", compression="zstd")
 
 
 def _stdin(bench: Workbench, place: str, batches: Sequence[tuple[Path, str]], rows: int) -> Path:

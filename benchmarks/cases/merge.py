@@ -1,8 +1,8 @@
 """What a MERGE of 3,100 rows into a table of a year reads: 365,000 rows in partitions of a day.
 
-target-bigquery upserts the rows of two days, some of a third, and new ones. Where the key says which day a row
+target-bigquery upserts the rows of two days, some of a third, and new ones. Where the key has the day that a row
 is on, or the setting keys_stay_in_partition does, the MERGE has constants of these days in its ON clause, and BigQuery
-leaves the other partitions out; else a key may be on any day. The bytes are those that the local BigQuery tells, which
+leaves the other partitions out; else a key may be on any day. The bytes are those that the local BigQuery reports: it
 counts the partitions touched, as BigQuery documents it, and 8 bytes for each value. The seconds are its own too.
 """
 

@@ -102,7 +102,7 @@ def _build(
     bench: Workbench,
     name: str,
     commands: Callable[[Workbench, Shape, str, int], Commands],
-    wanted: dict[str, tuple[str, float]],
+    least_factors: dict[str, tuple[str, float]],
 ) -> Case:
     cloud = bench.cloud("bigquery")
     settings = {
@@ -119,7 +119,7 @@ def _build(
             text = f"{settings[who]}; {rows:,} rows of {len(shape.schema()['schema']['properties'])} columns"
             run, rounds = commands(bench, shape, who, rows), None if who == OURS else 2
             contenders.append(Contender(f"{shape.name}: {who}", text, run, check, rounds=rounds))
-        peer, least = wanted[shape.name]
+        peer, least = least_factors[shape.name]
         ours, theirs = f"{shape.name}: {OURS}", f"{shape.name}: {peer}"
         text = f"{shape.name}: rows per CPU second over {peer}"
         goals.append(Goal(text, "rows_per_cpu_s", ours, theirs, at_least=least))

@@ -95,10 +95,10 @@ def _commands(bench: Workbench, form: _Form) -> Callable[[Path], Sequence[Comman
 
 def _facts(form: _Form, rows: int) -> Callable[[Path, Measured], Facts]:
     def facts(_: Path, measured: Measured) -> Facts:
-        said: Facts = json.loads(measured.stdout.read_text())
-        expect(rows, int(said["rows"]))
+        printed: Facts = json.loads(measured.stdout.read_text())
+        expect(rows, int(printed["rows"]))
         sizes: Facts = {"bytes": form.staged.bytes, "files": form.staged.files}
-        return said | sizes | {"rows_per_copy_s": rows / said["copy_s"]}
+        return printed | sizes | {"rows_per_copy_s": rows / printed["copy_s"]}
 
     return facts
 

@@ -6,7 +6,7 @@ are the target's alone. Parquet on S3 is loaded as it is; files on local disk go
 The stock target is the Singer SDK's sink for SQL: it decodes a whole batch file to records and inserts them, many rows
 a statement. It takes part in one round with a tenth of the rows, in one file; compare it by rows a second. The CPU is
 that of the targets; the seconds are mostly those of the local Redshift, PostgreSQL that takes 15 million values on the
-same machine, and they say little of the real one.
+same machine, and are no measure of the real one.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def build(bench: Workbench) -> Case:
         return lambda folder: [Command([*program("rows_or_arrow"), who, folder, *sources])]
 
     def facts(_: Path, measured: Measured) -> Facts:
-        said: Facts = json.loads(measured.stdout.read_text())
-        return said | {"rows_per_cpu_s": expect(rows, int(said["rows"])) / said["convert_cpu_s"]}
+        printed: Facts = json.loads(measured.stdout.read_text())
+        return printed | {"rows_per_cpu_s": expect(rows, int(printed["rows"])) / printed["convert_cpu_s"]}
 
     return Case(
         name="rows-or-arrow",

@@ -114,8 +114,8 @@ def build_torn(bench: Workbench) -> Case:
             return [Command(command, bench.env | s3.env)]
 
         def facts(_: Path, measured: Measured) -> Facts:
-            said: dict[str, float] = json.loads(measured.stdout.read_text())
-            return said
+            printed: dict[str, float] = json.loads(measured.stdout.read_text())
+            return printed
 
         return counted(s3, Contender(name, f"`benchmarks.programs.torn_s3`: {name}", commands, facts))
 
@@ -158,9 +158,12 @@ def _case(
             return [Command([*program("read_s3"), reader, shape, url], bench.env | s3.env)]
 
         def facts(_: Path, measured: Measured) -> Facts:
-            said: dict[str, float] = json.loads(measured.stdout.read_text())
-            found = {"rows": expect(rows, int(said["rows"])), "read_s": said["read_s"]}
-            more = {"read_cpu_s": said["read_cpu_s"], "over_cpu": said["read_s"] / (said["read_cpu_s"] / cores)}
+            printed: dict[str, float] = json.loads(measured.stdout.read_text())
+            found = {"rows": expect(rows, int(printed["rows"])), "read_s": printed["read_s"]}
+            more = {
+                "read_cpu_s": printed["read_cpu_s"],
+                "over_cpu": printed["read_s"] / (printed["read_cpu_s"] / cores),
+            }
             if needed_mb:
                 more["over_needed"] = s3.counters().bytes_down / 1e6 / needed_mb
             return found | more

@@ -71,8 +71,8 @@ def _contender(bench: Workbench, size: int, path: Path, cores: int, rounds: int)
             "memory_limit_mb": 512,
         }
         run = tap(bench, folder, config)
-        wanted = ",".join(str(core) for core in _cores()[:cores])
-        return [Command(["taskset", "--cpu-list", wanted, *run.argv], run.env)]
+        cores_used = ",".join(str(core) for core in _cores()[:cores])
+        return [Command(["taskset", "--cpu-list", cores_used, *run.argv], run.env)]
 
     count = parquet_batches(None, rows)
 

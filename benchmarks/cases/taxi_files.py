@@ -80,7 +80,7 @@ def records(rows: int) -> Callable[[Path, Measured], Facts]:
 
     def facts(_: Path, measured: Measured) -> Facts:
         with measured.stdout.open("rb") as file:
-            # A message's type stands at its start or its end: no need to parse the columns of each.
+            # A message's type is at its start or its end: no need to parse the columns of each.
             found = sum(bool(RECORD.match(line[:24]) or RECORD.search(line[-24:])) for line in file)
         return {"rows": expect(rows, found), "bytes": measured.stdout.stat().st_size}
 

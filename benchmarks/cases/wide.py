@@ -4,7 +4,7 @@ The rows are those of tap-infinity (integers, floats, UUIDs and times, all disti
 gzip JSONL in ten batch files (or one), 151 MB as Parquet in ten. Where no tap or pipe is named, messages come from a
 file, so the figures are the target's alone. Rows are appended to a new table of the local
 BigQuery. "Converted" is when the last load job was created: what comes after is the time of BigQuery, here an emulator
-whose own speed says nothing of the real one; its CPU is not counted.
+whose own speed is no measure of the real one; its CPU is not counted.
 
 The stock target is the Singer SDK with everything at its default: it validates records, gathers 10,000 of them, writes
 Avro with fastavro and waits for each load job. Tuned, it reads messages by msgspec and validates no record. The stock

@@ -1,7 +1,7 @@
 """Events of an application, of the size and likeness of those whose COPY into Redshift was once measured in public.
 
 About 516 bytes each as JSON and 205 between delimiters. They come as a collector writes them: the forty events that a
-device sends at once stand together, with their session, device and versions repeated in each, so that gzip makes 1/27
+device sends at once are adjacent, with their session, device and versions repeated in each, so that gzip makes 1/27
 of the JSON, and delimited text under gzip is 1/34 of it. No column is null.
 """
 

@@ -78,7 +78,7 @@ def parquet(path: Path, table: pa.Table) -> None:
 
 
 def named_texts(path: Path, rows: int) -> None:
-    """Twenty texts of 10 kB, each named by a twentieth of the rows: a megabyte that stands for gigabytes."""
+    """Twenty texts of 10 kB, each named by a twentieth of the rows: a megabyte that expands to gigabytes."""
     texts = [f"{i:05d}" * 2000 for i in range(20)]
     indices = pa.array([i % 20 for i in range(rows)], pa.int32())
     table = pa.table({"id": pa.array(range(rows)), "text": pa.DictionaryArray.from_arrays(indices, texts)})

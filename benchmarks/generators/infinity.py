@@ -25,7 +25,7 @@ COLUMNS = 150
 BATCH_ROWS = 10_000
 START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 ROW_MICROSECONDS = 1_201
-"""What tap-infinity needs for a row, about, so that times go on as they would."""
+"""The time that tap-infinity needs for a row, about: the step between the times of rows."""
 
 
 def column_name(number: int) -> str:
@@ -79,7 +79,7 @@ def write_parquet(folder: Path, total: int, *, seed: int) -> None:
 
 
 def write_jsonl(folder: Path, total: int, *, seed: int, batch_rows: int = BATCH_ROWS) -> None:
-    """One gzip JSONL batch file for each 10,000 rows, or as many as are wanted."""
+    """One gzip JSONL batch file for each 10,000 rows, or `batch_rows`."""
     folder.mkdir()
     for number, table in enumerate(batches(total, seed, batch_rows=batch_rows)):
         naive = pl.DataFrame(table).with_columns(pl.selectors.datetime().dt.replace_time_zone(None))

@@ -49,8 +49,8 @@ def trips(rows: int, seed: int, *, first: float = 0.0, last: float = 1.0) -> pa.
     by_card = pc.equal(payment, 1)
     extra = at.pick("extra", pa.array([0.0, 0.5, 1.0, 2.5, 3.0, 3.5]), [33, 22, 11, 20, 5, 9])
     shares = pa.array([0.0, 0.1, 0.15, 0.2, 0.25, 0.3])
-    wanted = pc.multiply(pc.add(fare, 4.3), at.pick("tip", shares, [10, 6, 12, 50, 12, 10]))
-    tip = pc.if_else(by_card, pc.round(wanted, 2), 0.0)
+    tip_paid = pc.multiply(pc.add(fare, 4.3), at.pick("tip", shares, [10, 6, 12, 50, 12, 10]))
+    tip = pc.if_else(by_card, pc.round(tip_paid, 2), 0.0)
     tolls = at.pick("tolls", pa.array([0.0, 6.55, 13.75, 3.0]), [930, 60, 6, 4])
     congestion = at.pick("congestion", pa.array([2.5, 0.0]), [92, 8])
     airport = at.pick("airport", pa.array([0.0, 1.25]), [91, 9])
@@ -103,7 +103,7 @@ def write_parquet(path: Path, rows: int, *, seed: int, compression: str = "snapp
 
 
 def write_text(path: Path, rows: int, *, seed: int) -> None:
-    """One CSV file with a header, or JSON Lines, and gzip level 6 around it: what the path's name says.
+    """One CSV file with a header, or JSON Lines, and gzip level 6 around it, by the suffixes of the path.
 
     Raises:
         StopIteration: the name has neither .csv nor .jsonl in it.

@@ -1,4 +1,4 @@
-"""Read from S3 into Arrow with one library: `read_s3 READER SHAPE URL`; says rows, and the seconds of the reading.
+"""Read from S3 into Arrow with one library: `read_s3 READER SHAPE URL`; prints rows and seconds.
 
 Imports, clients and a first request, which opens a connection, come before the clock. Each library is set as its
 documentation advises for reading much from far away; the types of text are given to all.
@@ -269,7 +269,7 @@ def bucket_and_key(url: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Read once, and say what it took."""
+    """Read once, and print rows and seconds."""
     reader, shape, url = sys.argv[1:]
     read = READERS[reader](shape, url)
     before, clock = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()

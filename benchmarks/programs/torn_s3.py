@@ -1,4 +1,4 @@
-"""Read an object while it is overwritten: `torn_s3 READER URL DIRECT_ENDPOINT READS`; says how the readings ended.
+"""Read an object while it is overwritten: `torn_s3 READER URL DIRECT_ENDPOINT READS`; prints how the readings ended.
 
 The bytes of a version are all the same, and those of the next version are others. A reading with bytes of two versions
 is torn; one that raises is not. polars reads no bytes as such, and is not among the readers.

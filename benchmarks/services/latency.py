@@ -134,9 +134,9 @@ class Connection:
         yield from upstream.send(head)
         lowered = head.lower()
         if b"\r\nexpect: 100-continue" in lowered:
-            told = yield from upstream.until(HEAD_END)
-            yield from client.send(told)
-            if told[9:12] != b"100":
+            interim = yield from upstream.until(HEAD_END)
+            yield from client.send(interim)
+            if interim[9:12] != b"100":
                 return False
         # Counted in a second step: others count while this one waits, and `x += yield` would take x before.
         sent = yield from self._body(client, upstream, lowered, 0.0)
@@ -266,7 +266,7 @@ class Loop:
 
 
 def _length(head: bytes) -> int:
-    """The length that a head tells, 0 if it tells none."""
+    """The Content-Length of a head; 0 if it has none."""
     start = head.lower().find(b"\r\ncontent-length:")
     return int(head[start + 17 : head.index(b"\r\n", start + 2)]) if start >= 0 else 0
 

@@ -34,7 +34,7 @@ REFUSED: dict[str, tuple[type[Exception], ...]] = {
 }
 """Streams that every target refuses, and the errors for records and for batches."""
 
-STRICTER = {"record_missing_required_property.singer": "the SDK checks `required` record by record, nobody in batches"}
+STRICTER = {"record_missing_required_property.singer": "the SDK checks `required` record by record, but not in batches"}
 """Streams whose variant gives another result, and why."""
 TWINS: dict[str, dict[str, list[tuple[str, str]]]] = {
     "bigquery": {

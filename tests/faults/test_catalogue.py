@@ -26,6 +26,6 @@ def test_faults_lose_nothing_and_double_nothing(
         finally:
             site.close()
             bigquery.close()
-    wrong = [f"{o.case.name}: {'; '.join(o.wrong)}\n{o.said[-2000:]}" for o in outcomes if o.wrong]
+    wrong = [f"{o.case.name}: {'; '.join(o.wrong)}\n{o.log[-2000:]}" for o in outcomes if o.wrong]
     assert not wrong, "\n".join(wrong)
     assert sum(sum(o.injected.values()) for o in outcomes) >= 2 * len(cases)

@@ -16,7 +16,9 @@ from local_cloud.programs import Programs
 ROWS, STEP = 20_000, 500
 
 
-def test_a_target_that_is_killed_has_what_its_state_says(warehouse: Warehouse, run: Programs, tmp_path: Path) -> None:
+def test_a_killed_target_has_loaded_the_rows_that_its_state_covers(
+    warehouse: Warehouse, run: Programs, tmp_path: Path
+) -> None:
     messages = [schema()]
     for number in range(ROWS):
         messages.append(record(id=number, name=f"name {number}"))
@@ -44,8 +46,8 @@ def test_a_target_that_is_killed_has_what_its_state_says(warehouse: Warehouse, r
         target.kill()
         target.stdin.close()
         target.wait(60)
-    told = states((tmp_path / "out").read_text())
-    done = told[-1]
+    numbers = states((tmp_path / "out").read_text())
+    done = numbers[-1]
     assert warehouse.one(f"SELECT COUNT(DISTINCT id) FROM {{rows}} WHERE id < {done}") == (done,)
     rest = [schema(), *(m for m in messages[1:] if m["type"] == "RECORD" and m["record"]["id"] >= done), state(ROWS)]
     assert run(warehouse.program, stdin=lines(rest), config=["ENV", {}]).check().stdout == f'{{"n":{ROWS}}}\n'

@@ -27,16 +27,16 @@ def at_once(
         process.stdin.write(lines(messages).encode())
         process.stdin.flush()
     ends = [process.communicate(timeout=120) for process in started]
-    said = "\n".join(err.decode() for _, err in ends)
-    assert [process.returncode for process in started] == [0] * len(started), said[-6000:]
-    assert "Traceback" not in said
+    log = "\n".join(err.decode() for _, err in ends)
+    assert [process.returncode for process in started] == [0] * len(started), log[-6000:]
+    assert "Traceback" not in log
     return [states(out) for out, _ in ends]
 
 
 def test_the_same_batches(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
     messages = some_batches(batch, 8)
-    told = at_once(run, [messages, messages, messages], **ONE_EACH)
-    assert [sent[-1] for sent in told] == [7, 7, 7]
+    outputs = at_once(run, [messages, messages, messages], **ONE_EACH)
+    assert [sent[-1] for sent in outputs] == [7, 7, 7]
     assert warehouse.table() == rows(0, 16)
     assert warehouse.one("SELECT COUNT(*) AS n, COUNT(DISTINCT batch_id) AS distinct_n FROM {_sdc_batches}") == (8, 8)
 

@@ -31,13 +31,13 @@ class Cost:
     peak_mb: float
     code: int
     out: str
-    said: str
+    log: str
 
 
 def measured(command: list[str], env: Any, stdin: Any, folder: Path) -> Cost:
     """Run a program until it exits."""
-    out, said, peak = folder / "out", folder / "said", 0.0
-    with out.open("wb") as output, said.open("wb") as errors:
+    out, log, peak = folder / "out", folder / "log", 0.0
+    with out.open("wb") as output, log.open("wb") as errors:
         process = subprocess.Popen(command, stdin=stdin, stdout=output, stderr=errors, env=env)
         while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
             peak = max(peak, peak_so_far(process.pid))
@@ -45,7 +45,7 @@ def measured(command: list[str], env: Any, stdin: Any, folder: Path) -> Cost:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     cpu = used.ru_utime + used.ru_stime
-    return Cost(cpu, peak, process.returncode, out.read_text(), said.read_text())
+    return Cost(cpu, peak, process.returncode, out.read_text(), log.read_text())
 
 
 def peak_so_far(pid: int) -> float:
@@ -63,7 +63,7 @@ def run_target(run: Programs, warehouse: Warehouse, messages: list[Message], fol
         cost = measured(command, run.env, stdin, folder)
     seconds = time.monotonic() - started
     print(f"{warehouse.name}: {len(messages)} messages, {seconds:.1f} s, {cost.cpu:.1f} CPU s, {cost.peak_mb:.0f} MB")
-    assert cost.code == 0, cost.said[-4000:]
+    assert cost.code == 0, cost.log[-4000:]
     return cost
 
 
@@ -129,7 +129,7 @@ def test_a_large_stream_takes_bounded_memory(
         "tap-s3-files", config={"streams": [stream], "batch_config": storage, "metadata_columns": False}
     )
     tap = measured(command, run.env, subprocess.DEVNULL, tmp_path)
-    assert tap.code == 0, tap.said[-4000:]
+    assert tap.code == 0, tap.log[-4000:]
     messages = [json.loads(line) for line in tap.out.splitlines()]
     print(f"tap: {count * table.nbytes / GB:.1f} GB, {tap.cpu:.1f} CPU s, {tap.peak_mb:.0f} MB")
     target = run_target(run, warehouse, messages, tmp_path)

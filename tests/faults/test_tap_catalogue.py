@@ -19,7 +19,7 @@ WALKS = (0, 2)
 
 def check(outcomes: Sequence[Outcome]) -> None:
     """Fail with a line for each failed case, by kind."""
-    wrong = [f"{o.case.way}: {o.case.name}: {'; '.join(o.wrong)}\n{o.said[-1500:]}" for o in outcomes if o.wrong]
+    wrong = [f"{o.case.way}: {o.case.name}: {'; '.join(o.wrong)}\n{o.log[-1500:]}" for o in outcomes if o.wrong]
     assert not wrong, "\n".join(wrong)
 
 

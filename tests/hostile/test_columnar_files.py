@@ -194,8 +194,8 @@ def test_all_values_arrive(writer: str, messages: str, data: st.DataObject) -> N
     write, kind, types = WRITERS[writer]
     table = data.draw(tables(types, names=_NAMES_IN_AVRO if writer == "avro" else NAMES))
     found = sent(write(table, data), f"a.{kind}", messages).columns(table.schema)
-    wanted = {name: plain(table[name]) for name in table.column_names}
+    expected = {name: plain(table[name]) for name in table.column_names}
     if messages != "parquet":
-        wanted = {name: without_json(values) for name, values in wanted.items()}
+        expected = {name: without_json(values) for name, values in expected.items()}
     if table.num_rows:
-        assert found == wanted
+        assert found == expected

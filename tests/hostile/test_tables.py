@@ -69,8 +69,8 @@ def test_the_tables_hold_what_the_file_holds(
     running.listen(io.StringIO(capsys.readouterr().out))
     running.run.close()
     found = [{n: _plain(row[n]) for n in ("id", *COLUMNS)} for row in warehouse.table(name)]
-    wanted = [{n: _plain(v, in_json=messages != "parquet") for n, v in row.items()} for row in numbered]
-    assert found == wanted
+    expected = [{n: _plain(v, in_json=messages != "parquet") for n, v in row.items()} for row in numbered]
+    assert found == expected
 
 
 def _plain(value: Any, *, in_json: bool = False) -> Any:

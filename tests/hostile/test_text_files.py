@@ -108,10 +108,10 @@ def test_json_files_arrive(messages: str, file: tuple[pa.Table, bytes, str]) -> 
     table, content, name = file
     found = sent(content, name, messages).columns(table.schema)
     for column in table.column_names:
-        wanted = without_json(plain(table[column]))
+        expected = without_json(plain(table[column]))
         sent_values = found.get(column, [None] * table.num_rows)
         parsed = [_parsed(value, table.schema.field(column).type) for value in sent_values]
-        assert _dense(parsed) == _dense(wanted), column
+        assert _dense(parsed) == _dense(expected), column
 
 
 def _parsed(value: Any, t: pa.DataType) -> Any:

@@ -51,7 +51,6 @@ class Pipeline:
         folder: The folder for the target's output.
         file_mb: Size of a batch file in MB.
         target: Settings of the target.
-        tap_program: The tap.
         more: Further settings of the tap.
     """
 
@@ -65,10 +64,9 @@ class Pipeline:
         *,
         file_mb: float,
         target: dict[str, Any],
-        tap_program: str = "tap-s3-files",
         **more: Any,
     ) -> None:
-        self._run, self._program, self._tap_program = run, program, tap_program
+        self._run, self._program = run, program
         self._out = folder / "target-stdout"
         storage = {"root": f"s3://{stage}/batches"}
         batches = {"encoding": {"format": "parquet"}, "storage": storage, "target_file_mb": file_mb}
@@ -79,9 +77,7 @@ class Pipeline:
     def start(self, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
         """Start the tap, from the last STATE or without one, and the target behind it."""
         known = {"state": self.state} if state and self.state else {}
-        tap = self._popen(
-            self._run.command(self._tap_program, config=["ENV", self._tap], **known), stdin=subprocess.DEVNULL
-        )
+        tap = self._popen(self._run.command("tap-s3-files", config=self._tap, **known), stdin=subprocess.DEVNULL)
         command = self._run.command(self._program, config=["ENV", self._target])
         with self._out.open("wb") as out:
             target = self._popen(command, stdin=tap.stdout, stdout=out)
@@ -96,7 +92,7 @@ class Pipeline:
     def end(self, tap: subprocess.Popen[bytes], target: subprocess.Popen[bytes]) -> tuple[str, str]:
         """Wait for both; keep the last STATE that was written, and return their standard error."""
         with ThreadPoolExecutor(2) as pool:
-            said = list(pool.map(lambda p: p.stderr.read().decode(errors="replace"), (tap, target)))
+            logs = list(pool.map(lambda p: p.stderr.read().decode(errors="replace"), (tap, target)))
         for process in (tap, target):
             process.wait(60)
             assert process.stderr is not None
@@ -104,10 +100,10 @@ class Pipeline:
         for line in self._out.read_text().splitlines(keepends=True):
             if line.endswith("\n"):
                 self.state = json.loads(line)
-        return said[0], said[1]
+        return logs[0], logs[1]
 
     def run_to_the_end(self, *, state: bool) -> None:
         """Run both, which must succeed."""
         tap, target = self.start(state=state)
-        said = self.end(tap, target)
-        assert (tap.returncode, target.returncode) == (0, 0), "\n".join(said)[-8000:]
+        logs = self.end(tap, target)
+        assert (tap.returncode, target.returncode) == (0, 0), "\n".join(logs)[-8000:]

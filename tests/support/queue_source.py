@@ -34,8 +34,8 @@ class QueueSource(Source):
     def event(self, *keys: str, name: str = "ObjectCreated:Put", encode: bool = True) -> dict[str, Any]:
         def record(key: str) -> dict[str, Any]:
             coded = quote_plus(key, safe="/") if encode else key
-            told = {"bucket": {"name": self.bucket}, "object": {"key": coded, "size": 1, "eTag": "0"}}
-            return {"eventSource": "aws:s3", "eventName": name, "s3": told}
+            location = {"bucket": {"name": self.bucket}, "object": {"key": coded, "size": 1, "eTag": "0"}}
+            return {"eventSource": "aws:s3", "eventName": name, "s3": location}
 
         return {"Records": [record(key) for key in keys]}
 
@@ -73,5 +73,5 @@ class QueueSource(Source):
 TYPES = {"id": "integer", "name": "string"}
 
 
-def said(ran: Ran, words: str) -> list[str]:
+def log_lines(ran: Ran, words: str) -> list[str]:
     return [line for line in ran.stderr.splitlines() if words in line]

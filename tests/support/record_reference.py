@@ -67,12 +67,12 @@ def reference_row(line: bytes, schema: Schema, keys: Sequence[str], *, checks: b
         raise RefusalError("no object")
     try:
         if checks and not Validator(schema).is_valid(record):
-            raise RefusalError("not as the SCHEMA says")
+            raise RefusalError("does not match the SCHEMA")
     except (ArithmeticError, TypeError):
         raise RefusalError("cannot be checked") from None
     for name, prop in schema["properties"].items():
-        said = [p for p in (prop, *prop.get("anyOf", ())) if isinstance(p, dict)]
-        formats = [p.get("format") for p in said if "string" in p.get("type", [])]
+        alternatives = [p for p in (prop, *prop.get("anyOf", ())) if isinstance(p, dict)]
+        formats = [p.get("format") for p in alternatives if "string" in p.get("type", [])]
         kind = next((f for f in formats if f in PARSERS), None)
         if kind and record.get(name) is not None:
             try:

@@ -36,10 +36,10 @@ class Client:
             cursor.execute(sql, values or None)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
         except psycopg.Error as error:
-            said = error.diag
-            if said.sqlstate is None or self.connection.closed:
+            details = error.diag
+            if details.sqlstate is None or self.connection.closed:
                 raise Lost(str(error)) from None
-            raise Refused(said.sqlstate, said.message_primary or "", said.message_detail or "") from None
+            raise Refused(details.sqlstate, details.message_primary or "", details.message_detail or "") from None
         except (redshift_connector.InterfaceError, OSError) as error:
             raise Lost(str(error)) from None
         except redshift_connector.Error as error:

@@ -117,11 +117,11 @@ def load(
     checkpoints = running.run.checkpoints
     emit = checkpoints.emit
 
-    def emit_heard(state: Any) -> None:
+    def emit_and_report(state: Any) -> None:
         on_state(state)
         emit(state)
 
-    checkpoints.emit = emit_heard
+    checkpoints.emit = emit_and_report
     try:
         running.listen(io.StringIO(messages if isinstance(messages, str) else lines(messages)))
     except BaseException as error:

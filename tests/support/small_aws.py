@@ -115,13 +115,13 @@ class _Handler(BaseHTTPRequestHandler):
                 "sso", token=self.headers.get("x-amz-sso_bearer_token", ""), **dict(parse_qsl(url.query))
             )
             ends = datetime.fromisoformat(keys["Expiration"]).timestamp()
-            told = {
+            credentials = {
                 "accessKeyId": keys["AccessKeyId"],
                 "secretAccessKey": keys["SecretAccessKey"],
                 "sessionToken": keys["SessionToken"],
                 "expiration": int(ends * 1000),
             }
-            return self._answer(200, json.dumps({"roleCredentials": told}).encode())
+            return self._answer(200, json.dumps({"roleCredentials": credentials}).encode())
         bucket, _, key = unquote(url.path.lstrip("/") if not url.path.startswith("//") else url.path[1:]).partition("/")
         query = {name: values[0] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
         request = Request(self.command, key, query, {k.lower(): v for k, v in self.headers.items()})
@@ -151,10 +151,10 @@ class _Handler(BaseHTTPRequestHandler):
         form = dict(parse_qsl(body))
         action = form["Action"]
         keys = self.aws.keys("web" if "WebIdentity" in action else "role", **form)
-        told = "".join(f"<{name}>{text}</{name}>" for name, text in keys.items())
+        elements = "".join(f"<{name}>{text}</{name}>" for name, text in keys.items())
         answer = (
             f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result>'
-            f"<Credentials>{told}</Credentials></{action}Result></{action}Response>"
+            f"<Credentials>{elements}</Credentials></{action}Result></{action}Response>"
         )
         return self._answer(200, answer.encode())
 

@@ -93,14 +93,14 @@ class Run:
 def watch(run: Run, patch: pytest.MonkeyPatch) -> None:
     """Route all warehouse calls through a run."""
 
-    def before(owner: type, name: str, hear: Callable[[Any], None]) -> None:
+    def before(owner: type, name: str, callback: Callable[[Any], None]) -> None:
         real = getattr(owner, name)
 
-        def heard(self: Any, *args: Any, **options: Any) -> Any:
-            hear(self)
+        def called(self: Any, *args: Any, **options: Any) -> Any:
+            callback(self)
             return real(self, *args, **options)
 
-        patch.setattr(owner, name, heard)
+        patch.setattr(owner, name, called)
 
     for client in (BigQuery, Redshift):
         before(client, "__init__", run.made)

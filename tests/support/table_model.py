@@ -294,10 +294,11 @@ class Model:
         known = self._streams[stream]
         mark = known.marks.get(number, 0)
         if self._method == "overwrite":
-            wanted, there = Counter((row["id"], row["tok"]) for row in known.table), Counter(found)
+            expected, there = Counter((row["id"], row["tok"]) for row in known.table), Counter(found)
             if known.replaced_by is not None and number >= known.replaced_by:
-                return list(((wanted - there) + (there - wanted)).elements())  # rows of earlier runs must be gone too
-            return list((wanted - there).elements()) if mark else []
+                # Rows of earlier runs must be gone too.
+                return list(((expected - there) + (there - expected)).elements())
+            return list((expected - there).elements()) if mark else []
         stays = Counter(row["tok"] for row in known.table)
         if self._method == "append-only":
             sent = known.before + Counter(token for _, token in known.history[:mark])

@@ -129,11 +129,11 @@ def _ods_cell(cell: Cell) -> str:
 
 
 def _relations(targets: Sequence[tuple[str, str]]) -> str:
-    told = "".join(
+    relationships = "".join(
         f'<Relationship Id="rId{n}" Type="{OFFICE}/{kind}" Target="{target}"/>'
         for n, (kind, target) in enumerate(targets, 1)
     )
-    return f'<Relationships xmlns="{PACKAGE}/relationships">{told}</Relationships>'
+    return f'<Relationships xmlns="{PACKAGE}/relationships">{relationships}</Relationships>'
 
 
 def _styles() -> str:
@@ -276,8 +276,8 @@ def xlsb(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
                 return record(4, place + bytes([value]))
             case str():
                 return record(6, place + text(value))
-            case Error(said):
-                return record(3, place + bytes([_CODES[said]]))
+            case Error(error_name):
+                return record(3, place + bytes([_CODES[error_name]]))
             case int() | float():
                 return record(5, place + struct.pack("<d", value))
             case _:

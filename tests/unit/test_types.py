@@ -91,16 +91,16 @@ def files_of(kind: Kind) -> list[str]:
 
 def is_in_avro(kind: Kind) -> bool:
     """Whether our Avro has the type: no nulls in arrays and maps, no blanks in names, no nanoseconds."""
-    return not any(word in str(kind.wanted.type) for word in ("list", "map", "b c", "[ns", "null"))
+    return not any(word in str(kind.expected.type) for word in ("list", "map", "b c", "[ns", "null"))
 
 
 def given_to(file: str, kind: Kind) -> Kind:
     """Return the values of a type that a format can store."""
     if file != "a.orc" or not kind.name.startswith(YEARS_OF_ORC):
         return kind
-    most = 100_000 if pt.is_date32(kind.wanted.type) else 2**33 * 10**6  # days, or microseconds
-    held = pa.array([value is None or abs(value) < most for value in ints(kind.wanted)])
-    return Kind(kind.given.filter(held), kind.wanted.filter(held))
+    most = 100_000 if pt.is_date32(kind.expected.type) else 2**33 * 10**6  # days, or microseconds
+    held = pa.array([value is None or abs(value) < most for value in ints(kind.expected)])
+    return Kind(kind.given.filter(held), kind.expected.filter(held))
 
 
 def read(file: Path, schema: pa.Schema | None = None) -> pa.Table:
@@ -119,15 +119,15 @@ def column(table: pa.Table) -> pa.Array:
     return table.column("c").combine_chunks()
 
 
-def same(found: pa.Array, wanted: pa.Array, *, json_text: bool = False) -> bool:
+def same(found: pa.Array, expected: pa.Array, *, json_text: bool = False) -> bool:
     """Whether types and all values are equal; floats by their bits, all NaN being equal."""
-    if found.type != wanted.type:
+    if found.type != expected.type:
         return False
     if json_text:
-        return [parsed(text) for text in found.to_pylist()] == [parsed(text) for text in wanted.to_pylist()]
+        return [parsed(text) for text in found.to_pylist()] == [parsed(text) for text in expected.to_pylist()]
     if any(word in str(found.type) for word in ("float", "double")):
-        return repr(found.to_pylist()) == repr(wanted.to_pylist())
-    return bool(found.equals(wanted))
+        return repr(found.to_pylist()) == repr(expected.to_pylist())
+    return bool(found.equals(expected))
 
 
 def ints(column: pa.Array) -> list[int | None]:
@@ -208,9 +208,9 @@ def check_all_ways(rows: pa.Table, in_json: pa.Array | None, folder: Path, targe
     assert schema.equals(rows.schema, check_metadata=True)
     json_text = bool(schema.field("c").metadata)
     for way, url in sent(rows, folder).items():
-        wanted = column(rows) if way == "parquet" or in_json is None else in_json
+        expected = column(rows) if way == "parquet" or in_json is None else in_json
         found = column(arrived(url, way, schema, target))
-        assert same(found, wanted, json_text=json_text), f"{way}: {found} instead of {wanted}"
+        assert same(found, expected, json_text=json_text), f"{way}: {found} instead of {expected}"
 
 
 # From files of columns ----------------------------------------------------------------------------------------------
@@ -221,28 +221,28 @@ def test_files_give_the_values_that_they_hold(kind: Kind, file: str, tmp_path: P
     WRITE[file](given_to(file, kind).table(), tmp_path / file)
     rows = read(tmp_path / file, None if file in ("a.arrow", "a.parquet") else pa.schema([kind.field]))
     assert rows.schema.equals(pa.schema([kind.field]), check_metadata=True)
-    assert same(column(rows), given_to(file, kind).wanted)
+    assert same(column(rows), given_to(file, kind).expected)
 
 
 @each_kind
 def test_messages_give_back_what_they_were_given(kind: Kind, tmp_path: Path, target: MemoryTarget) -> None:
-    rows = pa.table([kind.wanted], schema=pa.schema([kind.field]))
+    rows = pa.table([kind.expected], schema=pa.schema([kind.field]))
     assert canonical(kind.table().schema).equals(rows.schema, check_metadata=True)
     check_all_ways(rows, kind.in_json, tmp_path, target)
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if is_in_avro(k)], ids=lambda k: k.name)
 def test_avro_files_give_the_values_that_they_hold(kind: Kind, tmp_path: Path) -> None:
-    rows = pa.table([kind.wanted], schema=pa.schema([kind.field]))
+    rows = pa.table([kind.expected], schema=pa.schema([kind.field]))
     WRITABLE["avro"].write(rows.to_batches(), rows.schema, tmp_path / "a.avro")
     found = column(read(tmp_path / "a.avro", rows.schema))
-    assert same(found, kind.wanted)
+    assert same(found, kind.expected)
 
 
 @each_kind
 def test_both_targets_upload_the_same_whatever_was_sent(kind: Kind, tmp_path: Path, target: MemoryTarget) -> None:
-    wanted = kind.wanted if kind.in_json is None else kind.in_json
-    rows = pa.table([wanted], schema=pa.schema([kind.field]))
+    expected = kind.expected if kind.in_json is None else kind.in_json
+    rows = pa.table([expected], schema=pa.schema([kind.field]))
     files = sent(rows, tmp_path)
     for upload in (to_bigquery_records, to_bigquery_json, to_redshift):
         parquet, jsonl, record = (upload(rows.schema, url, way, target) for way, url in files.items())
@@ -279,7 +279,7 @@ def uploaded(conversion: Any, url: str, way: str, target: MemoryTarget) -> str:
 
 @each_kind
 def test_records_are_good_for_stock_targets(kind: Kind, stock: StockTarget) -> None:
-    rows = pa.table([kind.wanted], schema=pa.schema([kind.field]))
+    rows = pa.table([kind.expected], schema=pa.schema([kind.field]))
     schema = message(schema=to_json_schema(rows.schema))["schema"]
     records = [message(record=r)["record"] for b in rows.to_batches() for r in to_records(b)]
     sink = LinesSink(stock, "s", schema, [])
@@ -301,14 +301,14 @@ TEXTS = [
 @pytest.mark.parametrize(
     ("suffix", "written"), [pytest.param(s, w, id=f"{s} {w.setting or w.label}") for s, w in TEXTS]
 )
-def test_texts_give_the_values_that_they_stand_for(
+def test_texts_give_the_values_that_they_represent(
     suffix: str, written: Written, tmp_path: Path, target: MemoryTarget
 ) -> None:
     file = tmp_path / f"a.{suffix}"
     file.write_bytes(getattr(written, suffix))
     rows = read(file, None if written.setting is None else pa.schema([parse_type("c", written.setting)])).select(["c"])
     assert rows.schema.equals(pa.schema([written.field]), check_metadata=True)
-    assert same(column(rows), written.wanted)
+    assert same(column(rows), written.expected)
     check_all_ways(rows, None, tmp_path, target)
 
 

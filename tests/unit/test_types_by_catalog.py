@@ -76,26 +76,26 @@ def tap(folder: Path, config: Mapping[str, Any], *options: str) -> str:
     return ran.stdout
 
 
-def wanted(way: str) -> dict[str, dict[str, pa.Array]]:
+def expected(way: str) -> dict[str, dict[str, pa.Array]]:
     """Return the expected columns of each stream."""
     rows = max(len(kind.given) for kind in COLUMNS.values())
     of_kinds = {
-        name: _padded(kind.wanted if way == "parquet" or kind.in_json is None else kind.in_json, rows)
+        name: _padded(kind.expected if way == "parquet" or kind.in_json is None else kind.in_json, rows)
         for name, kind in COLUMNS.items()
     }
-    return {"kinds": of_kinds, **{name: {"c": text.wanted} for name, (_, text) in TEXTS.items()}}
+    return {"kinds": of_kinds, **{name: {"c": text.expected} for name, (_, text) in TEXTS.items()}}
 
 
-def same(found: pa.Array, wanted: pa.Array, *, is_json: bool) -> bool:
+def same(found: pa.Array, expected: pa.Array, *, is_json: bool) -> bool:
     """Whether all values are equal; JSON text by its value, all NaN being equal."""
-    if pt.is_null(wanted.type):  # discovery gives columns without a value the type text
+    if pt.is_null(expected.type):  # discovery gives columns without a value the type text
         return bool(found.null_count == len(found))
     if is_json:
-        found, wanted = (_parsed(column) for column in (found, wanted))
-        return bool(found == wanted)
+        found, expected = (_parsed(column) for column in (found, expected))
+        return bool(found == expected)
     if any(word in str(found.type) for word in ("float", "double")):
-        return repr(found.to_pylist()) == repr(wanted.to_pylist())
-    return bool(found.equals(wanted))
+        return repr(found.to_pylist()) == repr(expected.to_pylist())
+    return bool(found.equals(expected))
 
 
 def _parsed(column: pa.Array) -> list[Any]:
@@ -129,7 +129,7 @@ def test_a_catalog_leaves_every_type_and_value_as_it_is(
     schemas = {m["stream"]: m["schema"] for m in messages if m["type"] == "SCHEMA"}
     discovered = {s["tap_stream_id"]: s["schema"] for s in json.loads(catalog.read_text())["streams"]}
     assert schemas == discovered
-    for stream, columns in wanted(way).items():
+    for stream, columns in expected(way).items():
         schema = from_json_schema(schemas[stream])
         found = rows_of(messages, lines, stream, schema)
         for name, values in columns.items():

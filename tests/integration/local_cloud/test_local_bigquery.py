@@ -279,7 +279,7 @@ def test_no_project_is_a_database_of_the_servers_own(bq: Any, project: str) -> N
         bq.create_dataset(f"{project}.x")
 
 
-def test_a_server_does_not_keep_what_nobody_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_are_not_kept_between_servers_and_tables_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def asked(job_id: str | None) -> Any:
         with Cloud(("bigquery",), data_dir=tmp_path) as cloud, closing(cloud.bigquery_client()) as bq:
             if job_id is not None:
@@ -297,8 +297,8 @@ def test_a_server_does_not_keep_what_nobody_asks_for(tmp_path: Path, capsys: pyt
     folder = tmp_path / "bigquery"
     (folder / "local.ducklake").touch()
     assert asked(job_id) == ["t"]
-    said = f"local-cloud: the tables of an earlier version in {folder} (*.ducklake) are not read; load them again\n"
-    assert capsys.readouterr().err == said
+    warning = f"local-cloud: the tables of an earlier version in {folder} (*.ducklake) are not read; load them again\n"
+    assert capsys.readouterr().err == warning
 
 
 def test_requests_fail_on_request(cloud: Cloud, here: str, bq_faults: FaultProxy) -> None:

@@ -208,12 +208,12 @@ def test_data_is_kept_in_a_directory(start: Start, tmp_path: Path) -> None:
     client = "import boto3; s3 = boto3.client('s3'); at = {'Bucket': 'stage', 'Key': 'a/b'}; "
     write = "s3.put_object(Body=b'x', **at); print(s3.head_object(**at)['LastModified'])"
     read = "print(s3.head_object(**at)['LastModified']); s3.get_object(**at)"
-    said = []
+    outputs = []
     for code in (write, read):
         process = start("run", "--data-dir", folder, "--", sys.executable, "-c", client + code)
-        said.append(process.communicate(timeout=60)[0])
+        outputs.append(process.communicate(timeout=60)[0])
         assert process.returncode == 0
-    assert said[0] == said[1]
+    assert outputs[0] == outputs[1]
 
 
 def test_a_service_that_ends_at_once_is_quoted(tmp_path: Path) -> None:

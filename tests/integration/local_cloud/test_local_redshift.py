@@ -56,7 +56,7 @@ def test_tls_is_refused_clearly_where_there_is_none(cloud: Cloud, driver: str, o
 
 
 @the_drivers_own_warning
-def test_tls_with_a_certificate_that_nobody_trusts() -> None:
+def test_tls_with_an_untrusted_certificate() -> None:
     with Cloud(["redshift"], redshift_tls=True) as cloud:
         assert cloud.env["TARGET_REDSHIFT_SSL"] == "true"
         with cloud.redshift_connection(sslmode="require") as connection:
@@ -248,10 +248,10 @@ def test_users_groups_and_roles_are_three_things(connect: Open, sql: Client, sch
 
 
 @pytest.mark.parametrize("who", ["user", "group", "role"])
-def test_grants_to_nobody(sql: Client, who: str) -> None:
+def test_grants_to_a_missing_grantee(sql: Client, who: str) -> None:
     sql("create table t (id int)")
-    grantee = "nobody_here" if who == "user" else f"{who} nobody_here"
-    assert refused(sql, f"grant select on t to {grantee}").message == f'{who} "nobody_here" does not exist'
+    grantee = "missing_here" if who == "user" else f"{who} missing_here"
+    assert refused(sql, f"grant select on t to {grantee}").message == f'{who} "missing_here" does not exist'
 
 
 # -- several statements at once

@@ -157,16 +157,16 @@ def test_through_redshifts_own_driver(cloud: Any, small: str, put: Any) -> None:
     connection.close()
 
 
-def test_wrong_records_are_told(rs: Any, small: str, put: Any) -> None:
+def test_wrong_records_are_in_the_load_errors(rs: Any, small: str, put: Any) -> None:
     url = put("wrong.csv", b"1,a\nx,b\n3,0123456789abc\n4\n5,e\n")
     with pytest.raises(psycopg.Error, match="Load into table 'small' failed"):
         rs.execute(f"COPY {small} FROM '{url}' {ROLE} CSV MAXERROR 2")
     assert _rows(rs, small) == []
-    told = rs.execute(
+    load_errors = rs.execute(
         """SELECT trim(file_name), line_number, trim(column_name), trim(column_type), error_code, trim(error_message)
         FROM sys_load_error_detail WHERE session_id = pg_backend_pid() ORDER BY start_time, line_number"""
     ).fetchall()
-    assert [(row[0], row[1], row[2], row[4]) for row in told] == [(url, 2, "n", 1207), (url, 3, "s", 1204)]
+    assert [(row[0], row[1], row[2], row[4]) for row in load_errors] == [(url, 2, "n", 1207), (url, 3, "s", 1204)]
     rs.execute(f"COPY {small} FROM '{url}' {ROLE} CSV MAXERROR 4")
     assert _rows(rs, small) == [(1, "a"), (5, "e")]
     assert rs.execute("SELECT pg_last_copy_count()").fetchone() == (2,)
@@ -194,7 +194,7 @@ def test_a_wrong_file_leaves_nothing_of_the_ones_before(rs: Any, small: str, put
     assert _rows(rs, small) == []
 
 
-def test_what_is_missing_is_said_before_anything_is_read(
+def test_missing_files_are_an_error_before_any_file_is_read(
     rs: Any, small: str, put: Any, manifest: Any, bucket: str
 ) -> None:
     data = parquet(pa.table({"n": pa.array([1], pa.int32()), "s": pa.array(["x"])}), compression="zstd")

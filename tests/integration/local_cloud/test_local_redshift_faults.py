@@ -159,9 +159,7 @@ def test_a_copy_that_ends_in_the_middle(
     assert sql("select count(*) from t") == [(1000,)]
 
 
-def test_how_often_rules_applied_is_told_when_they_are_replaced(
-    sql: Client, redshift_faults: Callable[..., list[int]]
-) -> None:
+def test_replaced_rules_report_how_often_they_applied(sql: Client, redshift_faults: Callable[..., list[int]]) -> None:
     redshift_faults({"match": "nothing"}, {"match": "", "action": "none", "skip": 1, "times": 3})
     for _ in range(6):
         sql("select 1")

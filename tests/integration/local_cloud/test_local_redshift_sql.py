@@ -88,7 +88,7 @@ def test_statements_that_change_nothing_here(sql: Client) -> None:
     assert sql("show query_group") == [("loads",)]
 
 
-def test_names_fold_to_lower_case_unless_told_otherwise(sql: Client) -> None:
+def test_names_fold_to_lower_case_by_default(sql: Client) -> None:
     sql('create table "Mixed Case" ("Some Name" int)')
     assert sql.names('select "SOME NAME" from "MIXED CASE"') == ["some name"]
     sql("set enable_case_sensitive_identifier to true")

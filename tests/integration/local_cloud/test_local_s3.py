@@ -48,7 +48,7 @@ def key(s3: Any, bucket: str) -> dict[str, str]:
     return {"Bucket": bucket, "Key": "a/b c.bin"}
 
 
-def test_new_objects_are_told_to_the_queue(cloud: Cloud, s3: Any, sqs: Any, bucket: str) -> None:
+def test_new_objects_send_events_to_the_queue(cloud: Cloud, s3: Any, sqs: Any, bucket: str) -> None:
     url = setup.connect_queue(cloud.s3_url, bucket, f"queue-{uuid.uuid4().hex}")
     s3.put_object(Bucket=bucket, Key="day=1/ä b.csv", Body=b"x")
     bodies = [json.loads(m["Body"]) for m in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]]
@@ -61,10 +61,10 @@ def test_new_objects_are_told_to_the_queue(cloud: Cloud, s3: Any, sqs: Any, buck
 
 
 def test_seeding_uploads_once(s3: Any, bucket: str) -> None:
-    said: list[str] = []
-    assert seed(s3, bucket, said.append) == 365 + 12 + 4 + 1 + 1
-    assert said[-1] == f"sample data: 383 of 383 objects in s3://{bucket}"
-    assert seed(s3, bucket, said.append) == 0
+    progress: list[str] = []
+    assert seed(s3, bucket, progress.append) == 365 + 12 + 4 + 1 + 1
+    assert progress[-1] == f"sample data: 383 of 383 objects in s3://{bucket}"
+    assert seed(s3, bucket, progress.append) == 0
     folders = s3.list_objects_v2(Bucket=bucket, Delimiter="/")["CommonPrefixes"]
     assert {folder["Prefix"].rstrip("/") for folder in folders} == set(sample_tables())
 

@@ -200,7 +200,7 @@ def test_a_plan_shows_what_would_be_read_and_changes_nothing(source: Source) -> 
     assert keys == ["stage/_plans/more/000000.json", "stage/_plans/rows/000000.json"]
 
 
-def test_about_tells_settings_and_capabilities(tap: Programs) -> None:
+def test_about_prints_settings_and_capabilities(tap: Programs) -> None:
     about = json.loads(tap("tap-s3-files", "--about", format="json").check().stdout)
     assert about["name"] == "tap-s3-files"
     assert {"catalog", "state", "discover", "about", "stream-maps", "schema-flattening", "batch"} <= set(

@@ -57,7 +57,7 @@ def test_a_window_is_cut_into_ranges_without_a_gap(jobs: dict[str, Any], tmp_pat
 
 
 @pytest.mark.parametrize(("start", "end"), [("2024-01-01", "2024-01-01"), ("2020-01-01", "2024-01-01")])
-def test_too_many_jobs_are_told(start: str, end: str, jobs: dict[str, Any], tmp_path: Path) -> None:
+def test_too_many_jobs_are_an_error(start: str, end: str, jobs: dict[str, Any], tmp_path: Path) -> None:
     assert "GitHub runs 1 to 256" in ranges(jobs, tmp_path, start, end, 1)
 
 

@@ -73,7 +73,7 @@ def test_a_profile_that_does_not_exist(bundle: bool, source: Source, tmp_path: P
     file = tmp_path / "authorities.pem"
     file.touch()
     env = {"AWS_CA_BUNDLE": str(file) if bundle else ""}
-    assert "Setting aws.profile" in error_of(source.run(aws={"profile": "nobody"}, env=env))
+    assert "Setting aws.profile" in error_of(source.run(aws={"profile": "missing"}, env=env))
 
 
 # Objects ------------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_a_header_without_rows_is_no_error(source: Source) -> None:
     assert ran.of_type("STATE")[-1]["value"]["bookmarks"]["rows"]["watermark"]["key"].endswith("in/a.csv")
 
 
-def test_a_name_that_does_not_tell_the_format(source: Source) -> None:
+def test_an_unknown_suffix_is_an_error(source: Source) -> None:
     source.put("in/data", "id\n1\n")
     line = error_of(source.run())
     assert f"s3://{source.bucket}/in/data" in line
@@ -197,7 +197,7 @@ def test_text_in_one_file_and_a_number_in_another_become_text_when_both_are_samp
     assert sorted(m["record"]["code"] for m in ran.of_type("RECORD")) == ["7", "x7"]
 
 
-def test_a_broken_file_is_told_in_discovery_too(source: Source) -> None:
+def test_discovery_reports_a_broken_file(source: Source) -> None:
     source.put("in/a.parquet", b"PAR1 and then nothing")
     assert "footer" in error_of(source.run(discover=True))
 

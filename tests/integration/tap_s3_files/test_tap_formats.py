@@ -52,8 +52,8 @@ class Source(TapBucket):
         ran = self.run(**stream)
         assert ran.code == 1, ran.stderr
         assert "Traceback" not in ran.stderr
-        said = [line for line in ran.stderr.splitlines() if not line.startswith("peak kB:")]
-        errors = [line for line in said if "| ERROR " in line or " | " not in line]
+        log = [line for line in ran.stderr.splitlines() if not line.startswith("peak kB:")]
+        errors = [line for line in log if "| ERROR " in line or " | " not in line]
         assert len(errors) == 1, ran.stderr
         return errors[0].split(" | ", 3)[-1]
 
@@ -228,7 +228,7 @@ def test_compressed_objects(name: str, source: Source) -> None:
     assert line.startswith(f"s3://{source.bucket}/in/{name}")
 
 
-def test_compressions_that_are_told_by_settings(source: Source) -> None:
+def test_compressions_of_the_settings(source: Source) -> None:
     source.put("in/a.csv", raw_snappy(CSV))
     assert source.records(compression="raw_snappy") == ROWS
     source.put("in/a.csv", zipped({"1.csv": CSV}))

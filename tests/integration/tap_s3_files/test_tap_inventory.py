@@ -27,7 +27,7 @@ PARQUET = """message s3.inventory { required binary bucket (UTF8); required bina
 class Source(TapBucket):
     """A bucket, its inventory, and the tap that reads it."""
 
-    def told(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[dict[str, Any]]:
         """Return the inventory rows of the bucket's objects."""
         return [
             {
@@ -116,7 +116,7 @@ def ids(ran: Ran) -> list[int]:
 def test_the_objects_of_an_inventory_are_read(kind: str, source: Source) -> None:
     for n, key in enumerate(["in/a.csv", "in/d/ä b+c%20.csv", "in/e.csv", "in/old.csv", "in/folder/"]):
         source.put(key, f"id\n{n}\n" if not key.endswith("/") else "")
-    rows = source.told()
+    rows = source.listed()
     older = {**next(r for r in rows if r["Key"] == "in/old.csv"), "IsLatest": False}
     marker = {**rows[0], "Key": "in/gone.csv", "IsDeleteMarker": True, "Size": "", "ETag": ""}
     manifest = source.inventory(kind, [*(r for r in rows if r["Key"] != "in/old.csv"), older, marker])
@@ -125,23 +125,23 @@ def test_the_objects_of_an_inventory_are_read(kind: str, source: Source) -> None
     assert ids(first) == [0, 1, 2]
     state = first.of_type("STATE")[-1]["value"]
     assert ids(source.run(manifest, state=state)) == []
-    newer = source.inventory(kind, source.told(), name="2024-05-02T00-00Z")
+    newer = source.inventory(kind, source.listed(), name="2024-05-02T00-00Z")
     assert 99 in ids(source.run(newer, state=state))
 
 
 def test_the_newest_inventory_of_a_folder_counts(source: Source) -> None:
     source.put("in/a.csv", "id\n1\n")
-    source.inventory("CSV", source.told())
+    source.inventory("CSV", source.listed())
     source.put("in/b.csv", "id\n2\n")
-    source.inventory("CSV", source.told(), name="2024-05-02T00-00Z")
+    source.inventory("CSV", source.listed(), name="2024-05-02T00-00Z")
     assert ids(source.run(f"s3://{source.bucket}/inventory/")) == [1, 2]
     assert "No manifest.json is below" in error_of(source.run(f"s3://{source.bucket}/nothing/"))
 
 
-def test_an_object_that_was_replaced_since_is_left_out_and_said(source: Source) -> None:
+def test_an_object_that_was_replaced_since_is_left_out_and_logged(source: Source) -> None:
     source.put("in/a.csv", "id\n1\n")
     source.put("in/b.csv", "id\n2\n")
-    manifest = source.inventory("CSV", source.told())
+    manifest = source.inventory("CSV", source.listed())
     source.put("in/b.csv", "id\n3\n")
     ran = source.run(manifest)
     assert ids(ran) in ([1], [1, 3])  # of the same second as the inventory's newest object, it is read at once
@@ -160,15 +160,15 @@ def test_an_object_that_was_replaced_since_is_left_out_and_said(source: Source) 
         ({"files": [{"key": "inventory/none.csv.gz"}]}, "names a file that cannot be read"),
     ],
 )
-def test_an_inventory_that_cannot_be_used_is_told(change: dict[str, Any], words: str, source: Source) -> None:
+def test_an_inventory_that_cannot_be_used_is_an_error(change: dict[str, Any], words: str, source: Source) -> None:
     source.put("in/a.csv", "id\n1\n")
-    manifest = source.inventory("CSV", source.told(), **change)
+    manifest = source.inventory("CSV", source.listed(), **change)
     line = error_of(source.run(manifest))
     assert words in line
     assert manifest in line
 
 
-def test_a_manifest_that_is_none_is_told(source: Source) -> None:
+def test_an_object_that_is_no_manifest_is_an_error(source: Source) -> None:
     source.put("inventory/manifest.json", "no JSON")
     url = f"s3://{source.bucket}/inventory/manifest.json"
     assert error_of(source.run(url)).startswith(f"{url}: it is no manifest of an S3 Inventory")
@@ -176,9 +176,9 @@ def test_a_manifest_that_is_none_is_told(source: Source) -> None:
     assert error_of(source.run(missing)) == f"{missing} does not exist"
 
 
-def test_a_file_of_an_inventory_that_is_damaged_is_told(source: Source) -> None:
+def test_a_damaged_file_of_an_inventory_is_an_error(source: Source) -> None:
     source.put("in/a.csv", "id\n1\n")
-    rows = source.told()
+    rows = source.listed()
     manifest = source.inventory("CSV", [{**rows[0], "Size": "many"}])
     line = error_of(source.run(manifest))
     assert "inventory/data/2024-05-01T00-00Z-0.csv.gz" in line

@@ -85,8 +85,8 @@ def test_each_key_is_read_from_events(source: Source, sqs: Any) -> None:
     queue = sqs.create_queue(QueueName=f"keys-{uuid.uuid4().hex}")["QueueUrl"]
     keys = [*KEYS, "in/folder/", "in/" + "k" * 2000, "in/gone//x.csv"]
     for key in keys:
-        told = {"bucket": {"name": BUCKET}, "object": {"key": quote_plus(key, safe="/"), "size": 1}}
-        body = {"Records": [{"eventName": "ObjectCreated:Put", "s3": told}]}
+        location = {"bucket": {"name": BUCKET}, "object": {"key": quote_plus(key, safe="/"), "size": 1}}
+        body = {"Records": [{"eventName": "ObjectCreated:Put", "s3": location}]}
         sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(body))
     ran = source.run(
         replication={"method": "sqs", "queue_url": queue, "max_wait_seconds": 1},
@@ -119,9 +119,9 @@ def test_empty_objects_and_markers_of_folders(source: Source) -> None:
 
 
 def test_a_prefix_that_ends_inside_a_name_lists_nothing_else(server: SmallAws) -> None:
-    wanted = {f"logs/2024-0{month}/a.csv" for month in range(1, 10)}
-    server.objects = dict.fromkeys([*wanted, "logs/2023-01/a.csv", "logs/2024-10/a.csv", "logs/2024-0", "log"], b"x")
+    expected = {f"logs/2024-0{month}/a.csv" for month in range(1, 10)}
+    server.objects = dict.fromkeys([*expected, "logs/2023-01/a.csv", "logs/2024-10/a.csv", "logs/2024-0", "log"], b"x")
     storage = Storage(AwsOptions(endpoint_url=server.url, anonymous=True))
     found = list_objects(storage, [Url("s3", BUCKET, "logs/2024-0*/*.csv")])
-    assert {o.url.key for o in found} == wanted
+    assert {o.url.key for o in found} == expected
     assert {r.query["prefix"] for r in server.requests} == {"logs/2024-0"}

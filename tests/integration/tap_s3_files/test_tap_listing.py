@@ -76,7 +76,7 @@ def test_where_keys_ascend_a_listing_begins_where_the_last_run_ended(source: Sou
     assert "start-after=in%2F2024-05-02.csv" in listings[0]
 
 
-def test_an_object_that_was_overwritten_is_read_again_and_said(source: Source) -> None:
+def test_an_overwritten_object_is_read_again_and_logged(source: Source) -> None:
     source.put("in/a.csv", 1)
     source.put("in/b.csv", 2)
     first = source.run()
@@ -119,7 +119,7 @@ def test_many_folders_are_listed_at_once_and_no_object_is_lost(
 # Dates in paths ------------------------------------------------------------------------------------------------------
 
 
-def test_only_the_places_of_the_wanted_dates_are_listed(source: Source, s3_faults: FaultProxy) -> None:
+def test_only_the_folders_of_the_dates_are_listed(source: Source, s3_faults: FaultProxy) -> None:
     for day in range(1, 6):
         source.put(f"logs/2024/05/0{day}/a.csv", day)
         source.put(f"logs/2024/05/0{day}/deep/b.csv", 10 * day)
@@ -162,7 +162,7 @@ def test_a_plan_for_other_dates_is_dropped(source: Source) -> None:
         ),
     ],
 )
-def test_dates_that_make_no_sense_are_told(path: str, more: dict[str, Any], words: str, source: Source) -> None:
+def test_invalid_dates_are_an_error(path: str, more: dict[str, Any], words: str, source: Source) -> None:
     ran = source.run(path, **more)
     assert ran.code == 1
     assert words in ran.stderr

@@ -64,7 +64,7 @@ def test_folders_become_typed_columns(batches: bool, source: Source) -> None:
     ]
 
 
-def test_a_catalog_and_settings_say_which_and_as_what(source: Source) -> None:
+def test_catalog_and_settings_select_partition_columns_and_their_types(source: Source) -> None:
     catalog = json.loads(source.run(discover=True).check().stdout)
     for place in catalog["streams"][0]["metadata"]:
         place["metadata"]["selected"] = place["breadcrumb"] in ([], ["properties", "id"], ["properties", "month"])
@@ -84,7 +84,7 @@ def test_without_the_setting_folders_are_no_columns(source: Source) -> None:
     assert source.rows(source.run(stream={"partition_columns": False})) == [{"id": 1}, {"id": 2}, {"id": 3}]
 
 
-def test_a_folder_that_does_not_fit_the_schema_is_told(source: Source) -> None:
+def test_a_folder_that_does_not_fit_the_schema_is_an_error(source: Source) -> None:
     source.put("in/year=soon/d.csv", "id\n5\n")
     ran = source.run(stream={"schema": {"year": "integer"}})
     assert ran.code == 1
@@ -111,7 +111,7 @@ def test_named_groups_of_paths_become_typed_columns_beside_folders(source: Sourc
     assert ran.of_type("SCHEMA")[0]["schema"]["properties"]["day"]["format"] == "date"
 
 
-def test_named_groups_stand_beside_dates(source: Source) -> None:
+def test_named_wildcards_and_dates_in_one_path(source: Source) -> None:
     for day in (1, 2, 3):
         source.put(f"logs/2024/05/0{day}/web-{day}/x.csv", f"id\n{day}\n")
     stream = {"path": f"s3://{source.bucket}/logs/{{date:%Y/%m/%d}}/{{host:*}}/*", "partition_columns": False}

@@ -56,10 +56,10 @@ def test_deselected_columns_are_neither_in_the_schema_nor_in_the_data(batches: b
     for entry in catalog["streams"][0]["metadata"]:
         entry["metadata"]["selected"] = entry["breadcrumb"] in ([], ["properties", "id"], ["properties", "name"])
     ran = source.run(config, catalog=catalog)
-    wanted = ["id", "name", "_sdc_source_modified_at"]  # the replication key is always selected
-    assert list(ran.of_type("SCHEMA")[0]["schema"]["properties"]) == wanted
+    expected = ["id", "name", "_sdc_source_modified_at"]  # the replication key is always selected
+    assert list(ran.of_type("SCHEMA")[0]["schema"]["properties"]) == expected
     (row,) = source.rows(ran)
-    assert list(row) == wanted
+    assert list(row) == expected
     assert (row["id"], row["name"]) == (1, "a")
 
 
@@ -86,13 +86,13 @@ def test_types_of_a_catalog_hold_and_new_columns_come_beside_them(source: Source
     assert source.rows(ran) == [{"id": "1", "name": "a"}, {"id": "2", "name": "b", "more": "x"}]
 
 
-def test_columns_that_are_wanted_alone_are_read_alone(source: Source) -> None:
+def test_only_selected_columns_are_read(source: Source) -> None:
     source.put("in/a.csv", "id,broken,name\n1,x,a\n")
     config = source.config(stream={"columns": ["name", "id"]}, metadata_columns=False)
     assert source.rows(source.run(config)) == [{"id": 1, "name": "a"}]
 
 
-def test_metadata_columns_say_where_a_row_comes_from(source: Source) -> None:
+def test_metadata_columns_hold_the_file_and_line_of_a_row(source: Source) -> None:
     source.csv("in/x y/ä+%20.csv", 0, 2)
     head = source.s3.head_object(Bucket=source.bucket, Key="in/x y/ä+%20.csv")
     rows = source.rows(source.run())
@@ -108,7 +108,7 @@ def test_metadata_columns_say_where_a_row_comes_from(source: Source) -> None:
     ]
 
 
-def test_stream_maps_and_flattening_need_records_and_that_is_said(source: Source) -> None:
+def test_stream_maps_and_flattening_are_an_error_without_records(source: Source) -> None:
     source.put("in/a.jsonl", '{"id": 1, "place": {"x": 1.5}}\n')
     stream = {"path": f"s3://{source.bucket}/in/*.jsonl"}
     config = source.config(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from held_load_job import HELD_SECONDS
 from program_errors import error_of
-from queue_source import TYPES, QueueSource, said
+from queue_source import TYPES, QueueSource, log_lines
 from tap_source import state_of
 from waiting import wait_until
 
@@ -32,7 +32,7 @@ def source(cloud: Cloud, s3: Any, sqs: Any, bucket: str, tmp_path: Path) -> Iter
 
 
 @pytest.mark.parametrize("batches", [True, False])
-def test_what_the_queue_tells_of_is_read_once_and_the_queue_is_empty_then(batches: bool, source: QueueSource) -> None:
+def test_objects_of_events_are_read_once_and_the_queue_is_empty_then(batches: bool, source: QueueSource) -> None:
     config = source.config(batches=batches)
     for n in range(5):
         source.csv(f"in/{n}.csv", n * 10)
@@ -95,7 +95,7 @@ def test_every_shape_of_event_is_understood(source: QueueSource) -> None:
     assert source.in_queue() == (0, 0)
 
 
-def test_named_groups_of_a_path_tell_of_what_the_queue_names(source: QueueSource) -> None:
+def test_named_wildcards_of_a_path_apply_to_objects_of_events(source: QueueSource) -> None:
     for key in ("in/de/1.csv", "in/f r/2.csv", "in/3.csv", "in/de/below/4.csv"):
         source.csv(key, 0, rows=1)
     config = source.config(batches=False, stream={"path": f"s3://{source.bucket}/in/{{shop:*}}/{{day:?}}.csv"})
@@ -110,7 +110,7 @@ def test_duplicates_and_another_order_change_nothing(source: QueueSource) -> Non
     source.send(*(source.event(f"in/{n}.csv") for n in (3, 1, 1, 0)), source.event("in/2.csv", "in/2.csv", "in/3.csv"))
     first = source.run()
     assert source.ids(first) == list(range(40))
-    assert said(first, "3 were known already")
+    assert log_lines(first, "3 were known already")
     source.send(source.event("in/1.csv"))
     assert source.ids(source.run(state=state_of(first))) == []
     source.send(source.event("in/1.csv"))
@@ -132,8 +132,8 @@ def test_a_message_that_is_no_event_is_left_to_the_dead_letter_queue_and_counted
     source.send(body, source.event("in/a.csv"))
     ran = source.run()
     assert source.ids(ran) == list(range(10))
-    assert said(ran, "was left to the dead-letter queue: it is no event of S3")
-    assert said(ran, "1 could not be read and were left to the dead-letter queue")
+    assert log_lines(ran, "was left to the dead-letter queue: it is no event of S3")
+    assert log_lines(ran, "1 could not be read and were left to the dead-letter queue")
     assert source.in_queue() == (1, 0)
 
 
@@ -159,7 +159,7 @@ def test_events_of_other_objects_stay_in_the_queue_unless_they_may_go(source: Qu
     source.send(source.event("in/gone.csv", name="ObjectRemoved:Delete"), source.event_bridge("in/x", "Object Deleted"))
     ran = source.run()
     assert source.ids(ran) == list(range(10))
-    assert said(ran, "messages were of no stream of this run and were left in the queue")
+    assert log_lines(ran, "messages were of no stream of this run and were left in the queue")
     visible, invisible = source.in_queue()
     assert (visible > 0, invisible) == (True, 0)  # other consumers see them at once
     source.run(source.config(sqs={"unmatched_events": "delete"}), state=state_of(ran))
@@ -178,12 +178,12 @@ def test_an_object_outside_the_dates_stays_in_the_queue(source: QueueSource) -> 
     assert source.ids(source.run(state=state_of(early))) == list(range(10))
 
 
-def test_an_object_that_is_gone_is_said_and_its_message_deleted(source: QueueSource) -> None:
+def test_an_object_that_is_gone_is_logged_and_its_message_deleted(source: QueueSource) -> None:
     source.quiet()
     source.send(source.event("in/gone.csv"), source.event("in/folder/"), source.event("in/folder/.csv/"))
     ran = source.run(source.config(stream={"path": f"s3://{source.bucket}/in/"}))
     assert source.ids(ran) == []
-    assert len(said(ran, "was deleted since its event was sent")) == 1
+    assert len(log_lines(ran, "was deleted since its event was sent")) == 1
     assert source.in_queue() == (0, 0)
 
 
@@ -228,7 +228,7 @@ def test_events_of_a_stream_that_is_not_selected_are_never_deleted(source: Queue
 def test_a_stream_without_objects_yet_is_read_when_they_come(source: QueueSource) -> None:
     config = source.config(stream={"schema": {}})
     empty = source.run(config)
-    assert said(empty, "is left out of this run: no object matches its path")
+    assert log_lines(empty, "is left out of this run: no object matches its path")
     source.csv("in/a.csv", 0)
     assert source.ids(source.run(config)) == list(range(10))
 
@@ -290,13 +290,13 @@ def test_a_heartbeat_keeps_messages_invisible_while_they_are_planned(
     assert source.in_queue() == (0, 0)
 
 
-def test_segments_that_are_gone_are_said(source: QueueSource) -> None:
+def test_segments_that_are_gone_are_logged(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     first = source.run()
     source.s3.delete_object(Bucket=source.bucket, Key="stage/_plans/rows/000000.json")
     state = {"bookmarks": {"rows": {"watermark": None, "segment": 0, "done": 1, "ahead": []}}}
     ran = source.run(state=state)
-    assert said(ran, "segments 0 to 0 of its plan log, which its STATE has not passed, are gone")
+    assert log_lines(ran, "segments 0 to 0 of its plan log, which its STATE has not passed, are gone")
     source.csv("in/b.csv", 10)
     assert source.ids(source.run(state=state)) == list(range(10, 20))
     assert state_of(first)["bookmarks"]["rows"]["segment"] == 1
@@ -315,13 +315,13 @@ def test_a_full_table_is_listed_and_a_test_run_takes_no_message(source: QueueSou
     assert source.in_queue() == before
 
 
-def test_a_plan_takes_no_message_and_says_how_many_wait(source: QueueSource) -> None:
+def test_a_plan_takes_no_message_and_logs_how_many_wait(source: QueueSource) -> None:
     source.quiet()
     source.csv("in/a.csv", 0)
     source.send(source.event("in/a.csv"))
     ran = source.run(plan=True)
     assert ran.stdout.splitlines()[1].split() == ["rows", "0", "0", "0", "0"]
-    assert said(ran, "about 1 messages wait in")
+    assert log_lines(ran, "about 1 messages wait in")
     assert source.in_queue() == (1, 0)
     source.run()
     assert source.run(plan=True).stdout.splitlines()[1].split()[:2] == ["rows", "1"]

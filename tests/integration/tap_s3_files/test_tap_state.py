@@ -45,7 +45,7 @@ def test_only_what_is_new_is_sent(source: Source) -> None:
     assert mark["key"] == f"s3://{source.bucket}/in/b.csv"
 
 
-def test_records_go_on_at_the_watermark_too(source: Source) -> None:
+def test_records_continue_at_the_watermark_too(source: Source) -> None:
     config = source.config()
     source.csv("in/a.csv", 0, at=moment(0))
     first = source.run(config)

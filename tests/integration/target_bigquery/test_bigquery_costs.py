@@ -116,12 +116,14 @@ def test_a_job_that_takes_an_id_asks_for_the_same(config: Config, bq: Any) -> No
     assert (job.labels, job.maximum_bytes_billed) == ({"team": "data"}, 5)
 
 
-def test_an_upsert_says_what_a_merge_costs(config: Config, batch: Batches, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_upsert_logs_the_bytes_of_its_merge(
+    config: Config, batch: Batches, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     upsert = config | {"load_method": "upsert", "max_batch_mb": 0.000001}
     load([schema(), batch(rows(0, 3)), batch(rows(1, 3)), state(1)], upsert)
-    told = [m for m in caplog.messages if "a MERGE processes about" in m]
-    assert told == ["Stream 'rows': a MERGE processes about 0.0 MB; bytes_billed_limit would bound it"]
+    logged = [m for m in caplog.messages if "a MERGE processes about" in m]
+    assert logged == ["Stream 'rows': a MERGE processes about 0.0 MB; bytes_billed_limit would bound it"]
 
 
 def test_an_upsert_does_not_need_to_know_what_it_costs(
@@ -151,11 +153,15 @@ def test_load_jobs_are_counted_over_runs_and_announced(
         load(lines, config)
     assert "within 24 hours" not in caplog.text
     load(lines, config)
-    told = f"Table local.{dataset}.rows: 4 load jobs within 24 hours, of 5 that BigQuery allows a table and day; raise"
-    assert [m[: len(told)] for m in caplog.messages if "within 24 hours" in m] == [told]
-    said = "Quota exceeded: Your table exceeded quota for imports or query appends per table"
-    fail_jobs({"job": "load", "match": dataset, "reason": "quotaExceeded", "message": said})
-    with pytest.raises(LoadError, match=rf"{said}\. Wait until .*\. The table had 5 load jobs within 24 hours, of 5 "):
+    logged = (
+        f"Table local.{dataset}.rows: 4 load jobs within 24 hours, of 5 that BigQuery allows a table and day; raise"
+    )
+    assert [m[: len(logged)] for m in caplog.messages if "within 24 hours" in m] == [logged]
+    quota_error = "Quota exceeded: Your table exceeded quota for imports or query appends per table"
+    fail_jobs({"job": "load", "match": dataset, "reason": "quotaExceeded", "message": quota_error})
+    with pytest.raises(
+        LoadError, match=rf"{quota_error}\. Wait until .*\. The table had 5 load jobs within 24 hours, of 5 "
+    ):
         load(lines, config)
 
 

@@ -333,12 +333,12 @@ def test_killed_while_the_job_runs_its_files_are_there(
     assert len(there(gcs_bucket)) == 3
 
 
-def test_a_job_that_is_refused_says_why(
+def test_the_error_of_a_refused_job_has_its_reason(
     config: Config, batch: Batches, fail_jobs: Any, dataset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "Cannot read and write in different locations: source: US, destination: EU"
-    fail_jobs({"job": "load", "match": dataset, "reason": "invalid", "message": said})
-    with pytest.raises(LoadError, match=f"{said}.*gcs_stage and the batch storage"):
+    reason = "Cannot read and write in different locations: source: US, destination: EU"
+    fail_jobs({"job": "load", "match": dataset, "reason": "invalid", "message": reason})
+    with pytest.raises(LoadError, match=f"{reason}.*gcs_stage and the batch storage"):
         load([schema(), batch(rows(0, 2), batch_id="a"), state(1)], config)
     assert json.loads(capsys.readouterr().out or "null") is None
 

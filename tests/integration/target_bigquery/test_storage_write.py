@@ -252,7 +252,7 @@ def test_what_passes_is_met_with_another_try(
         ({"call": "commit", "status": "FAILED_PRECONDITION"}, LoadError, "Committing a write stream .*run again"),
     ],
 )
-def test_what_does_not_pass_is_said_in_one_line(
+def test_a_refused_write_is_an_error_of_one_line(
     fault: dict[str, Any],
     error: type[Exception],
     words: str,
@@ -288,7 +288,7 @@ def test_a_table_that_is_dropped_meanwhile(
 LIVE = {"load_via": "storage_write", "add_record_metadata": True, "max_batch_age_seconds": 3600}
 
 
-def test_records_arrive_while_the_tap_goes_on(run: Programs, bq: Any, dataset: str, cloud: Cloud) -> None:
+def test_records_arrive_while_the_tap_is_running(run: Programs, bq: Any, dataset: str, cloud: Cloud) -> None:
     process = run.start("target-bigquery", config=["ENV", LIVE])
     clocks = schema("clocks", pa.schema([("at", pa.time64("us"))]), keys=())
     assert process.stdin is not None
@@ -301,8 +301,8 @@ def test_records_arrive_while_the_tap_goes_on(run: Programs, bq: Any, dataset: s
             process.stdin.flush()
             wait_until(partial(_has_more_than, n, bq, dataset))  # long before the age limit of a batch
     finally:
-        out, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said.decode()
+        out, log = process.communicate(timeout=60)
+    assert process.returncode == 0, log.decode()
     assert states(out)[-1] == 1
     assert len(load_jobs(bq, dataset)) == 1  # of the clocks, whose rows are gathered as usual
 

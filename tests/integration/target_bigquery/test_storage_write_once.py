@@ -96,11 +96,11 @@ def test_a_paused_twin_that_wakes_loads_nothing_again(
     assert ids() == list(range(6))
     fail_writes()
     os.kill(twin.pid, signal.SIGCONT)
-    out, said = twin.communicate(timeout=60)
-    assert twin.returncode == 0, said.decode()
+    out, log = twin.communicate(timeout=60)
+    assert twin.returncode == 0, log.decode()
     assert b'{"n": 2}' in out or b'{"n":2}' in out
     assert ids() == list(range(6))
-    assert b"was loaded just now by another run" in said
+    assert b"was loaded just now by another run" in log
 
 
 def test_a_twin_whose_claim_is_too_late(config: Config, batch: Batches, ids: Any, bq: Any, dataset: str) -> None:
@@ -126,8 +126,8 @@ def test_a_twin_whose_claim_is_too_late(config: Config, batch: Batches, ids: Any
 def test_two_targets_at_once(start: Start, batch: Batches, ids: Any) -> None:
     run = some_batches(batch, 8)
     twins = [start(run) for _ in range(2)]
-    said = [twin.communicate(timeout=120)[1].decode() for twin in twins]
-    assert [twin.returncode for twin in twins] == [0, 0], "\n".join(said)[-6000:]
+    logs = [twin.communicate(timeout=120)[1].decode() for twin in twins]
+    assert [twin.returncode for twin in twins] == [0, 0], "\n".join(logs)[-6000:]
     assert ids() == list(range(16))
 
 
@@ -155,7 +155,7 @@ def test_a_run_that_fails_writes_down_what_it_committed(
     assert [e["batch_id"] for e in entries(bq, dataset) if e["job_id"].endswith(":committed")] == ["batch-0"]
 
 
-def test_a_forgotten_write_stream_that_nobody_wrote_down(
+def test_a_lost_write_stream_without_a_ledger_entry(
     config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, fail_writes: Fail
 ) -> None:
     run = some_batches(batch, 2)
@@ -163,14 +163,14 @@ def test_a_forgotten_write_stream_that_nobody_wrote_down(
         load(part, config)
     bq.query(f"DELETE FROM `{dataset}._sdc_batches` WHERE ENDS_WITH(job_id, ':committed')").result()
     fail_writes({"call": "get", "match": dataset, "status": "NOT_FOUND"})
-    told = []
+    errors = []
     for _ in range(2):
         with pytest.raises(LoadError, match=r"committed batch batch-\d, .* whether the 2 rows are in table") as error:
             load(run, config)
-        told.append(str(error.value))
-        leave_out = told[-1].partition("to leave them out, run ")[2]
+        errors.append(str(error.value))
+        leave_out = errors[-1].partition("to leave them out, run ")[2]
         bq.query(leave_out).result()  # as the message advises
-    assert told[0] != told[1]
+    assert errors[0] != errors[1]
     assert load(run, config).tally("rows").counts()["skipped"] == 2
     assert ids() == list(range(4))
 

@@ -38,8 +38,8 @@ def test_every_format_loads_alike(
     load(lines, config | {"load_format": load_format})
     assert table() == rows(0, 6)
     (job,) = load_jobs(bq, dataset)
-    wanted = {"auto": "PARQUET", "jsonl": "NEWLINE_DELIMITED_JSON"}
-    assert job.source_format == wanted.get(load_format, load_format.upper())
+    source_formats = {"auto": "PARQUET", "jsonl": "NEWLINE_DELIMITED_JSON"}
+    assert job.source_format == source_formats.get(load_format, load_format.upper())
 
 
 TYPES: list[tuple[str, pa.DataType, list[Any], str]] = [

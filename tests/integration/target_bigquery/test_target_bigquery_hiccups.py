@@ -88,18 +88,20 @@ def test_a_quota_that_is_used_up_ends_the_run_at_once(
     dataset: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = "Quota exceeded: Your table exceeded quota for imports or query appends per table"
+    quota_error = "Quota exceeded: Your table exceeded quota for imports or query appends per table"
     if where == "request":
-        bq_faults.set({"match": UPLOAD, "action": "error", "status": 403, "code": "quotaExceeded", "message": said})
+        bq_faults.set(
+            {"match": UPLOAD, "action": "error", "status": 403, "code": "quotaExceeded", "message": quota_error}
+        )
     else:
-        fail_jobs({"job": "load", "match": dataset, "reason": "quotaExceeded", "message": said})
-    with pytest.raises(LoadError, match=rf"quotaExceeded: {said}.*Wait until the quota is back") as caught:
+        fail_jobs({"job": "load", "match": dataset, "reason": "quotaExceeded", "message": quota_error})
+    with pytest.raises(LoadError, match=rf"quotaExceeded: {quota_error}.*Wait until the quota is back") as caught:
         load(some_batches(batch, 2), config | {"api_endpoint": bq_faults.url})
     assert "\n" not in str(caught.value)
     assert states(capsys.readouterr().out) == []
 
 
-def test_a_load_that_is_refused_says_why_and_no_state_passes_it(
+def test_a_refused_load_has_its_reason_and_no_state_passes_it(
     run: Programs, batch: Batches, dataset: str, fail_jobs: Any, ids: Any
 ) -> None:
     reason = "Error while reading data, error message: row 3: bad"

@@ -138,10 +138,10 @@ def test_a_paused_twin_that_wakes_loads_nothing_again(
     assert ids() == list(range(12))
     bq_faults.clear()
     os.kill(twin.process.pid, signal.SIGCONT)
-    code, sent, said = twin.end()
-    assert (code, sent[-1:]) == (0, [5]), said
+    code, sent, log = twin.end()
+    assert (code, sent[-1:]) == (0, [5]), log
     assert ids() == list(range(12))
-    assert "was loaded just now by another run" in said
+    assert "was loaded just now by another run" in log
 
 
 def test_two_targets_at_once(start: Any, batch: Batches, ids: Any, run: Programs) -> None:
@@ -150,7 +150,7 @@ def test_two_targets_at_once(start: Any, batch: Batches, ids: Any, run: Programs
     for twin in twins:
         twin.close()
     ends = [twin.end() for twin in twins]
-    assert [code for code, _, _ in ends] == [0, 0, 0], "\n".join(said for _, _, said in ends)[-6000:]
+    assert [code for code, _, _ in ends] == [0, 0, 0], "\n".join(log for _, _, log in ends)[-6000:]
     assert ids() == list(range(20))
 
 
@@ -163,7 +163,7 @@ def test_two_targets_at_once_that_change_the_table(start: Any, batch: Batches, b
     for twin in twins:
         twin.close()
     ends = [twin.end() for twin in twins]
-    assert [code for code, _, _ in ends] == [0, 0, 0], "\n".join(said for _, _, said in ends)[-6000:]
+    assert [code for code, _, _ in ends] == [0, 0, 0], "\n".join(log for _, _, log in ends)[-6000:]
     table = bq.get_table(f"{dataset}.rows")
     assert (len(table.schema), table.num_rows) == (10, 3)
 
@@ -176,10 +176,10 @@ def test_sigterm_ends_with_the_state_that_is_safe(
     wait_until(lambda: len(entries(bq, dataset)) == 2)
     wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "DONE"])
     os.kill(running.process.pid, signal.SIGTERM)
-    code, sent, said = running.end()
-    assert code == 128 + signal.SIGTERM, said
+    code, sent, log = running.end()
+    assert code == 128 + signal.SIGTERM, log
     assert set(sent) <= {0, 1, 99}
-    assert "Traceback" not in said
+    assert "Traceback" not in log
     load(run, config)
     assert [i for i in ids() if i < 99] == list(range(4))
     if 99 in sent:

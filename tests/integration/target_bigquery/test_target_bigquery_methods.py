@@ -117,7 +117,7 @@ def test_activate_version_soft(config: Config, batch: Batches, table: Any) -> No
     assert [(r["id"], r["_sdc_deleted_at"] is None) for r in table()] == [(0, False), (1, False), (5, True)]
 
 
-def test_activate_version_without_versions_is_said(
+def test_activate_version_without_versions_is_logged(
     config: Config, batch: Batches, table: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     load([schema(), batch(rows(0, 2), version=1), activate(2)], config)

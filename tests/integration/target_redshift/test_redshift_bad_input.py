@@ -74,7 +74,7 @@ ONE = [schema(), record(id=1, name="a"), state(1)]
     ("settings", "words"),
     [
         ({"password": "sw0rdfish"}, ["password", '"demo"', "{host}"]),
-        ({"user": "nobody"}, ['"nobody"', "{host}"]),
+        ({"user": "stranger"}, ['"stranger"', "{host}"]),
         ({"dbname": "nothere"}, ['"nothere"', "{host}"]),
         ({"host": "no-such-host.invalid"}, ["no-such-host.invalid", "host"]),
         ({"host": "127.0.0.1", "port": 9}, ["127.0.0.1:9", "port"]),

@@ -22,10 +22,10 @@ from target_redshift.connection.resources import SessionLostError
 @pytest.mark.filterwarnings("ignore:ssl:DeprecationWarning")  # the driver's
 class TestLogin:
     @pytest.mark.parametrize(
-        ("given", "kind", "said"),
+        ("given", "kind", "words"),
         [
             ({"password": "hush"}, CredentialsError, "check user, password or iam"),
-            ({"user": "nobody"}, CredentialsError, "check user, password or iam"),
+            ({"user": "stranger"}, CredentialsError, "check user, password or iam"),
             ({"dbname": "nowhere"}, NotFoundError, "check the setting dbname"),
             ({"host": "nowhere.invalid"}, ConfigError, "there is no host 'nowhere.invalid'"),
             ({"port": 1}, ConfigError, "the connection was refused"),
@@ -33,8 +33,8 @@ class TestLogin:
         ],
     )
     @pytest.mark.usefixtures("tried_once")
-    def test_what_is_wrong_is_said_at_once(self, open_client: Open, given: Any, kind: type, said: str) -> None:
-        with pytest.raises(kind, match=said) as caught:
+    def test_wrong_settings_are_an_error_at_once(self, open_client: Open, given: Any, kind: type, words: str) -> None:
+        with pytest.raises(kind, match=words) as caught:
             open_client(**given).now()
         assert "hush" not in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -103,7 +103,7 @@ class TestSessions:
         assert client.query("SELECT CAST(%s AS VARCHAR(100))", [hostile], what="test").value == hostile
 
     @pytest.mark.parametrize("at", ["before", "middle", "after"])
-    def test_a_killed_one_is_told_from_one_that_refuses(self, client: Redshift, cloud: Cloud, at: str) -> None:
+    def test_a_killed_session_is_not_a_refused_statement(self, client: Redshift, cloud: Cloud, at: str) -> None:
         cloud.redshift_faults({"match": "SELECT 4711", "action": "kill", "at": at, "times": 1})
         with client.session() as session:
             with pytest.raises(SessionLostError, match="connection to Redshift was lost|terminating"):
@@ -119,7 +119,7 @@ class TestSessions:
         )
         assert client.query("SELECT 4711", what="test").value == 4711
 
-    def test_a_commit_whose_answer_is_lost_is_told(self, client: Redshift, cloud: Cloud) -> None:
+    def test_a_commit_without_an_answer_is_an_error(self, client: Redshift, cloud: Cloud) -> None:
         table = client.quoted("a")
         client.query(f"CREATE TABLE {table} (b INTEGER)", what="test")
         cloud.redshift_faults({"match": "^COMMIT", "action": "kill", "at": "after", "times": 1})

@@ -34,7 +34,7 @@ class TestSchema:
 
 
 class TestTables:
-    def test_a_table_is_made_as_the_settings_say(self, open_client: Open, rs: Any, schema: str) -> None:
+    def test_a_table_has_the_layout_of_the_settings(self, open_client: Open, rs: Any, schema: str) -> None:
         client = open_client(
             dist_key="ID", sort_keys={"Ord*": ["at", "id"]}, grants={"select": ["public"]}, varchar_max=100
         )
@@ -48,7 +48,7 @@ class TestTables:
             True,
         )
 
-    def test_grants_to_nobody(self, open_client: Open, client: Redshift) -> None:
+    def test_grants_to_missing_grantees(self, open_client: Open, client: Redshift) -> None:
         with pytest.raises(ConfigError, match="'?nobody_at_all.*does not exist; check the setting grants"):
             migrate.prepare_table(open_client(grants={"select": ["nobody_at_all"]}), "orders", ORDERS)
         assert client.table("orders") is None

@@ -155,11 +155,11 @@ def test_settings(name: str, warehouse: Warehouse, batch: Batches, bucket: str) 
     for setting, value in attempts.items():
         stream = f"rows_{setting}"
         messages = [schema(stream), batch(content(0), stream=stream, batch_id="a"), state(1)]
-        said = refusal(warehouse, messages, {setting: value})
-        assert "\n" not in said
-        assert warehouse.config["password"] not in said
+        error = refusal(warehouse, messages, {setting: value})
+        assert "\n" not in error
+        assert warehouse.config["password"] not in error
         where = name.lower() if setting == "default_target_schema" else warehouse.schema
-        if not said:
+        if not error:
             taken.add(setting)
             got = warehouse.run(f"SELECT * FROM {warehouse.quoted(stream, where)} ORDER BY id")
             assert got == content(0)
@@ -188,7 +188,7 @@ def test_grants_to_those_whose_names_are_hostile(
         rs.execute(f'DROP GROUP "{group}"')
 
 
-def test_columns_that_redshift_would_not_tell_apart(warehouse: Warehouse, batch: Batches) -> None:
+def test_columns_that_redshift_takes_for_one(warehouse: Warehouse, batch: Batches) -> None:
     names = [
         *("ID", "Id", "id", "a b", "a_b", "a-b", 'a"b', "select", "User", "tableoid", "oid", "_sdc_order", "é", "e"),
         *("x" * 200, "x" * 199 + "y", "x" * 127, "日" * 70, "1", "_1", "default", "tag", "AZ64", "$", "_sdc_row"),

@@ -78,7 +78,7 @@ def account(cloud: Cloud) -> dict[str, str]:
     return {"user": environ["TARGET_REDSHIFT_USER"], "password": environ["TARGET_REDSHIFT_PASSWORD"]}
 
 
-def test_a_certificate_that_nobody_trusts_is_refused(secured: Cloud) -> None:
+def test_an_untrusted_certificate_is_refused(secured: Cloud) -> None:
     with pytest.raises(ConfigError, match="certificate is not trusted.*check host and ssl"):
         client(secured, **account(secured)).now()
 

@@ -50,11 +50,11 @@ def test_long_text_is_loaded_whole(
     assert redshift.columns()[COLUMN] == "SUPER"
     assert (counts["rows"], counts["long_texts"]) == (6, 2)
     assert redshift.staging_tables() == []
-    [said] = [r.getMessage() for r in caplog.records if "too long for its column" in r.getMessage()]
+    [warning] = [r.getMessage() for r in caplog.records if "too long for its column" in r.getMessage()]
     assert re.search(
-        rf"1\.{file_format}\S*, (row|line) 2, column 'body'|2\.{file_format}\S*, (row|line) 3, column 'body'", said
+        rf"1\.{file_format}\S*, (row|line) 2, column 'body'|2\.{file_format}\S*, (row|line) 3, column 'body'", warning
     )
-    assert COLUMN in said
+    assert COLUMN in warning
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -69,7 +69,7 @@ def test_records_are_loaded_whole(method: str, load_format: str, redshift: Loads
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
-def test_varchar_max_says_what_is_long(method: str, file_format: str, redshift: Loads) -> None:
+def test_varchar_max_is_the_longest_text_of_a_column(method: str, file_format: str, redshift: Loads) -> None:
     columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
     given = [{"id": 1, "name": "x" * 1000}, {"id": 2, "name": "x" * 1001}]
     batch = redshift.batch(given, columns=columns, file_format=file_format, batch_id="a")

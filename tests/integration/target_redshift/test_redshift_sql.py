@@ -187,8 +187,8 @@ def tables(scenario: Scenario) -> None:
     assert tuple(by_name[folded(columns[2].name)][3:5]) == (12, 2)
     assert not scenario.run("COLUMN_COMMENTS", params=(schema, table)).rows
     scenario.run("comment_column")
-    [(name, said)] = scenario.run("COLUMN_COMMENTS", params=(schema, table)).rows
-    assert said == mark(columns[1].name)
+    [(name, comment)] = scenario.run("COLUMN_COMMENTS", params=(schema, table)).rows
+    assert comment == mark(columns[1].name)
     if len(columns[2].name.encode()) < 64:  # PostgreSQL's own catalog has shorter names
         assert name == folded(columns[2].name)
     laid_out = {row[0]: row[1:] for row in scenario.run("LAYOUT", params=(schema, table)).rows}

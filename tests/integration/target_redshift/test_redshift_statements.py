@@ -78,13 +78,13 @@ def test_every_statement_is_documented(
     assert not broken, json.dumps(broken, indent=1)
     kinds = {text.split()[0] for text in sent}
     assert {"COPY", "MERGE", "INSERT", "DELETE", "LOCK", "COMMIT", "ALTER", "GRANT", "UPDATE", "COMMENT"} <= kinds
-    said = caplog.text
-    assert cloud.env["AWS_SECRET_ACCESS_KEY"] not in said
-    assert warehouse.config["password"] not in said
+    output = caplog.text
+    assert cloud.env["AWS_SECRET_ACCESS_KEY"] not in output
+    assert warehouse.config["password"] not in output
 
 
 @pytest.mark.parametrize("bad", [False, True])
-def test_no_secret_is_in_what_the_target_says(
+def test_no_secret_is_in_the_output_of_the_target(
     bad: bool, run: Programs, warehouse: Warehouse, batch: Batches, s3: Any, bucket: str, cloud: Cloud
 ) -> None:
     messages = everything(batch, s3, bucket)
@@ -92,6 +92,6 @@ def test_no_secret_is_in_what_the_target_says(
         messages.insert(-1, record(id=60, name="é" * 40_000))
     ran = run("target-redshift", stdin=lines(messages), config=["ENV", {}], env={"LOG_LEVEL": "DEBUG"})
     assert ran.code == bad
-    said = ran.stderr + ran.stdout
+    output = ran.stderr + ran.stdout
     for name in ("AWS_SECRET_ACCESS_KEY", "TARGET_REDSHIFT_PASSWORD"):
-        assert cloud.env[name] not in said
+        assert cloud.env[name] not in output

@@ -50,10 +50,10 @@ def test_every_format_is_copied_as_it_should(file_format: str, load_format: str,
     assert redshift.table() == rows(0, 12)
     assert counts["load_jobs"] == 1  # one COPY for all four
     copies = [s for s in cloud.redshift_statements() if s.startswith("COPY") and redshift.schema]
-    wanted = {"jsonl": "FORMAT AS JSON", "csv": "FORMAT AS CSV"}.get(load_format)
-    if wanted is None:
-        wanted = "FORMAT AS JSON" if file_format == "jsonl" else "FORMAT AS PARQUET"
-    assert wanted in copies[-1]
+    expected = {"jsonl": "FORMAT AS JSON", "csv": "FORMAT AS CSV"}.get(load_format)
+    if expected is None:
+        expected = "FORMAT AS JSON" if file_format == "jsonl" else "FORMAT AS PARQUET"
+    assert expected in copies[-1]
 
 
 def test_of_files_on_s3_only_footers_pass_through(redshift: Loads, monkeypatch: pytest.MonkeyPatch) -> None:

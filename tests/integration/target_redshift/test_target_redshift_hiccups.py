@@ -116,7 +116,7 @@ def test_credentials_that_expire_are_asked_for_anew(
     assert len(given) == 3  # of the COPY, of the check for others, and of the COPY that follows
 
 
-def test_credentials_that_have_expired_for_good_are_said_at_once(redshift: Loads, redshift_faults: Any) -> None:
+def test_credentials_that_are_not_renewed_are_an_error_at_once(redshift: Loads, redshift_faults: Any) -> None:
     redshift_faults({"match": "^COPY ", "action": "error", "code": "XX000", "message": EXPIRED})
     with pytest.raises(CredentialsError, match="has expired.*renew the credentials in aws"):
         redshift.run([schema(), redshift.batch(rows(0, 3), batch_id="A")])

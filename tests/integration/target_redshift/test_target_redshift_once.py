@@ -149,15 +149,15 @@ def test_marks_of_old_loads_go(redshift: Loads) -> None:
 
 
 def test_the_ledger_is_locked_first_and_data_commits_with_it(redshift: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    statements: list[str] = []
     execute = Session.execute
 
     def noting(self: Session, text: str, *args: Any, **options: Any) -> Any:
-        said.append(text)
+        statements.append(text)
         return execute(self, text, *args, **options)
 
     monkeypatch.setattr(Session, "execute", noting)
     redshift.run(some_batches(redshift.batch, 1))
-    load = said[len(said) - said[::-1].index(sql.BEGIN) - 1 :]
+    load = statements[len(statements) - statements[::-1].index(sql.BEGIN) - 1 :]
     words = [text.split()[0] for text in load[: load.index(sql.COMMIT) + 1]]
     assert words == ["BEGIN", "LOCK", "SELECT", "INSERT", "INSERT", "COMMIT"]

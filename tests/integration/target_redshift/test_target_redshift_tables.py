@@ -30,8 +30,7 @@ def test_columns_grow_with_their_texts(method: str, where: str, redshift: Loads)
     for number, (length, kind) in enumerate([(256, 256), (257, 1024), (5000, 16384), (100, 16384), (65535, 65535)]):
         content = [row(number, "x" * length), row(100, "short")]
         redshift.run([schema(), redshift.batch(content, where=where)], load_method=method)
-        wanted = max(kind, 256)
-        assert redshift.columns()["name"] == f"VARCHAR({wanted})"
+        assert redshift.columns()["name"] == f"VARCHAR({max(kind, 256)})"
         assert {"id": number, "name": "x" * length} in redshift.table()
 
 

@@ -87,7 +87,7 @@ def test_keys_alone(redshift: Loads) -> None:
 
 
 @pytest.mark.parametrize("where", ["s3", "local"])
-def test_a_null_key_is_an_error_that_says_where(where: str, redshift: Loads) -> None:
+def test_a_null_key_is_an_error_with_its_place(where: str, redshift: Loads) -> None:
     content = [row(1, "a"), {"id": None, "name": "b"}]
     with pytest.raises(DataError, match=r"batches?.*1\.parquet|1\.parquet") as raised:
         redshift.run([schema(), redshift.batch(content, where=where)], **UPSERT)

@@ -134,9 +134,9 @@ def test_a_role_with_external_id_and_session_name(
     role = {"role_arn": "arn:aws:iam::2:role/reader", "external_id": "x-1", "role_session_name": "nightly"}
     assert read(server, **own, **role) == OBJECTS
     assert {s.partition("-")[0] for s in server.signers()} == {"role"}
-    told = [{k: a.get(k) for k in ("RoleArn", "ExternalId", "RoleSessionName")} for a in server.asked]
-    assert told[-1] == {"RoleArn": role["role_arn"], "ExternalId": "x-1", "RoleSessionName": "nightly"}
-    assert len(told) == (1 if base == "keys" else 2)
+    roles = [{k: a.get(k) for k in ("RoleArn", "ExternalId", "RoleSessionName")} for a in server.asked]
+    assert roles[-1] == {"RoleArn": role["role_arn"], "ExternalId": "x-1", "RoleSessionName": "nightly"}
+    assert len(roles) == (1 if base == "keys" else 2)
 
 
 def test_a_queue_is_asked_by_the_same_role(server: SmallAws, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_without_any(server: SmallAws) -> None:
         read(server, role_arn="arn:aws:iam::2:role/reader")
 
 
-def test_a_role_that_cannot_be_had_is_told_once(
+def test_a_role_that_cannot_be_assumed_is_one_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
@@ -211,7 +211,7 @@ def test_credentials_are_renewed_in_a_long_run(kind: str, server: SmallAws, monk
     read_until_signed_by(3, server, **options)
 
 
-def test_credentials_of_a_process_are_renewed_and_its_failure_is_told(server: SmallAws, tmp_path: Path) -> None:
+def test_credentials_of_a_process_are_renewed_and_its_failure_is_an_error(server: SmallAws, tmp_path: Path) -> None:
     program = tmp_path / "give.py"
     program.write_text(
         "import datetime, json, pathlib, sys\n"
@@ -372,7 +372,7 @@ def test_an_authority_of_the_environment_behind_a_proxy(
         assert set(proxy.asked) == {"CONNECT s3.example:443 HTTP/1.1"}
 
 
-def test_an_authority_that_nobody_vouches_for(tmp_path: Path) -> None:
+def test_an_untrusted_certificate_authority(tmp_path: Path) -> None:
     with (
         SmallAws(dict(OBJECTS), tls=certificates(tmp_path, "127.0.0.1")[1]) as server,
         pytest.raises(ServiceError, match="certificate verify failed") as caught,

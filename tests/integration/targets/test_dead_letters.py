@@ -96,7 +96,7 @@ def test_good_rows_are_loaded_and_bad_ones_put_aside_once(
         assert places(warehouse) == expected
 
 
-def test_records_that_are_bad_are_told_by_the_lines_of_their_messages(
+def test_bad_records_have_the_line_numbers_of_their_messages(
     warehouse: Warehouse, capsys: pytest.CaptureFixture[str]
 ) -> None:
     columns = COLUMNS.append(pa.field("day", pa.date32()))

@@ -146,8 +146,8 @@ def test_killed_before_the_transaction_commits(
     redshift_faults({"match": "^insert into .*_sdc_batches", "delay_s": HELD_SECONDS, "times": 1})
 
     def is_written() -> bool:
-        said = [text for (text,) in rs.execute("LOCAL CLOUD STATEMENTS") if warehouse.schema in text]
-        return any("INSERT" in text and "_sdc_rejected" in text for text in said)
+        statements = [text for (text,) in rs.execute("LOCAL CLOUD STATEMENTS") if warehouse.schema in text]
+        return any("INSERT" in text and "_sdc_rejected" in text for text in statements)
 
     killed(warehouse, messages, run, tmp_path, is_written)
     redshift_faults()

@@ -13,7 +13,7 @@ from warehouses import Warehouse
 DELETED = "_sdc_deleted_at"
 AT = "2024-02-29T12:30:00+00:00"
 PLAIN = pa.schema([("id", pa.int64()), ("name", pa.string())])
-SAYING = PLAIN.append(pa.field(DELETED, pa.timestamp("us", "UTC")))
+WITH_DELETED = PLAIN.append(pa.field(DELETED, pa.timestamp("us", "UTC")))
 UPSERT = {"load_method": "upsert"}
 
 
@@ -21,7 +21,9 @@ def rows(*ids: int, name: str = "a", deleted: bool = False) -> list[dict[str, An
     return [{"id": n, "name": name, **({DELETED: AT} if deleted else {})} for n in ids]
 
 
-def batch_of(batch: Batches, content: Iterable[dict[str, Any]], columns: pa.Schema = SAYING, **more: Any) -> Message:
+def batch_of(
+    batch: Batches, content: Iterable[dict[str, Any]], columns: pa.Schema = WITH_DELETED, **more: Any
+) -> Message:
     moments = pa.array([AT], pa.string()).cast(pa.timestamp("us", "UTC"))[0].as_py()
     given = [{k: moments if v == AT else v for k, v in r.items()} for r in content]
     return batch(given, columns=columns, **more)
@@ -32,7 +34,7 @@ def ids(warehouse: Warehouse, where: str = "1 = 1") -> list[int]:
 
 
 @pytest.mark.parametrize("how", ["batch", "records", "both"])
-def test_rows_that_say_so_go_with_hard_delete(how: str, warehouse: Warehouse, batch: Batches) -> None:
+def test_deleted_rows_are_removed_with_hard_delete(how: str, warehouse: Warehouse, batch: Batches) -> None:
     """Also within one load: the last row of a key counts."""
 
     def sent(content: list[dict[str, Any]], number: int) -> list[Message]:
@@ -51,28 +53,28 @@ def test_rows_that_say_so_go_with_hard_delete(how: str, warehouse: Warehouse, ba
     ]
     together = [m for number, step in enumerate(steps) for m in sent(step, number)]
     settings = {**UPSERT, "hard_delete": True}
-    warehouse.load([schema(columns=SAYING), *together, state(1)], **settings)
+    warehouse.load([schema(columns=WITH_DELETED), *together, state(1)], **settings)
     assert ids(warehouse) == [1, 3, 5]
     later = [m for number, step in enumerate([rows(1, deleted=True), rows(5, 7)]) for m in sent(step, number)]
     for _ in range(2):  # a replay changes nothing
-        warehouse.load([schema(columns=SAYING), *later, state(2)], **settings, max_batch_mb=0.000001)
+        warehouse.load([schema(columns=WITH_DELETED), *later, state(2)], **settings, max_batch_mb=0.000001)
         assert ids(warehouse) == [3, 5, 7]
     assert ids(warehouse, f"{DELETED} IS NOT NULL") == []
     assert warehouse.query("SELECT name FROM {rows} WHERE id = 3") == [{"name": "again"}]
 
 
-def test_rows_that_say_so_stay_with_it_without_hard_delete(warehouse: Warehouse, batch: Batches) -> None:
+def test_deleted_rows_stay_marked_without_hard_delete(warehouse: Warehouse, batch: Batches) -> None:
     settings = {**UPSERT, "add_record_metadata": True}
-    first = [schema(columns=SAYING), batch_of(batch, rows(1, 2)), record(**rows(3)[0])]
+    first = [schema(columns=WITH_DELETED), batch_of(batch, rows(1, 2)), record(**rows(3)[0])]
     warehouse.load([*first, batch_of(batch, rows(1, deleted=True)), record(**rows(3, deleted=True)[0])], **settings)
     assert ids(warehouse, f"{DELETED} IS NOT NULL") == [1, 3]
-    warehouse.load([schema(columns=SAYING), batch_of(batch, rows(1)), record(**rows(3)[0])], **settings)
+    warehouse.load([schema(columns=WITH_DELETED), batch_of(batch, rows(1)), record(**rows(3)[0])], **settings)
     assert ids(warehouse, f"{DELETED} IS NULL") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("method", ["append-only", "overwrite"])
 def test_where_rows_do_not_replace_each_other_all_stay(method: str, warehouse: Warehouse, batch: Batches) -> None:
-    lines = [schema(columns=SAYING), batch_of(batch, rows(1, 2)), batch_of(batch, rows(1, deleted=True))]
+    lines = [schema(columns=WITH_DELETED), batch_of(batch, rows(1, 2)), batch_of(batch, rows(1, deleted=True))]
     warehouse.load(lines, load_method=method, hard_delete=True)
     assert ids(warehouse) == [1, 1, 2]
     assert ids(warehouse, f"{DELETED} IS NOT NULL") == [1]

@@ -38,7 +38,7 @@ ROWS: list[dict[str, Any]] = [
     {"id": 4, "price": 0, "cents": 9999999.99, "whole": 1, "clock": "13:14:15"},
     {"id": 5, "clock": None},
 ]
-WANTED: dict[str, list[Any]] = {
+EXPECTED: dict[str, list[Any]] = {
     "price": [Decimal("1234.0000000001"), Decimal("-1E-10"), None, Decimal(0), None],
     "cents": [Decimal("-0.01"), Decimal(1), None, Decimal("9999999.99"), None],
     "whole": [2**64 - 1, 0, None, 1, None],
@@ -70,9 +70,9 @@ def test_the_values_arrive_exactly(mode: str, warehouse: Warehouse, batch: Batch
         messages = [as_parquet_of_texts(tmp_path)] if mode == "parquet" else [record(**row) for row in ROWS]
     warehouse.load([opening, *messages, state(1)], validate_records=mode != "unchecked")
     kinds = warehouse.columns("rows")
-    assert {name: kinds[name] for name in WANTED} == KINDS[warehouse.name]
+    assert {name: kinds[name] for name in EXPECTED} == KINDS[warehouse.name]
     rows = warehouse.table("rows")
-    assert {name: [row[name] for row in rows] for name in WANTED} == WANTED
+    assert {name: [row[name] for row in rows] for name in EXPECTED} == EXPECTED
 
 
 def test_bounds_are_kept(warehouse: Warehouse) -> None:

@@ -102,7 +102,7 @@ def test_a_run_ends_well_where_old_entries_cannot_be_removed(
     assert "Old entries of the ledger stay for now: Removing old entries: the warehouse is busy" in caplog.text
 
 
-def test_a_ledger_that_is_dropped_during_a_run_ends_it_and_says_what_to_do(
+def test_a_ledger_that_is_dropped_during_a_run_is_an_error_with_a_hint(
     warehouse: Warehouse, batch: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = some_batches(batch, 3)

@@ -114,8 +114,8 @@ def test_maps_do_the_same_to_batches_and_records(
         assert parquet == record, end
         assert jsonl == record, end
         assert len(record[1]) == (3 if end == NOT_BY_COLUMN else 4)
-    told = [r.getMessage() for r in caplog.records if "row by row" in r.getMessage()]
-    assert sorted(told) == [
+    warnings = [r.getMessage() for r in caplog.records if "row by row" in r.getMessage()]
+    assert sorted(warnings) == [
         f"Stream maps or flattening change values: batches of '{kind}_values' go row by row, as RECORD messages do"
         for kind in ("jsonl", "parquet")
     ]

@@ -88,7 +88,7 @@ def places(request: pytest.FixtureRequest, cloud: Cloud, bq: Any, rs: Any, monke
 
 
 @pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
-def test_tables_and_states_are_as_the_model_says(method: str, places: Any, tmp_path: Path) -> None:
+def test_tables_and_states_are_those_of_the_model(method: str, places: Any, tmp_path: Path) -> None:
     @settings(
         max_examples=max(4, settings.default.max_examples // 12),
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

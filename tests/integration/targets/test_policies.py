@@ -163,9 +163,15 @@ def test_a_queue_needs_its_own_rights_too(account: Account) -> None:
 
 def test_an_inventory_needs_no_listing_of_the_source(account: Account) -> None:
     columns = ["Bucket", "Key", "Size", "LastModifiedDate", "ETag"]
-    (told,) = account.s3.list_objects_v2(Bucket=account.bucket("shop"))["Contents"]
+    (listed,) = account.s3.list_objects_v2(Bucket=account.bucket("shop"))["Contents"]
     text = io.StringIO()
-    row = [account.bucket("shop"), told["Key"], told["Size"], told["LastModified"].isoformat(), told["ETag"].strip('"')]
+    row = [
+        account.bucket("shop"),
+        listed["Key"],
+        listed["Size"],
+        listed["LastModified"].isoformat(),
+        listed["ETag"].strip('"'),
+    ]
     csv.writer(text).writerow(row)
     body = gzip.compress(text.getvalue().encode())
     account.put("inventories", "shop/all/data/1.csv.gz", body)

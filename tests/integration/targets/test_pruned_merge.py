@@ -60,7 +60,7 @@ def merged(bq: Any, dataset: str) -> list[int]:
     return [int(j.total_bytes_processed) for j in sorted(jobs, key=lambda j: j.created)]
 
 
-def test_the_local_bigquery_tells_the_bytes_of_the_partitions_alone(bq: Any, warehouse: BigQuery) -> None:
+def test_the_local_bigquery_counts_the_bytes_of_the_merged_partitions_only(bq: Any, warehouse: BigQuery) -> None:
     def count(text: str) -> int:
         size = bq.get_table(f"{warehouse.schema}.{name}").num_bytes
         read = dry(bq, text.format(t=f"`{warehouse.schema}.{name}`"))
@@ -147,11 +147,11 @@ def test_rows_are_found_wherever_they_are(layout: str, warehouse: BigQuery, batc
             for n in range(few)
         ]
         expected |= {tuple(r[k] for k in keys): r for r in rows}
-        as_said = [{k: said(v) for k, v in r.items()} for r in rows]
+        sent = [{k: as_sent(v) for k, v in r.items()} for r in rows]
         if version == 3:
-            messages += [record(**r) for r in as_said]
+            messages += [record(**r) for r in sent]
         elif version % 2:
-            messages.append(batch(as_said, columns=COLUMNS, file_format="jsonl"))
+            messages.append(batch(sent, columns=COLUMNS, file_format="jsonl"))
         else:
             messages.append(batch(rows, columns=COLUMNS))
         messages.append(activate(0))  # only merges the rows before it
@@ -166,7 +166,7 @@ def test_rows_are_found_wherever_they_are(layout: str, warehouse: BigQuery, batc
     assert bool(bounded) != (layout == "nothing to go by")
 
 
-def said(value: Any) -> Any:
+def as_sent(value: Any) -> Any:
     """Return a value as a RECORD contains it."""
     return value.isoformat() if isinstance(value, date) else value
 
@@ -232,7 +232,7 @@ def test_a_row_that_has_only_its_key_is_found_where_keys_stay(via: str, warehous
     assert warehouse.one("SELECT COUNT(*) FROM {rows} WHERE day IS NULL") == (0,)
 
 
-def test_rows_that_nobody_looked_at_leave_nothing_out(
+def test_rows_without_key_ranges_prune_no_partition(
     warehouse: BigQuery, batch: Batches, bq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = history(warehouse, batch, ("id", "day"))
@@ -244,7 +244,7 @@ def test_rows_that_nobody_looked_at_leave_nothing_out(
     assert warehouse.one("SELECT COUNT(*), SUM(v) FROM {rows}") == (1600, 1)
 
 
-def test_redshift_is_told_where_the_keys_are(redshift: Any, cloud: Cloud) -> None:
+def test_statements_of_redshift_hold_the_ranges_of_the_keys(redshift: Any, cloud: Cloud) -> None:
     keys, start = ("id", "at", "name"), [row(n, DAYS[n % 40]) for n in range(100)]
     redshift.run([schema(columns=COLUMNS, keys=keys), redshift.batch(start, columns=COLUMNS)], load_method="upsert")
     changes = [row(n, DAYS[n % 40], v=1) for n in (10, 50, 12)] + [row(-5, FAR[1], v=1)]

@@ -11,7 +11,7 @@ from warehouses import Warehouse
 from local_cloud.programs import Programs
 
 
-def test_what_stands_before_a_bad_line_arrives(warehouse: Warehouse, run: Programs) -> None:
+def test_rows_before_a_bad_line_arrive(warehouse: Warehouse, run: Programs) -> None:
     good = [schema(), *(record(id=n, name=f"name {n}") for n in range(500)), state(1)]
     bad = [record(id=500, name="last"), record(id="x", name="bad"), record(id=502, name="after"), state(2)]
     ran = run(warehouse.program, stdin=lines([*good, *bad]), config=["ENV", {}])

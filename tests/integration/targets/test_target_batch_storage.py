@@ -10,7 +10,7 @@ from local_cloud import Cloud
 from local_cloud.programs import Programs
 
 
-def test_batch_files_are_read_as_the_storage_parameters_say(
+def test_batch_files_are_read_with_the_storage_parameters(
     cloud: Cloud, dataset: str, run: Programs, s3: Any, bucket: str, bq: Any
 ) -> None:
     s3.put_object(Bucket=bucket, Key="a.jsonl.gz", Body=gzip.compress(b'{"id": 1}\n'))

@@ -226,8 +226,8 @@ def test_two_runs_change_a_table_at_once(run: Programs, warehouse: Warehouse, ba
         given = of(n=pa.string(), both=pa.bool_(), **{more: pa.float64()})
         content = [{"id": 1 + number, "n": more, "both": True, more: 0.5}]
         inputs.append([schema(columns=given), batch(content, columns=given, batch_id=more), state(number)])
-    for code, said in _at_once(run, warehouse.program, inputs):
-        assert code == 0, said
+    for code, log in _at_once(run, warehouse.program, inputs):
+        assert code == 0, log
     assert set(warehouse.columns("rows")) == {"id", "n", "n__string", "both", "left", "right"}
     assert [(r["n"], r["n__string"], r["left"], r["right"]) for r in warehouse.table()] == [
         (7, None, None, None),
@@ -244,11 +244,11 @@ def test_columns_are_widened_where_bigquery_can(warehouse: Warehouse, batch: Bat
         (pa.decimal128(38, 18), Decimal("0.000000000000000001"), "BIGNUMERIC"),
         (pa.int64(), -1, "BIGNUMERIC"),
     ]
-    for number, (kind, value, wanted) in enumerate(steps):
+    for number, (kind, value, expected) in enumerate(steps):
         given = of(n=kind, s=pa.struct([("x", pa.int64()), *[(f"y{i}", pa.bool_()) for i in range(number)]]))
         content = [{"id": number, "n": value, "s": {"x": number}}]
         warehouse.load([schema(columns=given), batch(content, columns=given)])
-        assert warehouse.columns("rows")["n"] == wanted
+        assert warehouse.columns("rows")["n"] == expected
     table = warehouse.table()
     assert [r["n"] for r in table] == [value for _, value, _ in steps]
     assert table[3]["s"] == {"x": 3, "y0": None, "y1": None, "y2": None}
@@ -300,7 +300,7 @@ def test_two_runs_widen_a_column_at_once(run: Programs, warehouse: Warehouse, ba
         content = numbered(number, 1, Decimal("0.25"))
         inputs.append([schema(columns=given), batch(content, columns=given, batch_id=f"{number}"), state(number)])
     ends = _at_once(run, warehouse.program, inputs)
-    assert all(code == 0 or "run again" in said for code, said in ends), ends
+    assert all(code == 0 or "run again" in log for code, log in ends), ends
     for messages in inputs:
         warehouse.load(messages)
     assert warehouse.columns("rows")["n"] == "BIGNUMERIC"

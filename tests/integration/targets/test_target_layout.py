@@ -10,7 +10,7 @@ from local_cloud.programs import Programs
 APPLIES = "applies to new tables alone"
 
 
-def test_a_table_that_exists_keeps_its_layout_and_this_is_said(run: Programs, dataset: str) -> None:
+def test_an_existing_table_keeps_its_layout_and_a_warning_is_logged(run: Programs, dataset: str) -> None:
     at = {"type": ["null", "string"], "format": "date-time"}
     properties: dict[str, Any] = {"id": {"type": "integer"}, "a-b": {"type": "string"}, "at-x": at}
     schema = {"type": "object", "properties": properties}
@@ -19,6 +19,6 @@ def test_a_table_that_exists_keeps_its_layout_and_this_is_said(run: Programs, da
     for _ in range(2):
         assert APPLIES not in run("target-bigquery", config=["ENV", layout], stdin=line).check().stderr
     other = {"partition_by": "id", "cluster_by": ["id"]}
-    told = run("target-bigquery", config=["ENV", other], stdin=line).check().stderr
-    assert f"local.{dataset}.rows is partitioned by at_x; partition_by {APPLIES}" in told
-    assert f"local.{dataset}.rows is clustered by a_b, id; cluster_by {APPLIES}" in told
+    log = run("target-bigquery", config=["ENV", other], stdin=line).check().stderr
+    assert f"local.{dataset}.rows is partitioned by at_x; partition_by {APPLIES}" in log
+    assert f"local.{dataset}.rows is clustered by a_b, id; cluster_by {APPLIES}" in log

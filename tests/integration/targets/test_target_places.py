@@ -13,10 +13,12 @@ from warehouses import Warehouse
 from singer_arrow.errors import LoadError, SchemaError
 from target_bigquery.connection.client import BigQuery as BigQueryClient
 
-Said = tuple[str | None, dict[str, str | None]]
+Comments = tuple[str | None, dict[str, str | None]]
 
 
-def test_streams_go_where_they_are_told(warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture) -> None:
+def test_streams_go_into_the_configured_tables(
+    warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture
+) -> None:
     other = f"{warehouse.schema}_x"
     where = {"orders": f"{other}.all_orders", "events_*": f"{other}.*", "users": "people"}
     streams = ("orders", "events_1", "users", "rest")
@@ -73,7 +75,7 @@ def described(**texts: str) -> Message:
     return message
 
 
-def said(warehouse: Warehouse, client: Any) -> Said:
+def comments(warehouse: Warehouse, client: Any) -> Comments:
     """Return the descriptions of the table `rows` and of its columns in the warehouse."""
     if warehouse.name == "bigquery":
         table = client.get_table(f"{warehouse.schema}.rows")
@@ -107,19 +109,19 @@ def test_tables_and_columns_get_the_descriptions_of_the_schema(
 ) -> None:
     client = request.getfixturevalue({"bigquery": "bq", "redshift": "rs"}[warehouse.name])
     warehouse.load([schema(), batch(rows(0, 1)), state(1)])
-    assert said(warehouse, client) == (None, {"id": None, "name": None})
+    assert comments(warehouse, client) == (None, {"id": None, "name": None})
     describe(warehouse, client, "name", "by hand")
     for _ in range(2):
         message = described(stream="it's all", id="the \\ key", name="other", extra="new")
         warehouse.load([message, batch(rows(0, 1)), state(2)])
-        assert said(warehouse, client) == ("it's all", {"id": "the \\ key", "name": "by hand", "extra": "new"})
+        assert comments(warehouse, client) == ("it's all", {"id": "the \\ key", "name": "by hand", "extra": "new"})
     assert len(warehouse.table()) == 3
 
 
 def test_a_new_table_is_described_at_once(warehouse: Warehouse, batch: Batches, request: pytest.FixtureRequest) -> None:
     client = request.getfixturevalue({"bigquery": "bq", "redshift": "rs"}[warehouse.name])
     warehouse.load([described(stream="all", name="what"), batch(rows(0, 1)), state(1)])
-    assert said(warehouse, client) == ("all", {"id": None, "name": "what"})
+    assert comments(warehouse, client) == ("all", {"id": None, "name": "what"})
 
 
 @pytest.mark.parametrize("warehouse", ["bigquery"], indirect=True)

@@ -161,19 +161,19 @@ def test_all_values_arrive_exactly(
     running.listen(io.StringIO(capsys.readouterr().out))
     running.run.close()
     assert list(warehouse.columns("plain").values()) == KINDS[warehouse.name]
-    for row, wanted in zip(warehouse.table("plain"), rows, strict=True):
-        expected = plain_arrives(wanted, warehouse.name, mode)
+    for row, written in zip(warehouse.table("plain"), rows, strict=True):
+        expected = plain_arrives(written, warehouse.name, mode)
         differing = {n for n in PLAIN if repr(row[n]) != repr(expected[n]) and not is_same(row[n], expected[n])}
         assert {n: (repr(row[n])[:99], repr(expected[n])[:99]) for n in differing} == {}
-    for row, wanted in zip(warehouse.table("nested"), NESTED_ROWS, strict=True):
-        assert {name: row[name] for name in NESTED} == nested_arrives(wanted, warehouse.name)
+    for row, written in zip(warehouse.table("nested"), NESTED_ROWS, strict=True):
+        assert {name: row[name] for name in NESTED} == nested_arrives(written, warehouse.name)
 
 
-def is_same(found: Any, wanted: Any) -> bool:
+def is_same(found: Any, written: Any) -> bool:
     """Whether values are equal, floats including their sign; decimals may differ in trailing zeros."""
-    if isinstance(wanted, float):
-        return bool(found == wanted and math.copysign(1, found) == math.copysign(1, wanted))
-    return bool(found == wanted)
+    if isinstance(written, float):
+        return bool(found == written and math.copysign(1, found) == math.copysign(1, written))
+    return bool(found == written)
 
 
 def test_years_after_9999_are_refused_or_kept_as_they_are(warehouse: Warehouse, batch: Batches) -> None:

@@ -94,18 +94,18 @@ class Suite:
             self._run(_by_chance(seed, share, lambda chance: walks.walk(chance.randrange(1 << 30))), tap_site)
 
     def _run(self, cases: Iterator[C], site: Callable[[Path], AbstractContextManager[TryOut[C]]]) -> None:
-        wanted = (case for case in cases if self._only in case.name)
+        chosen_cases = (case for case in cases if self._only in case.name)
 
         def work(folder: Path) -> None:
             with self._lock:
-                case = next(wanted, None)
+                case = next(chosen_cases, None)
             if case is None:
                 return
             with site(folder) as try_out:
                 while case is not None:
                     self._note(try_out(case))
                     with self._lock:
-                        case = next(wanted, None)
+                        case = next(chosen_cases, None)
 
         with tempfile.TemporaryDirectory(prefix="faults-") as root:
             folders = [Path(root) / str(number) for number in range(self._sites)]
@@ -120,7 +120,7 @@ class Suite:
             self.outcomes.append(outcome)
             number = len(self.outcomes)
             for words in outcome.wrong:
-                print(f"NOT AS PROMISED: {outcome.case.name}: {words}\n{outcome.said[-30000:]}", flush=True)
+                print(f"NOT AS PROMISED: {outcome.case.name}: {words}\n{outcome.log[-30000:]}", flush=True)
             if number % 50 == 0:
                 seconds = time.monotonic() - self._started
                 print(f"{number} cases in {seconds:.0f} s", file=sys.stderr, flush=True)

@@ -245,7 +245,7 @@ def blips(load: Load, *, stride: int, turns: int) -> Iterator[Case]:
                 for service in load.services
             }
             where = f"faults at every {stride}th request from {first} on, the {turn + 1}. time"
-            yield Case(load, f"{load.name}: {where}", _goes_on(load, turn + first), rules=rules)
+            yield Case(load, f"{load.name}: {where}", _keeps_state(load, turn + first), rules=rules)
 
 
 def _sparse(service: str, first: int, stride: int, turn: int) -> list[tuple[str, RuleDict]]:
@@ -263,7 +263,7 @@ def outages(load: Load, service: str, *, places: Sequence[int]) -> Iterator[Case
         kind = OUTAGES[(number + LOADS.index(load)) % len(OUTAGES)]
         rule = {"match": "", **FAULTS[service][kind], "skip": skip}
         name = f"{load.name}: {service} gone from request {skip} on, {kind}"
-        yield Case(load, name, _goes_on(load, number), rules={service: [("gone", rule)]}, lasting=True)
+        yield Case(load, name, _keeps_state(load, number), rules={service: [("gone", rule)]}, lasting=True)
 
 
 def everything() -> list[Case]:
@@ -316,16 +316,16 @@ def chosen(chance: random.Random) -> Case:
             (kind, {"match": "", **FAULTS[service][kind], "skip": skip, "times": 1})
             for skip, kind in zip(skips, kinds, strict=True)
         ]
-    told = [f"{service} {kind} at {rule['skip']}" for service, listed in rules.items() for kind, rule in listed]
-    return Case(load, f"{load.name}: {', '.join(told)}", _goes_on(load, chance.randint(0, 1)), rules=rules)
+    faults = [f"{service} {kind} at {rule['skip']}" for service, listed in rules.items() for kind, rule in listed]
+    return Case(load, f"{load.name}: {', '.join(faults)}", _keeps_state(load, chance.randint(0, 1)), rules=rules)
 
 
 def _kill(load: Load, kill: Kill, *, from_state: bool) -> Case:
     where = f"{kill.step.name}, time {kill.nth}" if kill.step else f"after {kill.after_s} s"
-    return Case(load, f"{load.name}: {kill.signal.name}, {where}", _goes_on(load, int(not from_state)), kill=kill)
+    return Case(load, f"{load.name}: {kill.signal.name}, {where}", _keeps_state(load, int(not from_state)), kill=kill)
 
 
-def _goes_on(load: Load, number: int) -> bool:
+def _keeps_state(load: Load, number: int) -> bool:
     """Whether the second run of a random case keeps its STATE.
 
     Every other run after a fault has lost it, except with RECORD messages: they are delivered at least once after it.

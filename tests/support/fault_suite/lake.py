@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fault_suite.source import Stand
+from fault_suite.source import Comparison
 
 COLUMNS = ("id", "name", "amount", "email")
 TYPES = {"id": "integer", "name": "string", "amount": "number", "email": "string"}
@@ -113,7 +113,7 @@ class Lake:
         """Record that the table was emptied: it must contain the current versions after the next run."""
         self.due = frozenset()
 
-    def compare(self, found: Counter[int]) -> Stand:
+    def compare(self, found: Counter[int]) -> Comparison:
         """Compare the ids in the table with the expected ones.
 
         A version that was replaced before any run finished may have all, some or none of its rows in the table.
@@ -122,7 +122,7 @@ class Lake:
         possible = {i for version in (*self.earlier, *self.current.values()) for i in version.ids}
         lost = sum(1 for i in required if not found[i])
         doubled = sum(count - 1 for i, count in found.items() if i in possible)
-        return Stand(lost, doubled + sum(count for i, count in found.items() if i not in possible))
+        return Comparison(lost, doubled + sum(count for i, count in found.items() if i not in possible))
 
 
 def columns_beyond(columns: Iterable[str], allowed: Iterable[str]) -> list[str]:

@@ -99,7 +99,7 @@ def _load_batch(table: Table, message: Mapping[str, Any], read: Read, columns: I
             return f"{url} is not there"
         rows = list(_rows(data, url, message["encoding"]))
         if more := columns_beyond({column for row in rows for column in row}, columns):
-            return f"columns {more} were loaded that are not wanted"
+            return f"columns {more} were loaded that are not selected"
         ids += [row["id"] for row in rows]
     if len(ids) != message["row_count"]:
         return f"a batch has {len(ids)} rows, and its message counts {message['row_count']}"

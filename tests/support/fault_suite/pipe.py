@@ -70,9 +70,9 @@ def cases() -> Iterator[PipeCase]:
                 turn = next(number)
                 if load.method == OVERWRITE or turn % 3 == 0:
                     sent = signal.SIGTERM if turn % 7 == 0 else signal.SIGKILL
-                    goes_on = turn % 2 == 0 or not may_lose_state
+                    keeps_state = turn % 2 == 0 or not may_lose_state
                     name = f"{sent.name} {when} message {nth}"
-                    yield _case(load, name, Break(nth, when, sent, "write"), from_state=goes_on)
+                    yield _case(load, name, Break(nth, when, sent, "write"), from_state=keeps_state)
 
 
 def _case(load: Load, name: str, end: str | Break, *, from_state: bool) -> PipeCase:
@@ -105,11 +105,11 @@ class PipeSite:
         text, code, log = self._tap(case, folder, None, case.end)
         first = site.run_pipe(load, place, text)
         rows = site.rows(place)
-        sent = _sent(text, first.last)
+        sent = _sent(text, first.last_message)
         wrong = [*_wrong_end(code, log, is_broken=True), *first.faults(load)]
         if first.code not in (0, CLEAR):
             wrong.append(f"the target ended with exit code {first.code}")
-        ahead = sources.ahead(load, source, rows, told=sent)
+        ahead = sources.ahead(load, source, rows, last_state=sent)
         if ahead:
             wrong.append(f"the last STATE, of batch {sent}, was {ahead} rows ahead of the table")
         torn = sources.is_torn(load, source, rows, old=old)
@@ -121,21 +121,21 @@ class PipeSite:
                 self._write(folder, source, LAST)  # the user corrects the bad object
             wrong += self._again(case, place, folder, first)
             rows = site.rows(place)
-        stand = sources.stand(load, source, rows, told=sent)
-        wrong += [f"{n} rows {what} at the end" for n, what in ((stand.lost, "lost"), (stand.doubled, "doubled")) if n]
+        comparison = sources.compare(load, source, rows, last_state=sent)
+        wrong += [f"{fault} at the end" for fault in comparison.faults()]
         site.leave(load, place, source, is_sound=not wrong)
         came = Counter({case.kind: int(code != 0 or case.end == CUT)})
         return Outcome(
-            case, first.code, +came, not is_over, stand, ahead, tuple(wrong), log + first.said, torn=int(torn)
+            case, first.code, +came, not is_over, comparison, ahead, tuple(wrong), log + first.log, torn=int(torn)
         )
 
     def _again(self, case: PipeCase, place: Place, folder: str, first: Ran) -> list[str]:
         """Run the pipe again from the kept STATE; return what is wrong with it."""
-        text, code, log = self._tap(case, folder, first.last if case.from_state else None, "")
+        text, code, log = self._tap(case, folder, first.last_message if case.from_state else None, "")
         wrong = _wrong_end(code, log, is_broken=False)
         second = self._site.run_pipe(case.load, place, text)
         if second.code != 0:
-            wrong.append(f"the target's run after it ended with {second.code}: {second.said[-2000:]}")
+            wrong.append(f"the target's run after it ended with {second.code}: {second.log[-2000:]}")
         return wrong
 
     def _tap(self, case: PipeCase, folder: str, state: Any, end: str | Break) -> tuple[str, int | None, str]:

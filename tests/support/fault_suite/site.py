@@ -21,7 +21,7 @@ from warehouses import WAREHOUSES, Warehouse
 
 from fault_suite import source as sources
 from fault_suite.catalogue import OVERWRITE, SERVICES, Case, Kill, Load, Named
-from fault_suite.source import BATCHES, EDITIONS, LAST, ROWS_EACH, Row, Source, Stand
+from fault_suite.source import BATCHES, EDITIONS, LAST, ROWS_EACH, Comparison, Row, Source
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.s3 import setup
@@ -38,23 +38,23 @@ class Ran:
 
     code: int | None
     states: tuple[int, ...]
-    said: str
-    last: Any = None
+    log: str
+    last_message: Any = None
 
     @property
-    def told(self) -> int:
+    def last_state(self) -> int:
         """The number of the last STATE; -1 if there is none."""
         return self.states[-1] if self.states else -1
 
     def faults(self, load: Load) -> list[str]:
         """Return what is wrong with the end of the run, whatever its cause."""
         errors = [
-            line for line in self.said.splitlines() if " ERROR " in line or line.startswith(f"target-{load.target}: ")
+            line for line in self.log.splitlines() if " ERROR " in line or line.startswith(f"target-{load.target}: ")
         ]
         found = []
         if self.code is None:
             found.append(f"hung for {LONGEST_S:.0f} s")
-        if "Traceback" in self.said:
+        if "Traceback" in self.log:
             found.append("showed a traceback")
         if self.code == CLEAR and len(errors) != 1:
             found.append(f"failed with {len(errors)} lines of error instead of one")
@@ -72,21 +72,21 @@ class Outcome:
         code: Exit code of the run with faults.
         injected: Number of injected faults by name; an outage counts as one.
         rerun: Whether a second run was needed.
-        stand: The table compared with the expected rows, at the end.
+        comparison: The table compared with the expected rows, at the end.
         ahead: Number of rows that the last STATE covers and the table does not contain.
         torn: Number of tables that were neither the old nor the new one: swaps of unfinished streams.
         wrong: Violations of the guarantees, as text.
-        said: The log of the run with faults.
+        log: The log of the run with faults.
     """
 
     case: Named
     code: int | None
     injected: Mapping[str, int]
     rerun: bool
-    stand: Stand
+    comparison: Comparison
     ahead: int
     wrong: tuple[str, ...]
-    said: str = ""
+    log: str = ""
     torn: int = 0
 
 
@@ -143,10 +143,10 @@ class Forks:
         whole = [
             x for x in Path(paths["stdout"]).read_text(encoding="utf-8").splitlines(keepends=True) if x.endswith("\n")
         ]
-        said = Path(paths["stderr"]).read_text(encoding="utf-8", errors="replace")
+        log = Path(paths["stderr"]).read_text(encoding="utf-8", errors="replace")
         states = [json.loads(line) for line in whole]
         numbers = tuple(state["n"] for state in states if "n" in state)
-        return Ran(code, numbers, said, states[-1] if states else None)
+        return Ran(code, numbers, log, states[-1] if states else None)
 
     def _answer(self, seconds: float) -> int | None:
         assert self._process.stdout
@@ -219,28 +219,30 @@ class Site:
         rows = self.rows(place)
         wrong += first.faults(load)
         wrong += _wrong_end(case, first)
-        ahead = sources.ahead(load, source, rows, told=first.told)
+        ahead = sources.ahead(load, source, rows, last_state=first.last_state)
         if ahead:
-            wrong.append(f"the STATE {first.told} was {ahead} rows ahead of the table")
+            wrong.append(f"the STATE {first.last_state} was {ahead} rows ahead of the table")
         torn = sources.is_torn(load, source, rows, old=old)
         if torn:
             wrong.append("the table was neither the old one nor the new one")
-        is_over = first.code == 0 or (case.from_state and first.told == LAST)
+        is_over = first.code == 0 or (case.from_state and first.last_state == LAST)
         if not is_over:
-            messages = source.messages(first.told if case.from_state else -1)
+            messages = source.messages(first.last_state if case.from_state else -1)
             second = self._run(load, place, messages, env={})
-            if second.code != 0 or second.told != LAST:
-                wrong.append(f"the run after it ended with {second.code}, STATE {second.told}: {second.said[-2000:]}")
+            if second.code != 0 or second.last_state != LAST:
+                wrong.append(
+                    f"the run after it ended with {second.code}, STATE {second.last_state}: {second.log[-2000:]}"
+                )
             rows = self.rows(place)
-        stand = sources.stand(load, source, rows, told=LAST if first.code == 0 else first.told)
-        wrong += [f"{n} rows {what}" for n, what in ((stand.lost, "lost"), (stand.doubled, "doubled")) if n]
+        comparison = sources.compare(load, source, rows, last_state=LAST if first.code == 0 else first.last_state)
+        wrong += comparison.faults()
         self.leave(load, place, source, is_sound=not wrong)
-        return Outcome(case, first.code, injected, not is_over, stand, ahead, tuple(wrong), first.said, int(torn))
+        return Outcome(case, first.code, injected, not is_over, comparison, ahead, tuple(wrong), first.log, int(torn))
 
     def _with_faults(self, case: Case, place: Place, source: Source) -> tuple[Ran, Mapping[str, int]]:
         messages = source.messages()
         if case.kill:
-            ran = self._run(case.load, place, messages, env={}, kill=_told(case.kill))
+            ran = self._run(case.load, place, messages, env={}, kill=_kill_arguments(case.kill))
             return ran, {f"target killed, {case.kill.signal.name}": 1} if ran.code in KILLED else {}
         env = {}
         for service, rules in case.rules.items():
@@ -303,7 +305,7 @@ class Site:
             if load.method == OVERWRITE:
                 place.held = self._source(load, EDITIONS[0])
                 ran = self._run(load, place, place.held.messages(), env={})
-                assert ran.code == 0, ran.said
+                assert ran.code == 0, ran.log
         return self._places[load]
 
     def leave(self, load: Load, place: Place, source: Source, *, is_sound: bool) -> None:
@@ -348,7 +350,7 @@ def _is_there(warehouse: Warehouse) -> bool:
         return False
 
 
-def _told(kill: Kill) -> dict[str, Any]:
+def _kill_arguments(kill: Kill) -> dict[str, Any]:
     step = kill.step
     at, when, match = (step.at, step.when, step.match) if step else ("", "", "")
     return {

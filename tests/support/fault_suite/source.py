@@ -79,7 +79,7 @@ def write(load: Load, edition: str, folder: Path) -> Source:
 
 
 @dataclass(frozen=True)
-class Stand:
+class Comparison:
     """Differences between a table and the expected rows, in numbers of rows.
 
     Attributes:
@@ -92,31 +92,35 @@ class Stand:
     doubled: int
     again: int = 0
 
+    def faults(self) -> list[str]:
+        """Return the lost and doubled rows as text."""
+        return [f"{n} rows {what}" for n, what in ((self.lost, "lost"), (self.doubled, "doubled")) if n]
 
-def stand(load: Load, source: Source, rows: Sequence[Row], *, told: int) -> Stand:
+
+def compare(load: Load, source: Source, rows: Sequence[Row], *, last_state: int) -> Comparison:
     """Compare the final table with the source.
 
-    `told` is the number of the last STATE of the interrupted run.
+    `last_state` is the number of the last STATE of the interrupted run.
     """
-    wanted, found = source.rows(), Counter(rows)
-    lost, more = wanted - found, found - wanted
+    expected, found = source.rows(), Counter(rows)
+    lost, more = expected - found, found - expected
     if (load.method, load.form) != (APPEND, "RECORD"):
-        return Stand(lost.total(), more.total())
-    again = Counter({row: n for row, n in more.items() if row in wanted and row[1] > told})
-    return Stand(lost.total(), (more - again).total(), again.total())
+        return Comparison(lost.total(), more.total())
+    again = Counter({row: n for row, n in more.items() if row in expected and row[1] > last_state})
+    return Comparison(lost.total(), (more - again).total(), again.total())
 
 
-def ahead(load: Load, source: Source, rows: Sequence[Row], *, told: int) -> int:
+def ahead(load: Load, source: Source, rows: Sequence[Row], *, last_state: int) -> int:
     """Return how many rows a STATE is ahead of the table."""
-    if told < 0:
+    if last_state < 0:
         return 0
     found = Counter(rows)
     if load.method == OVERWRITE:
-        return int(found != source.rows()) or int(told != LAST)
+        return int(found != source.rows()) or int(last_state != LAST)
     if load.method == APPEND:
-        return (source.rows(told) - found).total()
+        return (source.rows(last_state) - found).total()
     newest = {row[0]: row for row in rows}
-    return sum(row[0] not in newest or newest[row[0]][1] < row[1] for row in source.rows(told))
+    return sum(row[0] not in newest or newest[row[0]][1] < row[1] for row in source.rows(last_state))
 
 
 def is_torn(load: Load, source: Source, rows: Sequence[Row], *, old: Counter[Row]) -> bool:

@@ -16,7 +16,7 @@ from fault_suite.lake import COLUMNS, TYPES, Lake
 from fault_suite.model_target import Table
 from fault_suite.site import Outcome
 from fault_suite.small_s3 import BUCKET, NO_FAULTS, QUEUE, Contents, Faults, SmallS3
-from fault_suite.source import Stand
+from fault_suite.source import Comparison
 from fault_suite.tap_catalogue import (
     SETTINGS,
     SETUPS,
@@ -115,22 +115,22 @@ class TapSite:
             self._asleep.running.kill()
             self._asleep = None
         world = self._world
-        stand = world.lake.compare(world.table.rows)
-        result.wrong += [f"{n} rows {what}" for n, what in ((stand.lost, "lost"), (stand.doubled, "doubled")) if n]
+        comparison = world.lake.compare(world.table.rows)
+        result.wrong += comparison.faults()
         if left := len(world.contents.messages):
             result.wrong.append(f"{left} messages were left in the queue")
-        return self._outcome(walk, result, stand)
+        return self._outcome(walk, result, comparison)
 
-    def _outcome(self, walk: Walk, result: Result, stand: Stand) -> Outcome:
+    def _outcome(self, walk: Walk, result: Result, comparison: Comparison) -> Outcome:
         return Outcome(
             case=walk,
             code=result.code,
             injected=+result.came,
             rerun=result.reruns > 0,
-            stand=stand,
+            comparison=comparison,
             ahead=0,
             wrong=tuple(result.wrong),
-            said=result.log,
+            log=result.log,
         )
 
     def _begin(self, setup: str, steps: tuple[Step, ...]) -> Result:
@@ -170,8 +170,8 @@ class TapSite:
             version, changed = lake.write(key, rows=rows, at=at, is_bad=step.is_bad)
             self._s3.put(key, version.data(), changed)
             if self._setup.queue:
-                told = {"bucket": {"name": BUCKET}, "object": {"key": key}}
-                body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": told}]})
+                location = {"bucket": {"name": BUCKET}, "object": {"key": key}}
+                body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": location}]})
                 for _ in range(2):
                     self._s3.send(body)
 

@@ -53,20 +53,20 @@ def main() -> None:
                 if not pid:
                     run(asked)
                     return
-                say(pid)
+                reply(pid)
             case "wait":
-                say(wait(asked["pid"]))
+                reply(wait(asked["pid"]))
             case "wake":
                 os.kill(asked["pid"], signal.SIGCONT)
-                say(0)
+                reply(0)
             case "may mount":
-                say(int(may_mount()))
+                reply(int(may_mount()))
             case "learn":
                 learn(asked["modules"], asked["clients"], asked["env"])
-                say(0)
+                reply(0)
 
 
-def say(word: object) -> None:
+def reply(word: object) -> None:
     """Write an answer."""
     sys.stdout.write(f"{json.dumps(word)}\n")
     sys.stdout.flush()

@@ -24,10 +24,10 @@ def counts(outcomes: Iterable[Outcome]) -> tuple[int, ...]:
         sum(o.code in KILLED for o in listed),
         sum(o.rerun for o in listed),
         sum(o.ahead for o in listed),
-        sum(o.stand.lost for o in listed),
-        sum(o.stand.doubled for o in listed),
+        sum(o.comparison.lost for o in listed),
+        sum(o.comparison.doubled for o in listed),
         sum(o.torn for o in listed),
-        sum(o.stand.again for o in listed),
+        sum(o.comparison.again for o in listed),
         sum(bool(o.wrong) for o in listed),
     )
 

@@ -30,7 +30,7 @@ IMPORTED = (
     *("redshift_connector", "obstore.store", "obstore.exceptions", "pyarrow.parquet", "pyarrow.json", "fastavro"),
     *("singer_arrow.formats.avro.writer", "singer_arrow.formats.parquet.writer", "pyarrow.compute", "jsonschema"),
 )
-_TIME_TO_HEAR = 0.1
+_TIME_TO_RECEIVE = 0.1
 
 
 def main() -> None:
@@ -49,11 +49,11 @@ def main() -> None:
         if not pid:
             run(job)
             return
-        say(pid)
-        say(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        reply(pid)
+        reply(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def say(word: int) -> None:
+def reply(word: int) -> None:
     """Write an answer."""
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
@@ -71,7 +71,7 @@ def run(job: dict[str, Any]) -> None:
     faulthandler.register(signal.SIGUSR1, sys.stderr)  # prints the stack of a hung run
     os.environ.update(job["env"])
     load_one_by_one()
-    tell_each_state()
+    write_each_state()
     sys.argv = [job["program"], *job["arguments"]]
     if job["hasty"]:
         hasten()
@@ -96,7 +96,7 @@ def arm(*, at: str, when: str, match: str, nth: int, signal: int, after_s: float
 def strike(number: int) -> None:
     """Send this process a signal, and wait until it is handled."""
     os.kill(os.getpid(), number)
-    time.sleep(_TIME_TO_HEAR)
+    time.sleep(_TIME_TO_RECEIVE)
 
 
 def wrap(at: str, act: Callable[[], None], *, when: str, match: str, nth: int) -> None:
@@ -156,7 +156,7 @@ def load_one_by_one() -> None:
     Limits.__init__.__defaults__ = tuple(defaults.values())
 
 
-def tell_each_state() -> None:
+def write_each_state() -> None:
     """Release every STATE as soon as it is allowed, so that an early one is detected."""
     from singer_arrow.load.checkpoint import Checkpoints
 

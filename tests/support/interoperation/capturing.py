@@ -96,9 +96,9 @@ def capture(name: str, kind: str, where: Places, folder: Path) -> str:
     if kind != RECORD:
         config["batch_config"] = {"encoding": ENCODINGS[kind], "storage": {"root": batches.as_uri()}}
     messages = _run(installed.bin / tap.program, tap, config, where, folder)
-    wanted = "RECORD" if kind == RECORD else "BATCH"
-    if not any(json.loads(line)["type"] == wanted for line in messages.splitlines()):
-        raise TapError(f"no {wanted} among its messages")
+    message_type = "RECORD" if kind == RECORD else "BATCH"
+    if not any(json.loads(line)["type"] == message_type for line in messages.splitlines()):
+        raise TapError(f"no {message_type} among its messages")
     expected = tap.expected()
     facts = Facts(
         tap=package,

@@ -52,13 +52,13 @@ def write_pins(known: Mapping[str, Peer], names: Iterable[str]) -> None:
     """
     also = tomllib.loads(ALSO.read_text())
     for name in names:
-        wanted = [known[name].package, *also["all"], *also.get(name, [])]
+        requirements = [known[name].package, *also["all"], *also.get(name, [])]
         python = find_python(known[name].python, purpose=name)
         uv = find_uv() or "uv"
         command = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python", python]
         ran = subprocess.run(
             [*command, "-"],
-            input="\n".join(wanted),
+            input="\n".join(requirements),
             env={"UV_SYSTEM_CERTS": "1"} | os.environ,
             stdout=subprocess.PIPE,
             text=True,

@@ -41,7 +41,7 @@ def test_a_case_runs_and_leaves_its_result(tmp_path: Path) -> None:
     assert [path.name for path in data.iterdir()] == ["trips-1000000.csv"]
 
 
-def test_every_case_says_what_it_compares() -> None:
+def test_every_case_has_a_description() -> None:
     assert set(CASES) >= ON_REQUEST
     for build in CASES.values():
         assert importlib.import_module(build.__module__).__doc__

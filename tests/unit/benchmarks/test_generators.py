@@ -26,7 +26,7 @@ def test_columns_depend_on_seed_and_name_alone() -> None:
     assert not one.uniform("a").equals(Randoms(1000, 8).uniform("a"))
 
 
-def test_random_columns_have_the_ranges_they_say() -> None:
+def test_random_columns_have_their_ranges() -> None:
     at = Randoms(5000, 1)
 
     assert pc.min_max(at.integers("n", 10)).as_py() == {"min": 0, "max": 9}

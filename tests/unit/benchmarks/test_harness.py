@@ -89,7 +89,7 @@ def test_stdin_and_environment_reach_the_command(tmp_path: Path) -> None:
     assert measured.stdout.read_text() == "from a file and a word\n"
 
 
-def test_a_failure_tells_the_command_and_its_last_words(tmp_path: Path) -> None:
+def test_a_failure_has_the_command_and_its_last_lines(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"exit code 3: .*python.*\n +the reason"):
         measure([python("import sys; print('the reason', file=sys.stderr); sys.exit(3)")], tmp_path)
 

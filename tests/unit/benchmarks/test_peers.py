@@ -37,14 +37,14 @@ def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_peer_is_installed_once_and_runs(pins: Path, tmp_path: Path) -> None:
-    said: list[str] = []
+    logged: list[str] = []
     for _ in range(2):
-        installed = peers.install("tiny", tmp_path / "peers", said.append, pins=pins)
+        installed = peers.install("tiny", tmp_path / "peers", logged.append, pins=pins)
         ran = subprocess.run([installed.bin / "tiny"], capture_output=True, text=True, check=True)
         assert ran.stdout == "it runs\n"
 
     assert installed.title == f"tiny 1.2, Python {PYTHON}"
-    assert said == [f"installing tiny 1.2, Python {PYTHON} (once)"]
+    assert logged == [f"installing tiny 1.2, Python {PYTHON} (once)"]
     assert len(list((tmp_path / "peers").iterdir())) == 1
 
 

@@ -35,7 +35,7 @@ def test_medians_and_rows_per_cpu_second() -> None:
     assert found["rows_per_cpu_s"] == pytest.approx(1000 / 1.5)
 
 
-def test_rows_per_cpu_second_of_a_run_stand() -> None:
+def test_rows_per_cpu_second_of_a_run_are_kept() -> None:
     assert report.medians([run(1, 2, rows=10, rows_per_cpu_s=99.0)])["rows_per_cpu_s"] == 99.0
 
 
@@ -81,14 +81,14 @@ def _rows(lines: list[str]) -> tuple[list[str], list[str], list[str], list[str]]
     return cells[0], cells[1], cells[2], cells[3]
 
 
-def test_a_column_that_nobody_fills_is_left_out() -> None:
+def test_an_empty_column_is_left_out() -> None:
     runs = {name: [run(1.0, 1.0)] for name in RUNS}
     head = _rows(report.markdown(report.result(case(), runs, machine=MACHINE, scale=1)).splitlines())[0]
 
     assert head == ["", "wall s", "x", "CPU s", "x", "peak MB", "n"]
 
 
-def test_scaled_results_are_kept_apart_and_say_so(tmp_path: Path) -> None:
+def test_scaled_results_are_in_a_folder_of_their_own_and_marked(tmp_path: Path) -> None:
     whole = report.result(case(), RUNS, machine=MACHINE, scale=1)
     part = report.result(case(Goal("", "cpu_s", "fast", at_most=1)), RUNS, machine=MACHINE, scale=0.1)
 

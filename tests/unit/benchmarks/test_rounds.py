@@ -26,15 +26,15 @@ def contender(name: str, log: list[str], rounds: int | None = None) -> Contender
 
 def test_contenders_take_turns_and_slow_ones_stop_early(tmp_path: Path) -> None:
     log: list[str] = []
-    said: list[str] = []
+    logged: list[str] = []
     case = Case("turns", "", [contender("a", log), contender("slow", log, 1), contender("b", log)], rounds=2)
-    runs = run_case(case, folder=tmp_path, rounds=None, say=said.append)
+    runs = run_case(case, folder=tmp_path, rounds=None, log=logged.append)
 
     assert log == ["a", "b", "a", "slow", "b", "a", "b"]
     assert {name: len(each) for name, each in runs.items()} == {"a": 2, "slow": 1, "b": 2}
     assert runs["slow"][0]["rows"] == 5
     assert {"wall_s", "cpu_s", "peak_tree_mb", "peak_process_mb"} < set(runs["a"][0])
-    assert len(said) == len(log)
+    assert len(logged) == len(log)
     assert not list(tmp_path.iterdir())
 
 
@@ -43,6 +43,6 @@ def test_what_is_to_be_discarded_goes_also_after_a_failure(tmp_path: Path) -> No
     large.write_text("much")
     failing = Contender("fails", "", lambda _: [Command([sys.executable, "-c", "raise SystemExit(1)"])], lambda *_: {})
     with pytest.raises(BenchmarkError):
-        run_case(Case("fails", "", [failing], discard=[large]), folder=tmp_path, rounds=1, say=lambda _: None)
+        run_case(Case("fails", "", [failing], discard=[large]), folder=tmp_path, rounds=1, log=lambda _: None)
 
     assert not list(tmp_path.iterdir())

@@ -34,7 +34,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalS3]:
     data = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(data))
-        with serving_s3(0, data=data, say=lambda _: None) as running:
+        with serving_s3(0, data=data, log=lambda _: None) as running:
             yield running
     assert not list(data.iterdir())
 
@@ -192,7 +192,7 @@ def test_answers_wait_and_connections_have_a_rate(near: str) -> None:
     assert done - started >= 0.04 + (len(BODY) - 200_000) / 50e6  # buffered bytes are sent at once
 
 
-def test_a_client_that_goes_away_disturbs_nobody(near: str) -> None:
+def test_a_client_that_disconnects_does_not_disturb_others(near: str) -> None:
     for _ in range(3):
         leaving = http.client.HTTPConnection(near)
         leaving.request("GET", "/")

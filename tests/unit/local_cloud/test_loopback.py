@@ -33,8 +33,8 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize(("path", "said"), [("/", ""), ("/broken", "ValueError: a mistake")])
-def test_what_is_said_of_errors(path: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("path", "logged"), [("/", ""), ("/broken", "ValueError: a mistake")])
+def test_errors_are_logged(path: str, logged: str, capsys: pytest.CaptureFixture[str]) -> None:
     ended = threading.Event()
     with LoopbackServer(type("Ending", (Handler,), {"ended": ended})) as server:
         server.daemon_threads = False  # closing waits until the error is handled
@@ -49,5 +49,5 @@ def test_what_is_said_of_errors(path: str, said: str, capsys: pytest.CaptureFixt
         server.shutdown()
         thread.join()
     err = capsys.readouterr().err
-    assert said in err
-    assert bool(err) == bool(said)
+    assert logged in err
+    assert bool(err) == bool(logged)

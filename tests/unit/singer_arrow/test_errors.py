@@ -8,7 +8,7 @@ from singer_arrow.errors import DataError, NotFoundError
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected"),
     [
         ("https://u:PW@h/x.parquet", "https://***@h/x.parquet"),
         ("sftp://u:P@PW@h:22/x", "sftp://***@h:22/x"),
@@ -23,7 +23,7 @@ from singer_arrow.errors import DataError, NotFoundError
         ("s3://b/line\nbreak", "s3://b/line\\nbreak"),
     ],
 )
-def test_an_error_says_no_password(url: str, said: str) -> None:
-    assert str(NotFoundError(f"{url} does not exist")) == f"{said} does not exist"
+def test_an_error_shows_no_password(url: str, expected: str) -> None:
+    assert str(NotFoundError(f"{url} does not exist")) == f"{expected} does not exist"
     if "\n" not in url:
-        assert str(DataError("it is empty", url=url, hint="Run again")) == f"{said}: it is empty. Run again"
+        assert str(DataError("it is empty", url=url, hint="Run again")) == f"{expected}: it is empty. Run again"

@@ -9,7 +9,7 @@ import pytest
 from fault_suite import catalogue, totals
 from fault_suite.catalogue import APPEND, BATCH, LOADS, METHODS, OVERWRITE, RECORD, TARGETS, UPSERT, Load
 from fault_suite.site import Outcome, Ran
-from fault_suite.source import LAST, ROWS_EACH, Source, Stand, ahead, is_torn, stand
+from fault_suite.source import LAST, ROWS_EACH, Comparison, Source, ahead, compare, is_torn
 
 from local_cloud.faults import rules
 from local_cloud.redshift import faults
@@ -27,39 +27,39 @@ def all_rows(source: Source, until: int = LAST) -> list[tuple[int, int, str]]:
 def test_rows_that_are_lost_or_doubled_are_counted(method: str) -> None:
     source = Source(method, "first")
     rows = all_rows(source)
-    assert stand(load(method), source, rows, told=LAST) == Stand(0, 0)
-    assert stand(load(method), source, rows[1:], told=LAST) == Stand(1, 0)
-    assert stand(load(method), source, [*rows, rows[0]], told=LAST) == Stand(0, 1)
-    assert stand(load(method), source, [*rows, (999, 0, "a stranger")], told=LAST) == Stand(0, 1)
+    assert compare(load(method), source, rows, last_state=LAST) == Comparison(0, 0)
+    assert compare(load(method), source, rows[1:], last_state=LAST) == Comparison(1, 0)
+    assert compare(load(method), source, [*rows, rows[0]], last_state=LAST) == Comparison(0, 1)
+    assert compare(load(method), source, [*rows, (999, 0, "a stranger")], last_state=LAST) == Comparison(0, 1)
 
 
 def test_an_older_version_of_a_key_is_a_loss() -> None:
     source = Source(UPSERT, "first")
     older = [source.batch(0)[1], *(row for row in all_rows(source) if row[0] != 1)]
-    assert stand(load(UPSERT), source, older, told=LAST) == Stand(1, 1)
+    assert compare(load(UPSERT), source, older, last_state=LAST) == Comparison(1, 1)
 
 
 def test_records_may_come_again_only_after_the_last_state() -> None:
     source = Source(APPEND, "first")
     rows = all_rows(source)
-    for number, expected in ((1, Stand(0, 1, 0)), (2, Stand(0, 0, 1))):
+    for number, expected in ((1, Comparison(0, 1, 0)), (2, Comparison(0, 0, 1))):
         again = [*rows, source.batch(number)[0]]
-        assert stand(load(APPEND, RECORD), source, again, told=1) == expected
-        assert stand(load(APPEND, BATCH), source, again, told=1) == Stand(0, 1)
+        assert compare(load(APPEND, RECORD), source, again, last_state=1) == expected
+        assert compare(load(APPEND, BATCH), source, again, last_state=1) == Comparison(0, 1)
 
 
 def test_a_state_ahead_of_the_table_is_seen() -> None:
     source = Source(APPEND, "first")
-    assert ahead(load(APPEND), source, [], told=-1) == 0
-    assert ahead(load(APPEND), source, all_rows(source, 1), told=1) == 0
-    assert ahead(load(APPEND), source, all_rows(source, 0), told=1) == ROWS_EACH
+    assert ahead(load(APPEND), source, [], last_state=-1) == 0
+    assert ahead(load(APPEND), source, all_rows(source, 1), last_state=1) == 0
+    assert ahead(load(APPEND), source, all_rows(source, 0), last_state=1) == ROWS_EACH
     source = Source(UPSERT, "first")
-    assert ahead(load(UPSERT), source, all_rows(source, 3), told=1) == 0
-    assert ahead(load(UPSERT), source, all_rows(source, 0), told=1) == ROWS_EACH
+    assert ahead(load(UPSERT), source, all_rows(source, 3), last_state=1) == 0
+    assert ahead(load(UPSERT), source, all_rows(source, 0), last_state=1) == ROWS_EACH
     source = Source(OVERWRITE, "first")
-    assert ahead(load(OVERWRITE), source, all_rows(source), told=LAST) == 0
-    assert ahead(load(OVERWRITE), source, all_rows(source, 1), told=1)
-    assert ahead(load(OVERWRITE), source, all_rows(source), told=1)
+    assert ahead(load(OVERWRITE), source, all_rows(source), last_state=LAST) == 0
+    assert ahead(load(OVERWRITE), source, all_rows(source, 1), last_state=1)
+    assert ahead(load(OVERWRITE), source, all_rows(source), last_state=1)
 
 
 def test_half_a_table_is_torn() -> None:
@@ -102,10 +102,10 @@ def test_totals() -> None:
     killed = next(case for case in cases if case.kill)
     broken = next(case for case in cases if case.rules)
     outcomes = [
-        Outcome(killed, -9, {"target killed, SIGKILL": 1}, True, Stand(0, 0), 0, ()),
-        Outcome(killed, -9, {"target killed, SIGKILL": 1}, True, Stand(2, 1, 5), 3, ("bad",), torn=1),
-        Outcome(broken, 1, {"S3: reset": 2, "BigQuery: 503": 1}, True, Stand(0, 0), 0, ()),
-        Outcome(broken, 0, {"S3: reset": 5}, False, Stand(0, 0), 0, ()),
+        Outcome(killed, -9, {"target killed, SIGKILL": 1}, True, Comparison(0, 0), 0, ()),
+        Outcome(killed, -9, {"target killed, SIGKILL": 1}, True, Comparison(2, 1, 5), 3, ("bad",), torn=1),
+        Outcome(broken, 1, {"S3: reset": 2, "BigQuery: 503": 1}, True, Comparison(0, 0), 0, ()),
+        Outcome(broken, 0, {"S3: reset": 5}, False, Comparison(0, 0), 0, ()),
     ]
     assert totals.counts(outcomes) == (4, 10, 1, 1, 2, 3, 3, 2, 1, 1, 5, 1)
     assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in totals.by_kind(outcomes).splitlines()[2:]] == [

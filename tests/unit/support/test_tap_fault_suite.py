@@ -16,7 +16,7 @@ from fault_suite.catalogue import LOADS
 from fault_suite.lake import Lake
 from fault_suite.model_target import Table
 from fault_suite.small_s3 import BUCKET, Faults, Request, SmallS3
-from fault_suite.source import Stand
+from fault_suite.source import Comparison
 from fault_suite.tap_catalogue import SETUPS, Break, Run, Scenario
 
 from singer_arrow.errors import NotFoundError, ServiceError
@@ -36,21 +36,21 @@ def lake() -> Lake:
 
 
 def test_lost_and_doubled_rows_are_counted(lake: Lake) -> None:
-    assert lake.compare(Counter([1, 2, 3, 4])) == Stand(0, 0)
-    assert lake.compare(Counter([1, 2, 3, 4, 5])) == Stand(0, 0)  # the bad row may be there
-    assert lake.compare(Counter([1, 2, 4, 5, 5])) == Stand(1, 1)
-    assert lake.compare(Counter([1, 2, 3, 4, 77])) == Stand(0, 1)
+    assert lake.compare(Counter([1, 2, 3, 4])) == Comparison(0, 0)
+    assert lake.compare(Counter([1, 2, 3, 4, 5])) == Comparison(0, 0)  # the bad row may be there
+    assert lake.compare(Counter([1, 2, 4, 5, 5])) == Comparison(1, 1)
+    assert lake.compare(Counter([1, 2, 3, 4, 77])) == Comparison(0, 1)
 
 
 def test_a_replaced_version_may_be_missing_unless_a_run_came_to_its_end(lake: Lake) -> None:
     lake.write("in/a.csv", rows=1, at=1)
     new = Counter([4, 6])
-    assert lake.compare(new) == lake.compare(new + Counter([1, 2, 3])) == Stand(0, 0)
+    assert lake.compare(new) == lake.compare(new + Counter([1, 2, 3])) == Comparison(0, 0)
     lake.completed()
     lake.write("in/a.csv", rows=1, at=1)
-    assert lake.compare(Counter([4, 7])) == Stand(1, 0)
+    assert lake.compare(Counter([4, 7])) == Comparison(1, 0)
     lake.emptied()
-    assert lake.compare(Counter([4, 7])) == Stand(0, 0)
+    assert lake.compare(Counter([4, 7])) == Comparison(0, 0)
 
 
 def test_late_objects_do_not_move_time(lake: Lake) -> None:
@@ -112,9 +112,9 @@ def test_what_a_target_cannot_load_is_wrong(line: str, wrong: str) -> None:
     assert len(found.states) == (0 if wrong else 1)
 
 
-def test_unwanted_columns_and_states_that_go_back_are_wrong() -> None:
+def test_columns_that_are_not_selected_and_states_that_go_back_are_wrong() -> None:
     found = model_target.load(Table(), (SCHEMA, batch("a", 2)), read, columns=("name",))
-    assert found.wrong == ["columns ['id'] were loaded that are not wanted"]
+    assert found.wrong == ["columns ['id'] were loaded that are not selected"]
     assert load(Table(), SCHEMA, state(2), state(1)).wrong == ["its STATEs went back: [(0, 2), (0, 1)]"]
     assert load(Table(), batch("a", 2)).wrong == ["a BATCH came before its SCHEMA"]
 

@@ -61,7 +61,7 @@ def test_watermarks_are_ordered_by_time_whatever_the_zone() -> None:
     assert Watermark(MOMENT.astimezone(there), "z") < Watermark(MOMENT + timedelta(microseconds=1), "a")
 
 
-def test_state_that_says_nothing_is_none() -> None:
+def test_empty_state_is_none() -> None:
     assert Bookmark.from_state({}, "s") is None
     assert Bookmark.from_state({"partitions": [], "starting_replication_value": None}, "s") is None
 

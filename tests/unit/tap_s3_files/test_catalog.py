@@ -84,7 +84,7 @@ def test_types_have_their_usual_names(text: str, kind: pa.DataType) -> None:
     assert from_json_schema(catalog_schema(pa.schema([field]), stream(), metadata_columns=False)).field("c") == field
 
 
-def test_columns_are_set_where_the_schema_has_the_types_that_the_settings_say() -> None:
+def test_columns_are_set_where_the_schema_has_the_types_of_the_settings() -> None:
     types = {"a": "int32", "b": "json", "c": "string", "d": "string", "e": "time", "gone": "date"}
     source = pa.schema([parse_type(name, text) for name, text in types.items() if name != "gone"])
     schema = from_json_schema(catalog_schema(source, stream(key_properties=("a",)), metadata_columns=True))
@@ -106,10 +106,10 @@ def test_json_is_a_type() -> None:
         ("??", "use string"),
     ],
 )
-def test_an_unknown_type_is_told_with_its_column(text: str, hint: str) -> None:
-    with pytest.raises(ConfigError, match="column 'price'") as told:
+def test_an_unknown_type_is_an_error_with_its_column(text: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match="column 'price'") as caught:
         parse_type("price", text)
-    assert hint in str(told.value)
+    assert hint in str(caught.value)
 
 
 def test_files_are_merged_and_settings_have_the_last_word() -> None:
@@ -151,7 +151,7 @@ def test_columns_select_and_keep_the_order_of_the_files() -> None:
         source_schema(files, stream(columns=("d",)))
 
 
-def test_a_stream_without_columns_is_told() -> None:
+def test_a_stream_without_columns_is_an_error() -> None:
     with pytest.raises(SchemaError, match="'orders': no column"):
         source_schema([pa.schema([])], stream())
 
@@ -176,7 +176,7 @@ def test_a_file_must_not_have_a_metadata_column_itself() -> None:
         catalog_schema(pa.schema([("_sdc_source_etag", pa.string())]), stream(), metadata_columns=True)
 
 
-def test_a_type_without_counterpart_is_told_with_its_stream() -> None:
+def test_a_type_without_counterpart_is_an_error_with_its_stream() -> None:
     with pytest.raises(SchemaError, match="'orders': Column 'm'"):
         catalog_schema(pa.schema([("m", pa.month_day_nano_interval())]), stream(), metadata_columns=False)
 

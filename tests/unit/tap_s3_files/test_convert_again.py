@@ -80,7 +80,7 @@ def test_what_an_interrupted_run_made_is_sent_again_and_not_made_again(large: La
     assert [p.stat().st_mtime_ns for p in made] == [written[p] for p in made]
 
 
-def test_a_run_goes_on_where_its_state_stands(large: Large) -> None:
+def test_a_run_continues_at_its_state(large: Large) -> None:
     steps = large.run()
     whole, after = large.read(), steps[3].after
     assert after is not None
@@ -184,7 +184,7 @@ def _file(name: str, rows: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["a.avro", "a.arrow", "a.orc", "a.fixed_width"])
-def test_a_reading_of_any_format_goes_on_with_the_same_files(folder: Folder, name: str) -> None:
+def test_a_resumed_run_of_any_format_writes_the_same_files(folder: Folder, name: str) -> None:
     info = folder.write(name, _file(name, 6_000))
     schema, columns = (
         pa.schema([("a", pa.int64()), ("b", pa.int64())]),

@@ -145,7 +145,7 @@ def test_rescue_keeps_what_does_not_fit(source: Source) -> None:
     assert (ran.counts["rows_written"], ran.counts["rows_rescued"]) == (4, 2)
 
 
-def test_a_type_that_the_settings_say_does_not_change(source: Source) -> None:
+def test_a_type_of_the_settings_does_not_change(source: Source) -> None:
     given: dict[str, Any] = {"schema": {"n": "integer"}, "columns": ["id", "n"]}
     where = {"csv": "line 2", "jsonl": "line 1", "parquet": "row group 0, row 1"}[source.kind]
     for drift in ("evolve", "fail"):
@@ -160,7 +160,7 @@ def test_a_type_that_the_settings_say_does_not_change(source: Source) -> None:
     assert by_id(source.run(**given, on_drift="rescue").rows) == rescued
 
 
-def test_types_that_the_settings_say_stay_beside_others_that_change(source: Source) -> None:
+def test_types_of_the_settings_stay_beside_others_that_change(source: Source) -> None:
     ran = source.run(schema={"n": "integer"}, on_bad_row="rescue")
     assert ran.schemas[-1] == {"id": "integer", "n": "integer", "more": "number", "_sdc_rescued": "string"}
     assert by_id(ran.rows) == [
@@ -170,7 +170,7 @@ def test_types_that_the_settings_say_stay_beside_others_that_change(source: Sour
     ]
 
 
-def test_columns_that_are_not_wanted_are_no_news(source: Source) -> None:
+def test_columns_that_are_not_selected_are_no_drift(source: Source) -> None:
     assert [set(s) for s in source.run(columns=["id"]).schemas] == [{"id"}]
 
 
@@ -207,8 +207,8 @@ def test_a_bad_row_is_skipped_and_counted(broken: tuple[Source, str, str], caplo
         "rows_skipped": 1,
         "rows_rescued": 0,
     }
-    (told,) = [r.message for r in caplog.records if "A row was skipped" in r.message]
-    assert reason in told
+    (message,) = [r.message for r in caplog.records if "A row was skipped" in r.message]
+    assert reason in message
     assert any("4 rows read, 3 written in 1 batch files, 1 skipped" in r.message for r in caplog.records)
 
 
@@ -275,8 +275,8 @@ def test_members_that_are_not_selected_are_not_sent(tmp_path: Path, kind: str, b
     first = next(row["o"] for row in ran.rows if row["id"] == 1)
     if drift == "rescue":
         assert first == {"a": 1, "p": {"b": 1}}
-        told = [row["_sdc_rescued"]["o"] for row in by_id(ran.rows) if "_sdc_rescued" in row]
-        assert [t.get("e") if isinstance(t, dict) else t for t in told] == [True, None, "none"]
+        rescued = [row["_sdc_rescued"]["o"] for row in by_id(ran.rows) if "_sdc_rescued" in row]
+        assert [t.get("e") if isinstance(t, dict) else t for t in rescued] == [True, None, "none"]
     else:
         assert len(ran.schemas) > 1
     for sent in (ran, source.run(catalog=catalog, on_drift=drift, columns=["id", "o"])):

@@ -17,7 +17,7 @@ def test_counts_of_several_threads_add_up() -> None:
     assert progress.counts == Counts(rows_read=800, bytes=4000)
 
 
-def test_the_line_says_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_has_the_counts_that_are_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Progress, "seconds", 0.0)
     progress = Progress("orders")
     progress.add(Counts(objects=2, rows_read=1234, rows_written=1234, bytes=5_600_000))
@@ -29,7 +29,7 @@ def test_the_line_says_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_it_is_told_while_work_goes_on_and_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_logged_while_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.01)
     lines: list[str] = []
     progress = Progress("orders")

@@ -174,11 +174,11 @@ def test_the_default_compression(kind: str, compression: str) -> None:
         ({"aws": {"sse_customer_key": "a" * 43 + "="}, "passthrough": True}, "only aws.sse_customer_key decrypts"),
     ],
 )
-def test_what_makes_no_sense_is_told(config: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError) as told:
+def test_invalid_settings_are_an_error(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
         read(**config)
-    assert words in str(told.value)
-    assert "\n" not in str(told.value)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_wrong_and_unknown_settings_are_one_line_each(config: dict[str, Any], li
     assert problem.startswith(line)
 
 
-def test_every_setting_says_what_it_is() -> None:
+def test_every_setting_has_a_description() -> None:
     def check(schema: dict[str, Any], where: str) -> None:
         for name, setting in schema.get("properties", {}).items():
             assert setting.get("description"), f"{where}{name}"
@@ -247,7 +247,7 @@ def test_local_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", ["batch_config", "replication", "aws", "plan_root"])
-def test_null_stands_for_not_set(name: str) -> None:
+def test_null_means_not_set(name: str) -> None:
     assert TapS3Files(config={"streams": [STREAM], name: None}, setup_mapper=False).settings == read()
 
 

@@ -32,7 +32,7 @@ def run(folder: Path, tap: dict[str, Any] | None = None, **settings: Any) -> lis
 
 
 @pytest.mark.parametrize("later", [0, ROWS])
-def test_no_row_is_written_twice_when_columns_are_mended(tmp_path: Path, later: int) -> None:
+def test_no_row_is_written_twice_when_columns_are_corrected(tmp_path: Path, later: int) -> None:
     maps = [[("a", 1.0)]] * ROWS
     maps[BAD] = [("a", 1.0), ("a", 2.0)]
     before = [[("a", 1.0)]] * later

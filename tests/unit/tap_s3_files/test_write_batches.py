@@ -58,7 +58,7 @@ def test_metadata_columns_may_be_deselected_or_off(folder: Folder) -> None:
         ({"format": "jsonl", "compression": "none"}, {"format": "jsonl"}, ".jsonl"),
     ],
 )
-def test_a_batch_file_holds_the_rows_and_the_message_tells_of_it(
+def test_a_batch_file_holds_the_rows_that_its_message_counts(
     folder: Folder, settings: dict[str, Any], encoding: dict[str, str], suffix: str
 ) -> None:
     (batch,) = folder.convert(folder.csv("a.csv", 0, 50), prefix="p-", **settings)
@@ -101,7 +101,7 @@ def test_a_bundle_is_one_file_whose_id_holds_when_an_object_goes(folder: Folder)
     assert after.manifest != before.manifest
 
 
-def test_ids_tell_objects_and_versions_apart_and_nothing_else(folder: Folder) -> None:
+def test_ids_depend_on_objects_and_versions_only(folder: Folder) -> None:
     info = folder.csv("a.csv", 0, 5)
     other = folder.csv("b.csv", 0, 5)
     changed = replace(JOB, schema=pa.schema([("id", pa.int32()), SOURCE.field("name"), *METADATA]))
@@ -171,7 +171,7 @@ def test_a_bad_value_names_file_line_and_column(folder: Folder) -> None:
         folder.convert(folder.csv("a.csv", 0, 3), folder.write("bad.csv", "id,name\n1,a\nx,b\n"))
 
 
-def test_a_format_that_a_name_does_not_tell_is_asked_for(folder: Folder) -> None:
+def test_an_unknown_suffix_is_an_error(folder: Folder) -> None:
     info = folder.write("data", "id,name\n1,a\n")
     with pytest.raises(DataError, match="Set the stream's 'format'"):
         folder.rows(info)
@@ -179,7 +179,7 @@ def test_a_format_that_a_name_does_not_tell_is_asked_for(folder: Folder) -> None
     assert format_of("auto", Url.parse("s3://b/x.jsonl.gz")) == "jsonl"
 
 
-def test_a_task_stops_when_nobody_wants_it_any_more(folder: Folder) -> None:
+def test_a_cancelled_task_stops(folder: Folder) -> None:
     batches: Iterator[Any] = read(JOB, Task((folder.csv("a.csv", 0, 2),)), folder.worker)
     folder.worker.stop.set()
     with pytest.raises(Stopped):

@@ -71,7 +71,7 @@ def test_integers_become_floats_only_where_those_hold_them() -> None:
         list(made.batches([pa.RecordBatch.from_pylist([{"a": 1}, bad], schema)], "file"))
 
 
-def test_constants_stand_in_every_row_and_are_not_read() -> None:
+def test_constants_are_in_every_row_and_are_not_read() -> None:
     schema = pa.schema(
         [("id", pa.int64()), ("_sdc_received_at", pa.timestamp("us", "UTC")), ("_sdc_table_version", pa.int64())]
     )
@@ -83,7 +83,7 @@ def test_constants_stand_in_every_row_and_are_not_read() -> None:
     ]
 
 
-def test_places_go_on_over_batches_and_files() -> None:
+def test_row_orders_continue_over_batches_and_files() -> None:
     schema = pa.schema([("id", pa.int64())])
     made = conversion(schema, place=3)
     batches = pa.table({"id": list(range(5))}).to_batches(max_chunksize=2)

@@ -156,7 +156,7 @@ def test_a_job_that_ends_after_the_table_was_found_empty_is_not_void(server: Ser
 # Claims
 
 
-def test_a_claim_means_loaded_and_is_committed_by_whoever_finds_it(server: Server) -> None:
+def test_a_claim_means_loaded_and_is_committed_by_the_run_that_finds_it(server: Server) -> None:
     server.insert(job_id(server), "query", claims=server.opened(["a"]))
     ledger = opened(server)
     when = ledger.loaded("a")

@@ -17,7 +17,7 @@ def run(*arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedPro
     return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60, env=env)
 
 
-def said(ran: subprocess.CompletedProcess[str]) -> list[str]:
+def log_lines(ran: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in ran.stderr.splitlines() if not line.startswith("import time:")]
 
 
@@ -56,7 +56,7 @@ def test_wrong_settings_are_one_line(config: Any, line: str, tmp_path: Path) -> 
     ran = run("--config", str(path))
     assert ran.returncode == 1
     assert ran.stdout == ""
-    lines = said(ran)
+    lines = log_lines(ran)
     assert "Traceback" not in ran.stderr
     assert sum(line in found for found in lines) == 1
     assert [found for found in lines if "INFO" not in found and line not in found] == []
@@ -69,7 +69,7 @@ def test_what_no_target_understands_is_one_line(tmp_path: Path) -> None:
         ran = run("--config", str(path), stdin=stdin)
         assert ran.returncode == 1, stdin
         assert "Traceback" not in ran.stderr, (stdin, ran.stderr)
-        assert "ERROR" in said(ran)[-1], stdin
+        assert "ERROR" in log_lines(ran)[-1], stdin
 
 
 def test_debug_shows_where(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_what_is_not_written() -> None:
     assert bounds({"at": far}, COLUMNS, ("at",)) == ()
 
 
-def test_a_null_in_a_column_that_is_no_key_tells_nothing() -> None:
+def test_a_null_in_a_column_that_is_no_key_prunes_nothing() -> None:
     extent = Extent()
     extent.add(pa.array([1, 5], pa.int64()))
     assert bounds({"id": extent}, COLUMNS, ("name",)) == (ColumnRanges("id", (("1", "5"),)),)

@@ -180,7 +180,7 @@ def test_settings_of_every_kind_come_from_the_environment(monkeypatch: pytest.Mo
     assert caught.value.errors == ["Setting 'max_parallel_loads' must be an integer, it is text"]
 
 
-def test_keys_that_stay_are_said_for_all_streams_or_some() -> None:
+def test_keys_that_stay_are_set_for_all_streams_or_some() -> None:
     assert not read().keys_stay("a")
     assert read(keys_stay_in_partition=True).keys_stay("a")
     some = read(keys_stay_in_partition={"a*": True, "ab": False})

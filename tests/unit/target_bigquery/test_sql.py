@@ -59,7 +59,7 @@ def test_settled_entries_have_jobs_and_times_of_their_own() -> None:
     )
 
 
-def test_claims_say_which_write_stream_they_are_for() -> None:
+def test_claims_hold_their_write_stream() -> None:
     name = "projects/example.com:p-1/datasets/d/tables/t_é/streams/Cic2_Y-m8:s8"
     assert sql.claimed(sql.claim(name)) == name
     assert sql.claimed(sql.NOTHING) is None

@@ -31,7 +31,7 @@ def test_objects_have_the_texts_of_a_row() -> None:
     assert objects(2, {}).to_pylist() == [None, None]
 
 
-def test_bytes_of_a_row_are_never_told_too_few() -> None:
+def test_bytes_of_a_row_are_never_underestimated() -> None:
     row = {"s": "\u0001é" * 50, "y": b"\0" * 100, "n": -(2**63), "none": None}
     batch = pa.RecordBatch.from_pylist([row])
     line = json.dumps({**row, "y": "A" * 136, COLUMN: {"a": "x"}}, ensure_ascii=False)

@@ -39,14 +39,14 @@ def test_the_least() -> None:
     assert "hush" not in repr(settings)
 
 
-def test_empty_text_and_null_stand_for_not_set() -> None:
+def test_empty_text_and_null_mean_not_set() -> None:
     settings = read(copy_role_arn="", slices=None, iam=None, grants=None)
     assert settings.copy_role_arn is None
     assert settings.iam is None
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"host": ...}, "'host' is missing"),
         ({"user": ""}, "'user' is missing"),
@@ -77,10 +77,10 @@ def test_empty_text_and_null_stand_for_not_set() -> None:
         ({"iam": {"workgroup": "w"}, "password": None, "ssl": False}, "iam needs it"),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, Any], said: str) -> None:
+def test_what_is_wrong_is_named(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read(**given)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -153,7 +153,7 @@ class TestTheRules:
     """Tests that the rules detect violations."""
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "rule_text"),
         [
             (
                 "COPY \"t\" FROM 's3://b/m' IAM_ROLE 'r' FORMAT AS PARQUET MANIFEST STATUPDATE OFF COMPUPDATE OFF",
@@ -173,8 +173,8 @@ class TestTheRules:
             ("SELECT 'a", "not closed"),
         ],
     )
-    def test_each_is_found(self, text: str, said: str) -> None:
-        assert any(said in rule for rule in broken_rules(text))
+    def test_each_is_found(self, text: str, rule_text: str) -> None:
+        assert any(rule_text in rule for rule in broken_rules(text))
 
 
 def test_merge_sets_no_key() -> None:

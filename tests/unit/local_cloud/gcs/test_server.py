@@ -105,7 +105,7 @@ def test_a_stage_holds_few_parts_in_memory(
     assert max(most) <= PARTS
 
 
-def test_what_has_a_lifetime_bears_its_day(objects: Objects, storage: Storage) -> None:
+def test_an_object_with_a_lifetime_has_its_date(objects: Objects, storage: Storage) -> None:
     storage.put(url("staged"), b"x", lifetime=Lifetime(3))
     storage.put(url("plain"), b"x")
     stored, file = objects.get("b", "staged")

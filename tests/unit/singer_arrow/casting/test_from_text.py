@@ -47,7 +47,7 @@ def test_integers(values: list[int | None]) -> None:
     assert from_text(pa.array(texts, pa.string()), pa.int64()).to_pylist() == values
 
 
-def test_integers_of_all_forms_stand_side_by_side() -> None:
+def test_integers_of_all_forms_in_one_column() -> None:
     texts = pa.array(["0x1F", "1.0", " +2 ", "3e2", "18446744073709551615", "18446744073709551615.00", "5.", None])
     largest = 2**64 - 1
     assert from_text(texts, pa.uint64()).to_pylist() == [31, 1, 2, 300, largest, largest, 5, None]
@@ -208,13 +208,13 @@ def test_a_time_with_an_offset_is_the_one_in_utc(unit: str) -> None:
         " 13:14:15 UTC ",
         None,
     ]
-    wanted = ["11:14:15", "22:30:00.000001", "03:29:59", "13:14:15", "08:14:00", "13:14:15", None]
+    expected = ["11:14:15", "22:30:00.000001", "03:29:59", "13:14:15", "08:14:00", "13:14:15", None]
     t = pa.time64(unit)
-    assert from_text(pa.array(texts), t).equals(from_text(pa.array(wanted), t))
+    assert from_text(pa.array(texts), t).equals(from_text(pa.array(expected), t))
     column = pa.array([[{"a": text}] for text in texts])
     inner = pa.list_(pa.struct([("a", t)]))
     assert fit(column, pa.field("c", inner)).equals(
-        pa.array([[{"a": v}] for v in from_text(pa.array(wanted), t)], inner)
+        pa.array([[{"a": v}] for v in from_text(pa.array(expected), t)], inner)
     )
 
 

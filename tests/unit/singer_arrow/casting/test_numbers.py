@@ -176,10 +176,10 @@ def read(t: pa.DataType, value: str, *, before: str | None = None) -> Any:
 
 def one_by_one(t: pa.DataType, value: str) -> Any:
     try:
-        values, misfits = parse_row(f'{{"a":{value}}}'.encode(), pa.schema([("a", t)]))
+        values, mismatches = parse_row(f'{{"a":{value}}}'.encode(), pa.schema([("a", t)]))
     except BadRowError:
         return REFUSED
-    return REFUSED if misfits else pa.array(values, t)[0].as_py()
+    return REFUSED if mismatches else pa.array(values, t)[0].as_py()
 
 
 def of_text(number: str, t: pa.DataType) -> Any:

@@ -88,7 +88,7 @@ def test_what_is_written_otherwise_is_no_value(objects: Any, column: str, value:
     assert table[RESCUED].to_pylist() == [None] * 4 + [f'{{"{column}":"{value}"}}']
 
 
-def test_nanoseconds_of_a_format_are_kept_or_told(objects: Any, caplog: Any) -> None:
+def test_nanoseconds_of_a_format_are_kept_or_logged(objects: Any, caplog: Any) -> None:
     data = b"t\n31/12/2025 14:05:06.123456789\n31/12/9999 14:05:06.5\n"
     forms = ("%d/%m/%Y %H:%M:%S%.f",)
     with caplog.at_level(logging.WARNING):
@@ -170,7 +170,7 @@ def test_codes_with_zeros_stay_text(objects: Any) -> None:
         (["a", "b"], None),
     ],
 )
-def test_the_log_says_what_to_set_where_there_is_no_doubt(
+def test_the_log_names_the_setting_where_there_is_no_doubt(
     objects: Any, caplog: Any, values: list[str], hint: str | None
 ) -> None:
     with caplog.at_level(logging.INFO):

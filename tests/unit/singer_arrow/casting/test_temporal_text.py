@@ -40,10 +40,10 @@ def read(objects: Any, data: bytes, name: str, field: pa.Field, how: str) -> tup
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
-@pytest.mark.parametrize("wanted", [None, pa.field("t", pa.string()), json_field("t")], ids=["time", "text", "json"])
-def test_a_time_outside_the_day_is_a_bad_row(objects: Any, name: str, unit: str, wanted: pa.Field | None) -> None:
+@pytest.mark.parametrize("target", [None, pa.field("t", pa.string()), json_field("t")], ids=["time", "text", "json"])
+def test_a_time_outside_the_day_is_a_bad_row(objects: Any, name: str, unit: str, target: pa.Field | None) -> None:
     data = WRITERS[name[2:]](pa.table({"id": [1, 2, 3], "t": times(unit)}))
-    field = wanted or FORMATS[name[2:]].infer(objects.reader(data, name), ReadOptions(), sample_bytes=1).field("t")
+    field = target or FORMATS[name[2:]].infer(objects.reader(data, name), ReadOptions(), sample_bytes=1).field("t")
     with pytest.raises(DataError, match=rf"{name}.*column 't': '24:00:00\.0+' is not a time of a day"):
         read(objects, data, name, field, "fail")
     rows, progress = read(objects, data, name, field, "skip")
@@ -83,13 +83,13 @@ def test_a_time_outside_the_day_within_a_list(objects: Any) -> None:
     ],
     ids=["date", "timestamp", "list"],
 )
-@pytest.mark.parametrize("wanted", [pa.field("t", pa.string()), json_field("t")], ids=["text", "json"])
-def test_a_date_that_has_no_text_is_a_bad_row_of_text(objects: Any, column: pa.Array, wanted: pa.Field) -> None:
+@pytest.mark.parametrize("target", [pa.field("t", pa.string()), json_field("t")], ids=["text", "json"])
+def test_a_date_that_has_no_text_is_a_bad_row_of_text(objects: Any, column: pa.Array, target: pa.Field) -> None:
     data = WRITERS["parquet"](pa.table({"id": [1, 2, 3], "t": column}))
     with pytest.raises(DataError, match=r"a\.parquet.*column 't': .*(2147483647|4611686018427387904).* is not text"):
-        read(objects, data, "a.parquet", wanted, "fail")
-    assert [r["id"] for r in read(objects, data, "a.parquet", wanted, "skip")[0]] == [1]
-    rows, _ = read(objects, data, "a.parquet", wanted, "rescue")
+        read(objects, data, "a.parquet", target, "fail")
+    assert [r["id"] for r in read(objects, data, "a.parquet", target, "skip")[0]] == [1]
+    rows, _ = read(objects, data, "a.parquet", target, "rescue")
     assert [r["t"] is None for r in rows] == [False, True, True]
     assert "out of range" not in str(rows)
 

@@ -29,5 +29,5 @@ def test_each_value_is_looked_at_alone(values: list[bytes | None], start: int, l
     assert is_valid_utf8(text) == all(v is None or _valid(v) for v in values[start:])
 
 
-def test_bytes_that_are_no_text_are_told_by_their_numbers() -> None:
+def test_errors_show_bytes_that_are_no_text_as_numbers() -> None:
     assert decode_bytes([b"a\xff", {"k": ("é".encode(), 1)}]) == ["a\\xff", {"k": ["é", 1]}]

@@ -23,15 +23,15 @@ from singer_arrow.reading.text_blocks import decoded
 TEXT = b"".join(b"%d,%d\n" % (n, n * 7919 % 10_007) for n in range(300_000))
 
 
-def _block(data: bytes, *, within: bytes = b"", told: int = 0, crc: int = 0, size: int = 0) -> bytes:
-    """Return a gzip member; its size field counts `within`, and `told` is added to that field.
+def _block(data: bytes, *, within: bytes = b"", added: int = 0, crc: int = 0, size: int = 0) -> bytes:
+    """Return a gzip member; its size field counts `within`, and `added` is added to that field.
 
     `crc` and `size` alter the checksum and the length in its trailer.
     """
     packer = zlib.compressobj(1, zlib.DEFLATED, -15)
     body = packer.compress(data) + packer.flush()
     head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0"
-    head += struct.pack("<H", len(body) + 25 + len(within) + told)
+    head += struct.pack("<H", len(body) + 25 + len(within) + added)
     return head + body + struct.pack("<II", zlib.crc32(data) ^ crc, len(data) + size) + within
 
 
@@ -95,11 +95,11 @@ def test_it_is_truncated_or_corrupt(objects: Any) -> None:
         (_block(b"0" * 65_536), b"0" * 65_536),
         (_block(b"0" * 65_537), b"0" * 65_537),
         (_block(b"0" * 9_000_000), b"0" * 9_000_000),
-        (_block(b"a\n", told=-3), b"a\n"),
+        (_block(b"a\n", added=-3), b"a\n"),
     ],
     ids=["plain member within", "blocked member within", "longest", "too long", "far too long", "too short"],
 )
-def test_members_that_are_not_as_they_tell_are_read_as_gzip(objects: Any, odd: bytes, text: bytes) -> None:
+def test_members_with_a_wrong_size_field_are_read_as_gzip(objects: Any, odd: bytes, text: bytes) -> None:
     data = _blocked(TEXT) + odd + _blocked(TEXT)
     assert gzip.decompress(data) == TEXT + text + TEXT
     assert _read(objects, data) == TEXT + text + TEXT
@@ -111,7 +111,7 @@ def test_members_that_are_not_as_they_tell_are_read_as_gzip(objects: Any, odd: b
     [_block(b"a\n", within=b"GARBAGE"), _block(b"a\n", crc=1), _block(b"a\n", size=1), _block(b"a\n")[:-4]],
     ids=["garbage", "checksum", "size", "cut"],
 )
-def test_broken_members_are_told(objects: Any, odd: bytes) -> None:
+def test_broken_members_are_an_error(objects: Any, odd: bytes) -> None:
     with pytest.raises(DataError, match=r"text\.csv\.gz: corrupt gzip stream"):
         _read(objects, _blocked(TEXT) + odd + _blocked(TEXT))
 

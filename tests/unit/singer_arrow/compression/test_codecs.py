@@ -83,7 +83,7 @@ def test_the_first_bytes_win_over_the_suffix(codec: str) -> None:
     assert detect("a.csv.gz", COMPRESS[codec](b"x")[:16]) == codec
 
 
-def test_an_empty_bzip2_stream_is_told_and_text_is_not() -> None:
+def test_an_empty_bzip2_stream_is_detected_and_text_is_not() -> None:
     assert detect("a", bz2.compress(b"")) == "bzip2"
     assert detect("a.bz2", b"BZhello, this is text") == "none"
     assert detect("a.csv.gz", b"a,b\n1,2\n") == "none"

@@ -85,7 +85,7 @@ def test_pieces_are_small_however_well_they_compress() -> None:
         list(decompress([_raw(bytes(80 << 20))], "raw_snappy"))
 
 
-def test_the_kind_is_told_by_mark_and_name() -> None:
+def test_the_kind_is_detected_by_mark_and_name() -> None:
     assert detect("a.csv.snappy") == "snappy"
     assert detect("a.csv", _framed(b"x")[:16]) == "snappy"
     assert detect("a.csv.snappy", _framed(b"x")[:16]) == "snappy"

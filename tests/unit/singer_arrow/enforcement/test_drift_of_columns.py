@@ -195,7 +195,7 @@ def test_a_type_that_the_schema_holds_is_no_drift(objects: Any) -> None:
     assert found.rescued == [None, {"v": 2**53 + 1}]
 
 
-def test_many_bad_rows_are_counted_and_some_are_told(objects: Any, caplog: Any) -> None:
+def test_many_bad_rows_are_counted_and_some_are_logged(objects: Any, caplog: Any) -> None:
     table = pa.table({"a": [f"x{i}" if i % 2 else str(i) for i in range(1000)], "b": [i / 4 for i in range(1000)]})
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     found = Reading(objects, "a.parquet", table, schema, on_bad_row="skip", batch_rows=300)
@@ -289,7 +289,7 @@ def test_text_that_is_not_utf8_does_not_fit(objects: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "a.avro"])  # Avro allows no such file
-def test_names_that_stand_twice_are_an_error(objects: Any, name: str) -> None:
+def test_duplicate_names_are_an_error(objects: Any, name: str) -> None:
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["id", "a", "a"])
     for drift in ("raise", "rescue"):
         found = Reading(objects, name, twice, pa.schema([*ID, RESCUE]), on_drift=drift)

@@ -96,7 +96,7 @@ class Reading:
     def rescued(self) -> list[Any]:
         return [r[RESCUED] and json.loads(r[RESCUED]) for r in self.rows]
 
-    def tells(self, what: str) -> bool:
+    def contains(self, what: str) -> bool:
         """Whether rows, drifts or schema contain the text."""
         return what in f"{self.rows} {self.drifts} {self.schema}"
 
@@ -111,7 +111,7 @@ def test_they_are_no_news(objects: Any, name: str, drift: str, monkeypatch: pyte
     assert len(found.rows) == 200
     assert found.rows[9]["o"] == {"a": 1, "p": {"a": 1}}
     assert found.rows[9]["m"] == [("k", {"a": 1})]
-    assert not found.tells(SECRET)
+    assert not found.contains(SECRET)
     if drift == "rescue":
         assert found.rescued == [None] * 200
 
@@ -123,8 +123,8 @@ def test_schemas_widen_without_them(objects: Any, name: str) -> None:
     )
     found = Reading(objects, name, data, SCHEMA, on_drift="raise")
     assert found.drifts
-    assert not found.tells("secret")
-    assert not found.tells(SECRET)
+    assert not found.contains("secret")
+    assert not found.contains(SECRET)
     assert found.rows[1]["o"] == {"a": 1, "p": {"a": 1, "e": True}, "e": True}
     assert found.rows[1]["l"] == [{"a": 1, "e": True}] * 2
     if "json" not in name:
@@ -133,7 +133,7 @@ def test_schemas_widen_without_them(objects: Any, name: str) -> None:
     data = written(name, rows_of(name, row(0, 1.5), row(1, 2.5)), widened(pa.float64()))
     found = Reading(objects, name, data, SCHEMA, on_drift="raise")
     assert found.drifts
-    assert not found.tells("secret")
+    assert not found.contains("secret")
     assert [r["o"] for r in found.rows] == [{"a": a, "p": {"a": a}} for a in (1.5, 2.5)]
 
 
@@ -151,7 +151,7 @@ def test_a_column_that_becomes_json_is_without_them(objects: Any, name: str) -> 
         objects, name, written(name, rows, FILE), within, on_drift="raise", known_columns=frozenset({"l", "m"})
     )
     assert [r["o"]["p"].replace(" ", "") for r in found.rows] == ['{"a":1}', '{"a":2}']
-    assert not found.tells(SECRET)
+    assert not found.contains(SECRET)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "list.json"])
@@ -161,7 +161,7 @@ def test_objects_beside_other_kinds_become_json_without_them(objects: Any, name:
     assert is_json(found.schema.field("o"))
     assert [json.loads(r["o"]) for r in found.rows[:3]] == [{"a": 1, "p": {"a": 1}}, 5, {"a": 1, "p": {"a": 1}}]
     assert [json.loads(r["l"]) for r in found.rows[:3]] == [[{"a": 1}] * 2, [7], [{"a": 1}] * 2]
-    assert not found.tells(SECRET)
+    assert not found.contains(SECRET)
 
 
 @each
@@ -176,7 +176,7 @@ def test_what_is_rescued_is_without_them(objects: Any, name: str, known: Any, ca
         assert found.rescued[0]["o"]["p"]["a"] == "x"
         assert [part["a"] for part in found.rescued[2]["l"]] == ["y", "y"]
         assert found.rescued[2]["m"]["k"]["a"] == "y"
-        assert not found.tells(SECRET)
+        assert not found.contains(SECRET)
         assert found.rescued[0]["o"]["e"] is True
         assert SECRET not in caplog.text
 
@@ -189,7 +189,7 @@ def test_new_members_are_rescued_without_them(objects: Any, name: str) -> None:
     assert found.rescued[0] is None
     assert found.rescued[1]["o"]["e"] is True
     assert found.rescued[1]["o"]["p"]["e"] is True
-    assert not found.tells(SECRET)
+    assert not found.contains(SECRET)
 
 
 @each
@@ -199,11 +199,11 @@ def test_new_columns_and_members_are_without_them(objects: Any, name: str) -> No
     found = Reading(objects, name, data, pa.schema([("id", pa.int64())]), on_drift="raise")
     assert {"id", "o", "l"} <= set(found.schema.names)
     assert found.rows[0]["o"] == {"a": 1, "p": {"a": 1}}
-    assert not found.tells("secret")
+    assert not found.contains("secret")
     younger = pa.schema([("id", pa.int64()), ("o", A), json_field(RESCUED)])
     rescued = Reading(objects, name, data, younger, on_drift="rescue")
     assert rescued.rescued[0]["o"]["p"] == {"a": 1}
-    assert not rescued.tells(SECRET)
+    assert not rescued.contains(SECRET)
 
 
 @each

@@ -64,7 +64,7 @@ def _refused(column: pa.Array, field: pa.Field) -> list[int]:
 @pytest.mark.parametrize("source", SOURCES)
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
-def test_the_misfits_are_the_rows_that_do_not_fit_alone(source: str, data: st.DataObject) -> None:
+def test_mismatches_are_the_rows_that_do_not_fit_alone(source: str, data: st.DataObject) -> None:
     t, values = SOURCES[source]
     column = pa.array(data.draw(st.lists(st.none() | values, max_size=20)), t)
     field = data.draw(st.sampled_from(FIELDS))
@@ -87,6 +87,6 @@ def test_the_misfits_are_the_rows_that_do_not_fit_alone(source: str, data: st.Da
     ids=["words", "a few words", "numbers", "doubles", "dates", "objects"],
 )
 @pytest.mark.timeout(100)  # a quadratic search takes many minutes
-def test_columns_full_of_misfits_take_no_quadratic_time(values: list[Any], target: pa.DataType) -> None:
+def test_columns_full_of_mismatches_take_no_quadratic_time(values: list[Any], target: pa.DataType) -> None:
     column, field = pa.array(values), pa.field("c", target)
     assert len(mismatched_rows(column, field)) >= 0.9 * len(values)

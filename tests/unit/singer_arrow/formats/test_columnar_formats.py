@@ -158,7 +158,7 @@ def test_broken_files_are_named(objects: Any, name: str) -> None:
         objects.infer(b"", name)
 
 
-def test_an_arrow_file_without_its_end_is_told(objects: Any) -> None:
+def test_an_arrow_file_without_its_end_is_an_error(objects: Any) -> None:
     table = pa.table({"n": range(3000)})
     data = _file(table)
     end = data.index(_stream(table)[-900:-8]) + 892  # after a record batch
@@ -174,7 +174,7 @@ def test_a_message_that_claims_to_be_huge_takes_no_memory(objects: Any) -> None:
 
 
 @each
-def test_names_that_stand_twice_or_differ_in_case_only(objects: Any, name: str) -> None:
+def test_names_that_are_duplicate_or_differ_in_case_only(objects: Any, name: str) -> None:
     cased = pa.table({"id": [1], "ID": [2], "Id": [3]})
     assert objects.read(WRITE[name](cased), name).equals(cased)
     if name != "feather.arrow":
@@ -192,7 +192,7 @@ def test_large_orc_files_are_copied_once_and_give_their_place_back(objects: Any,
     assert objects.storage.pinned  # the rows that were read are of one version
 
 
-def test_a_full_disk_is_told(objects: Any, monkeypatch: Any, tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error(objects: Any, monkeypatch: Any, tmp_path: Path) -> None:
     (tmp_path / "object").symlink_to("/dev/full")
     monkeypatch.setattr(files, "SMALL_OBJECT", 1000)
     monkeypatch.setattr(files, "temporary_folder", lambda _: nullcontext(tmp_path))
@@ -208,7 +208,7 @@ def test_orc_timestamps_that_nanoseconds_cannot_hold_are_refused(objects: Any) -
 
 
 @pytest.mark.parametrize("name", ["a.orc", "a.arrow"])
-def test_what_the_store_says_while_a_file_is_read_stays_what_it_is(objects: Any, name: str) -> None:
+def test_errors_of_the_store_are_not_changed_while_a_file_is_read(objects: Any, name: str) -> None:
     table = pa.table({"t": [str(n * 7919) for n in range(1_000_000)]})
     reader = objects.reader(WRITE[name](table), name, listed=True)
     batches = FORMATS[name[2:]].read(reader, table.schema, ReadOptions(batch_rows=1000))
@@ -226,7 +226,7 @@ def test_the_schema_of_an_orc_file_takes_its_end_alone(objects: Any) -> None:
     assert sum(end - start for start, end, _ in objects.storage.asked) < 1 << 20
 
 
-def test_formats_are_told_by_suffixes() -> None:
+def test_formats_are_detected_by_their_suffixes() -> None:
     found = {n: detect_format(n) for n in ("a.orc", "a.arrow", "a.arrows", "a.ipc", "a.FEATHER", "a.arrow.gz")}
     assert found == {"a.orc": "orc"} | dict.fromkeys(list(found)[1:], "arrow")
 

@@ -38,7 +38,7 @@ def read(objects: Any, data: bytes, kind: str, budget: Budget, schema: pa.Schema
 
 
 @pytest.mark.parametrize("codec", ["brotli", "zstd", "gzip"])
-def test_a_column_that_its_footer_says_is_large(objects: Any, codec: str) -> None:
+def test_a_column_that_is_large_by_its_footer(objects: Any, codec: str) -> None:
     data = parquet(codec)
     assert len(data) < 20_000
     why = r"a\.parquet, row group 0: the column 'x' would take 8 MB decompressed, more than the 4 MB"

@@ -23,7 +23,7 @@ def test_pauses_hold_chance() -> None:
     assert len(set(first)) > 10
 
 
-def test_the_first_long_pause_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_long_pause_is_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     slept = list[float]()
     waiting = Waiting(logging.getLogger("target"), slept.append)
     for number, pause in enumerate((0.5, 1.0, 4.0, 4.1, 32.0)):

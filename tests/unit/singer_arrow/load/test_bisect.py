@@ -60,7 +60,7 @@ def test_more_rows_than_may_be_end_the_search() -> None:
     assert rows.tried < 40
 
 
-def test_what_is_said_of_all_rows_is_not_asked_again() -> None:
+def test_a_known_refusal_of_all_rows_is_not_tried_again() -> None:
     rows = Rows({0, 1})
     assert [row for row, _ in refused_rows(2, rows.probe, most=2, first=Refusal("known"))] == [0, 1]
     assert rows.tried == 2

@@ -27,14 +27,14 @@ from singer_arrow.records.rejected import first_runs
 FILES = st.lists(st.lists(st.sampled_from(["good", "unread", "unfit", "refused"]), max_size=30), min_size=1, max_size=3)
 
 
-def told(files: list[list[str]], origins: RecordOrigins | None = None) -> Rejects:
+def rejects_of(files: list[list[str]], origins: RecordOrigins | None = None) -> Rejects:
     """Return the dead letters of files whose rows have these results in reading and loading."""
     rejects = Rejects(1000, origins)
     for number, fates in enumerate(files):
-        hear, given = rejects.skip_callback(f"f{number}"), 0
+        on_skip, given = rejects.skip_callback(f"f{number}"), 0
         for position, fate in enumerate(fates, 1):
             if fate == "unread":
-                hear(Skipped(position, None, fate, "{}"))
+                on_skip(Skipped(position, None, fate, "{}"))
         for fate in fates:
             if fate == "unfit":
                 rejects.leave_out(f"f{number}", given, DataError(fate, column="c"), "{}")
@@ -50,24 +50,24 @@ def told(files: list[list[str]], origins: RecordOrigins | None = None) -> Reject
 
 
 @given(FILES)
-def test_positions_are_those_in_the_file_whoever_left_the_row_out(files: list[list[str]]) -> None:
+def test_positions_are_those_in_the_file(files: list[list[str]]) -> None:
     expected = {
         (f"f{number}", position, fate)
         for number, fates in enumerate(files)
         for position, fate in enumerate(fates, 1)
         if fate != "good"
     }
-    assert {(r.file, r.position, r.reason) for r in told(files).rows} == expected
+    assert {(r.file, r.position, r.reason) for r in rejects_of(files).rows} == expected
 
 
 @given(st.lists(st.sampled_from(["good", "unread", "unfit", "refused"]), max_size=30), st.data())
-def test_records_are_told_by_the_lines_of_their_messages(fates: list[str], data: st.DataObject) -> None:
+def test_records_have_the_line_numbers_of_their_messages(fates: list[str], data: st.DataObject) -> None:
     lines, messages, line = list[int](), MessageLines(), 0
     for _ in fates:
         line += data.draw(st.sampled_from([1, 1, 1, 2, 50]))
         lines.append(line)
         messages.add(line, 1)
-    found = told([fates], RecordOrigins((Rejected(None, 9999, None, "before", "{}"),), messages)).rows
+    found = rejects_of([fates], RecordOrigins((Rejected(None, 9999, None, "before", "{}"),), messages)).rows
     expected = {(None, line, fate) for line, fate in zip(lines, fates, strict=True) if fate != "good"}
     assert {(r.file, r.position, r.reason) for r in found} == expected | {(None, 9999, "before")}
 
@@ -102,13 +102,13 @@ def test_runs_of_a_block_without_some_lines(runs: list[int], data: st.DataObject
 
 def test_one_row_more_than_may_be_is_an_error_that_names_the_first() -> None:
     rejects = Rejects(2)
-    hear = rejects.skip_callback("s3://b/f")
-    hear(Skipped(3, "c", "no number", "{}"))
-    hear(Skipped(4, None, "no object", "{}"))
+    on_skip = rejects.skip_callback("s3://b/f")
+    on_skip(Skipped(3, "c", "no number", "{}"))
+    on_skip(Skipped(4, None, "no object", "{}"))
     with pytest.raises(
         TooManyRejectedError, match=r"more rows .* \(2\).*row 3 of s3://b/f, column 'c': no number"
     ) as e:
-        hear(Skipped(5, None, "no object", "{}"))
+        on_skip(Skipped(5, None, "no object", "{}"))
     assert "max_bad_rows" in str(e.value)
     origins = RecordOrigins(tuple(Rejected(None, n, None, "r", "{}") for n in range(3)), MessageLines())
     with pytest.raises(TooManyRejectedError):
@@ -126,14 +126,14 @@ def test_rows_are_held_back_until_they_are_taken() -> None:
 
 
 def test_what_was_written_is_not_written_again_when_the_item_is_read_again() -> None:
-    rejects = told([["unread", "good", "unfit"]])
+    rejects = rejects_of([["unread", "good", "unfit"]])
     assert [r.position for r in rejects.pending()] == [1, 3]
     rejects.mark_written(rejects.pending())
     rejects.reset()
     assert not rejects
-    hear = rejects.skip_callback("f0")
-    hear(Skipped(1, None, "unread", "{}"))
-    hear(Skipped(2, None, "new", "{}"))
+    on_skip = rejects.skip_callback("f0")
+    on_skip(Skipped(1, None, "unread", "{}"))
+    on_skip(Skipped(2, None, "new", "{}"))
     assert [r.position for r in rejects.pending()] == [2]
 
 

@@ -67,7 +67,7 @@ def test_cells_without_a_value_are_left_out_while_there_are_few(values: list[int
     assert covered == {value // 100 for value in values}
 
 
-def test_one_late_row_does_not_stand_for_all_days_in_between() -> None:
+def test_one_late_row_does_not_cover_all_days_in_between() -> None:
     extent = Extent(HOURS)
     start = datetime(2024, 2, 29, tzinfo=UTC)
     extent.add(pa.array([start + timedelta(minutes=n) for n in range(120)], pa.timestamp("us", "UTC")))

@@ -61,12 +61,14 @@ def item(batch_id: str | None = None, **more: Any) -> Item[Any]:
     )
 
 
-def test_what_was_loaded_is_left_out_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loaded_batch_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     some = method()
     assert [some.prepare(item(b)).ready for b in ("known", "new", None)] == [False, True, True]
-    (said,) = caplog.messages
-    assert said.startswith("Stream 'rows': batch known was loaded at 2026-01-02 03:04:05 UTC and is left out; to load")
+    (logged,) = caplog.messages
+    assert logged.startswith(
+        "Stream 'rows': batch known was loaded at 2026-01-02 03:04:05 UTC and is left out; to load"
+    )
     counts = some.context.tally.counts()
     assert (counts["skipped"], counts["files"]) == (1, 4)
 
@@ -96,7 +98,7 @@ def test_it_is_loaded_again_where_later_rows_may_have_replaced_its_own() -> None
     assert not some.leaves_out_loaded
 
 
-def test_a_batch_has_the_rows_that_its_message_says_but_objects_passed_through_may_be_newer() -> None:
+def test_a_batch_has_the_row_count_of_its_message_unless_its_object_was_passed_through() -> None:
     class Counts(KnowsOne):
         def rows_found(self, part: PreparedItem) -> int | None:
             return 4

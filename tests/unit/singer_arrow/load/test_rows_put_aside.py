@@ -67,17 +67,15 @@ def jsonl(fates: Sequence[str], folder: Path) -> Path:
 
 def read(path: Path, file_format: str, rejects: Rejects | None, **options: Any) -> list[dict[str, Any]]:
     url = path.as_uri()
-    hear = None if rejects is None else rejects.skip_callback(url)
-    batches = read_file(Storage(), url, format=file_format, schema=SCHEMA, on_skip=hear)
+    on_skip = None if rejects is None else rejects.skip_callback(url)
+    batches = read_file(Storage(), url, format=file_format, schema=SCHEMA, on_skip=on_skip)
     made = Refusing(COLUMNS, SCHEMA, keys=("id",), **options)
     return [row for batch in made.all_batches([(url, batches)], rejects=rejects) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
 @given(FATES, st.sampled_from([1, 3, 7, 1000]))
-def test_good_rows_come_exactly_and_bad_ones_are_told_with_their_places(
-    file_format: str, fates: list[str], group: int
-) -> None:
+def test_good_rows_are_exact_and_bad_ones_have_their_positions(file_format: str, fates: list[str], group: int) -> None:
     rejects = Rejects(1000)
     with tempfile.TemporaryDirectory() as folder:
         path = parquet(fates, Path(folder), group) if file_format == "parquet" else jsonl(fates, Path(folder))
@@ -130,7 +128,7 @@ def test_a_broken_file_is_no_matter_of_rows(name: str, tmp_path: Path) -> None:
     assert not rejects
 
 
-def test_rows_as_text_tell_what_json_lacks() -> None:
+def test_rows_as_text_contain_values_that_json_lacks() -> None:
     text = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffb"))
     moment = pa.array([253_402_300_800_000_000], pa.timestamp("us", "UTC"))
     columns = {
@@ -154,7 +152,7 @@ def test_rows_as_text_tell_what_json_lacks() -> None:
     }
 
 
-def test_records_as_text_tell_what_json_lacks() -> None:
+def test_records_as_text_contain_values_that_json_lacks() -> None:
     line = b'{"type":"RECORD","stream":"s","record":{"a": 1.50, "n": [NaN, {"x": -Infinity}], "i": Infinity}}'
     assert json.loads(record_text(line)) == {"a": 1.5, "n": ["NaN", {"x": "-Infinity"}], "i": "Infinity"}
     assert record_text(b'{"record":{"a": 1.50}}') == '{"a": 1.50}'

@@ -106,10 +106,10 @@ def test_what_a_group_leaves_goes_once_its_state_is_out(kind: str) -> None:
     scheduler.finish(table)
     removed = [x for x in seen if isinstance(x, list)]
     assert removed == [["file 0", "file 1"]]
-    told = [x for x in seen if isinstance(x, dict)]
-    assert (seen[0], told[-1]) == (told[0], {"n": 2})
+    sent_states = [x for x in seen if isinstance(x, dict)]
+    assert (seen[0], sent_states[-1]) == (sent_states[0], {"n": 2})
     if table.deferred:  # else a run resumed from a STATE in between would replace the table by a part
-        assert told == [{"n": 2}]
+        assert sent_states == [{"n": 2}]
     checkpoints.state({"n": 4})
     assert seen[-2:] == [{"n": 4}, ["file 2", "file 3"]]
 
@@ -226,7 +226,7 @@ def test_many_open_streams_share_the_weight() -> None:
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 5))
-def test_ordered_lanes_publish_in_the_order_of_messages(streams: list[int], items: int) -> None:
+def test_ordered_load_methods_publish_in_the_order_of_messages(streams: list[int], items: int) -> None:
     scheduler, checkpoints, out = start(items=items, parallel=4)
     tables = [Table(ordered=True, slow=True) for _ in range(3)]
     for n, stream in enumerate(streams):
@@ -258,7 +258,7 @@ def test_no_state_passes_a_failed_load(streams: list[int], data: st.DataObject) 
     assert all(state["n"] < bad for state in out)
 
 
-def test_a_deferred_lane_is_durable_only_at_its_end() -> None:
+def test_a_deferred_load_method_is_durable_only_at_its_end() -> None:
     scheduler, checkpoints, out = start(items=1)
     table, other = Table(deferred=True), Table()
     add(scheduler, checkpoints, other, PreparedItem(0))

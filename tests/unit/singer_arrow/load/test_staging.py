@@ -35,7 +35,7 @@ def objects(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*") if p.is_file())
 
 
-def test_names_tell_what_they_are_for_and_are_used_once(stage: StagingFolder, folder: Path) -> None:
+def test_names_hold_stream_and_batch_and_are_used_once(stage: StagingFolder, folder: Path) -> None:
     urls = [stage.name("a b/../c", "batch-1", suffix=".parquet") for _ in range(3)]
     assert len(set(urls)) == 3
     root = Url.parse(folder.as_uri()).join(FOLDER)
@@ -134,7 +134,7 @@ class Noting(Storage):
         self.removed.append(sorted(url.key for url in found))
 
 
-def test_a_remover_removes_many_at_once_and_nobody_waits(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_remover_removes_many_at_once_in_the_background(caplog: pytest.LogCaptureFixture) -> None:
     storage = Noting()
     remover = Remover(lambda: storage, logger)
     for n in range(4):

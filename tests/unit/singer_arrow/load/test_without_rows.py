@@ -13,7 +13,7 @@ from singer_arrow.load.without_rows import taken_rows
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=8), max_size=5))
-def test_rows_are_taken_or_told(parts: list[list[bool]]) -> None:
+def test_rows_are_taken_or_rejected(parts: list[list[bool]]) -> None:
     """Each part is an item of batches of three rows; the rows that are True are refused."""
     everything = [bad for part in parts for bad in part]
     found = [(row, Refusal(f"no {row}", "n")) for row, bad in enumerate(everything) if bad]
@@ -26,6 +26,6 @@ def test_rows_are_taken_or_told(parts: list[list[bool]]) -> None:
         taken = list(taken_rows(table.to_batches(max_chunksize=3), refused, rejects))
         assert [row for batch in taken for row in batch["n"].to_pylist()] == [n for n in numbers if not everything[n]]
         assert all(batch.num_rows and ORDER in batch.schema.names for batch in taken)
-        told = [(r.position, r.column, r.reason, r.record) for r in rejects.rows]
-        assert told == [(n - before + 1, "n", f"no {n}", f'{{"n":{n}}}') for n in numbers if everything[n]]
+        rejected = [(r.position, r.column, r.reason, r.record) for r in rejects.rows]
+        assert rejected == [(n - before + 1, "n", f"no {n}", f'{{"n":{n}}}') for n in numbers if everything[n]]
         before += len(part)

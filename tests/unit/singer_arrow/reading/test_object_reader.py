@@ -84,14 +84,14 @@ def test_the_tail_of_an_object(objects: Any) -> None:
         assert reader.size == len(LARGE)
 
 
-def test_an_empty_object_is_told(objects: Any) -> None:
+def test_an_empty_object_is_an_error(objects: Any) -> None:
     for listed in (False, True):
         for ask in (lambda r: list(r.chunks()), lambda r: r.head_bytes(5), lambda r: r.tail(5)):
             with pytest.raises(EmptyObjectError, match="empty"):
                 ask(objects.reader(b"", listed=listed))
 
 
-def test_a_missing_object_is_told(objects: Any) -> None:
+def test_a_missing_object_is_an_error(objects: Any) -> None:
     with pytest.raises(NotFoundError, match="nowhere"):
         list(ObjectReader(objects.storage, objects.url("nowhere")).chunks())
 

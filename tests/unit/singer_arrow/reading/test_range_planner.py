@@ -23,19 +23,19 @@ def _bytes(of: list[Span]) -> set[int]:
 
 
 @given(spans=spans, gap=st.integers(0, 300), part=st.integers(1, 900))
-def test_a_plan_covers_what_is_wanted_and_little_else(spans: list[Span], gap: int, part: int) -> None:
+def test_a_plan_covers_the_spans_and_little_else(spans: list[Span], gap: int, part: int) -> None:
     planned = plan_requests(spans, gap=gap, part=part)
-    wanted = _bytes(spans)
-    assert wanted <= _bytes(planned)
+    asked = _bytes(spans)
+    assert asked <= _bytes(planned)
     assert all(start < end <= start + part for start, end in planned)
     assert all(a[1] <= b[0] for a, b in pairwise(planned)), "sorted and disjoint"
-    unwanted = sorted(_bytes(planned) - wanted)
-    assert all(not all(b in unwanted for b in range(u, u + gap + 1)) for u in unwanted), (
+    additional = sorted(_bytes(planned) - asked)
+    assert all(not all(b in additional for b in range(u, u + gap + 1)) for u in additional), (
         "no gap above the limit is read"
     )
     for start, end in planned:
-        assert start in wanted
-        assert end - 1 in wanted
+        assert start in asked
+        assert end - 1 in asked
 
 
 @given(start=st.integers(0, 1000), size=st.integers(0, 5000), part=st.integers(1, 999))

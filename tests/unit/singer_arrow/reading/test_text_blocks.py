@@ -59,7 +59,7 @@ def test_lines_are_cut_as_other_records_and_each_block_is_a_whole_object(
 @pytest.mark.parametrize(
     "cut", [lambda chunks: blocks(chunks, _last_line_end, size=10), partial(blocks_of_lines, size=10)]
 )
-def test_a_record_that_never_ends_is_told(cut: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_without_an_end_is_an_error(cut: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_module, "MAX_RECORD_BYTES", 1000)
     found = cut([b"a\n", b"b" * 5000])
     assert bytes(next(found)) == b"a\n"
@@ -83,15 +83,23 @@ def test_text_arrives_in_utf8(objects: Any, text: str, encoding: str, packed: bo
 
 @given(
     text=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
-    told=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32", "latin-1"]),
+    written_encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32", "latin-1"]),
     marked=st.booleans(),
     packed=st.booleans(),
     start=st.integers(0, 40),
 )
-def test_text_is_read_from_any_byte(objects: Any, text: str, told: str, marked: bool, packed: bool, start: int) -> None:
-    text = text.encode("latin-1", "replace").decode("latin-1") if told == "latin-1" else text.removeprefix("\ufeff")
-    data = text.encode(told)
-    encoding = "utf-8" if marked and told != "latin-1" else told  # with a byte order mark, no option is needed
+def test_text_is_read_from_any_byte(
+    objects: Any, text: str, written_encoding: str, marked: bool, packed: bool, start: int
+) -> None:
+    text = (
+        text.encode("latin-1", "replace").decode("latin-1")
+        if written_encoding == "latin-1"
+        else text.removeprefix("\ufeff")
+    )
+    data = text.encode(written_encoding)
+    encoding = (
+        "utf-8" if marked and written_encoding != "latin-1" else written_encoding
+    )  # with a byte order mark, no option is needed
     reader = objects.reader(gzip.compress(data) if packed else data)
     if not data:
         return
@@ -100,7 +108,7 @@ def test_text_is_read_from_any_byte(objects: Any, text: str, told: str, marked: 
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_what_stands_before_the_start_is_not_fetched(objects: Any, mark: bytes) -> None:
+def test_bytes_before_the_start_are_not_fetched(objects: Any, mark: bytes) -> None:
     data = bytes(97 + i % 26 for i in range(1 << 20)) * 16
     reader = objects.reader(mark + data, listed=True)
     found = b"".join(bytes(c) for c in decoded(reader, start=12 << 20))

@@ -139,14 +139,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_line_is_told_and_what_stands_before_it_is_loaded(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_line_is_an_error_and_rows_before_it_are_loaded(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     bad, where, why = BAD[case]
     ran = Run([schema(), record(1), record(2), state(1), bad, record(3), state(2)])
     assert isinstance(ran.error, DataError)
-    said = str(ran.error)
-    assert "\n" not in said
-    assert re.search(where, said)
-    assert re.search(why, said)
+    error = str(ran.error)
+    assert "\n" not in error
+    assert re.search(where, error)
+    assert re.search(why, error)
     assert ran.ids() == [1, 2]
     assert states(capsys.readouterr().out) == [1]
 
@@ -185,7 +185,7 @@ def test_a_line_that_is_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
     assert Run([schema(), record(1), record(2)[:-1]]).ids() == [1, 2]
 
 
-def test_a_state_that_is_cut_off_is_told_so() -> None:
+def test_a_state_that_is_cut_off_is_an_error() -> None:
     ran = Run([schema(), record(1), state(1)[:-5]])
     assert re.search("Line 3 .* the input ends there", str(ran.error))
 
@@ -290,11 +290,11 @@ def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixtur
         reading = threading.Thread(target=target.process_lines, args=(source,))
         reading.start()
         os.write(writer, schema() + record(1) + state(1) + record(2)[:20])
-        told = wait_until(lambda: states(capsys.readouterr().out))
+        numbers = wait_until(lambda: states(capsys.readouterr().out))
         os.write(writer, record(2)[20:])
         os.close(writer)
         reading.join()
     target.process_endofpipe()
     target.run.close()
-    assert told == [1]
+    assert numbers == [1]
     assert [row["id"] for part in RecordingTable.methods[0].loaded_items for row in part.rows] == [1, 2]

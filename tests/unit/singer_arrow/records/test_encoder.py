@@ -71,7 +71,7 @@ def test_years_that_json_has_no_text_for_are_refused(days: int) -> None:
         records([days], pa.date32())
 
 
-def test_a_key_that_stands_twice_in_a_map_is_refused() -> None:
+def test_a_duplicate_key_of_a_map_is_refused() -> None:
     with pytest.raises(DataError, match="column 'x': a map has the key 'k' twice"):
         records([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))
 
@@ -109,10 +109,12 @@ def exact(text: str) -> Any:
 
 
 @given(table=tables(), stream=st.text(max_size=5), version=st.none() | st.integers(0, 2**40))
-def test_lines_say_what_the_sdk_writes_of_single_records(table: pa.Table, stream: str, version: int | None) -> None:
+def test_lines_are_those_that_the_sdk_writes_of_single_records(
+    table: pa.Table, stream: str, version: int | None
+) -> None:
     singly = [record for batch in table.to_batches() for record in to_records(batch)]
     now = datetime.now(UTC)
-    for line, record, wanted in zip(lines(table, stream, version), singly, in_json(table), strict=True):
+    for line, record, expected in zip(lines(table, stream, version), singly, in_json(table), strict=True):
         message = exact(line)
         assert now <= datetime.fromisoformat(message.pop("time_extracted")) <= datetime.now(UTC)
         theirs = exact(serialize_json(RecordMessage(stream, record, version, now).to_dict()))
@@ -120,7 +122,7 @@ def test_lines_say_what_the_sdk_writes_of_single_records(table: pa.Table, stream
         assert message == theirs
         assert list(message) == list(theirs)
         assert list(message["record"]) == list(record)
-        assert message["record"] == wanted
+        assert message["record"] == expected
 
 
 def test_a_line_is_as_the_sdk_writes_it() -> None:
@@ -162,7 +164,7 @@ def test_nothing_is_written_of_a_batch_with_a_date_that_json_cannot_hold() -> No
         next(RecordEncoder("s", table.schema).blocks(table.to_batches()[0]))
 
 
-def test_a_key_that_stands_twice_in_a_map_is_refused_in_lines() -> None:
+def test_a_duplicate_key_of_a_map_is_refused_in_lines() -> None:
     table = pa.table({"x": pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int64()))})
     with pytest.raises(DataError, match="column 'x': a map has the key 'k' twice"):
         lines(table)

@@ -135,9 +135,9 @@ def test_a_target_ends_when_a_load_fails_while_nothing_comes() -> None:
         running.stdin.write(lines(batch("bad"), STATE))
         running.stdin.flush()
         assert running.wait(timeout=60) == 1
-        said = running.stderr.read()
-        assert "Traceback" not in said
-        assert said.splitlines()[-1].endswith("The warehouse refused bad")
+        log = running.stderr.read()
+        assert "Traceback" not in log
+        assert log.splitlines()[-1].endswith("The warehouse refused bad")
         assert running.stdout.read() == ""
 
 
@@ -152,12 +152,12 @@ def test_a_signal_ends_a_target_that_waits() -> None:
 
 def test_a_target_ends_with_its_input() -> None:
     with target() as running:
-        out, said = running.communicate(lines(SCHEMA, batch("good"), STATE, batch("a"), {**STATE, "value": {"n": 2}}))
-        assert running.returncode == 0, said
+        out, log = running.communicate(lines(SCHEMA, batch("good"), STATE, batch("a"), {**STATE, "value": {"n": 2}}))
+        assert running.returncode == 0, log
         assert out.splitlines()[-1] == '{"n":2}'
 
 
-def test_a_target_without_input_says_so() -> None:
+def test_a_target_without_input_is_an_error() -> None:
     ran = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command()], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1].endswith("pipe the messages of a tap into the target")

@@ -69,25 +69,25 @@ def _opened(value: Any, field: pa.Field) -> Any:
 
 def compare(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, checks: bool = True) -> None:
     schema = json.loads(json.dumps(schema), parse_float=Decimal)  # as SCHEMA messages are read
-    wanted, refused = [], None
+    expected, refused = [], None
     for index, line in enumerate(lines):
         try:
-            wanted.append(reference_row(line, schema, keys, checks=checks))
+            expected.append(reference_row(line, schema, keys, checks=checks))
         except RefusalError:
             refused = index
             break
     parsed = parser(schema, keys, checks=checks)(b"".join(line + b"\n" for line in lines), len(lines))
     assert (parsed.bad_line.index if parsed.bad_line else None) == refused, parsed.bad_line
-    assert rows_of(parsed.rows) == wanted
+    assert rows_of(parsed.rows) == expected
 
 
-def compare_going_on(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, checks: bool = True) -> None:
+def compare_rejecting(schema: Schema, keys: Sequence[str], lines: Sequence[bytes], *, checks: bool = True) -> None:
     """Compare like `compare`, with a parser that skips bad records."""
     schema = json.loads(json.dumps(schema), parse_float=Decimal)
-    wanted, refused, ended = [], list[int](), None
+    expected, refused, ended = [], list[int](), None
     for index, line in enumerate(lines):
         try:
-            wanted.append(reference_row(line, schema, keys, checks=checks))
+            expected.append(reference_row(line, schema, keys, checks=checks))
         except RefusalError:
             try:
                 message_of(line)
@@ -101,22 +101,22 @@ def compare_going_on(schema: Schema, keys: Sequence[str], lines: Sequence[bytes]
     assert (parsed.bad_line.index if parsed.bad_line else None) == ended, parsed.bad_line
     assert [bad_line.index for bad_line in parsed.refused] == refused
     assert [bad_line.line for bad_line in parsed.refused] == [lines[index] for index in refused]
-    assert rows_of(parsed.rows) == wanted
-    assert parsed.rows_of(len(lines) if ended is None else ended) == len(wanted)
+    assert rows_of(parsed.rows) == expected
+    assert parsed.rows_of(len(lines) if ended is None else ended) == len(expected)
 
 
 @given(streams(), st.booleans())
-def test_bad_records_are_left_out_where_the_parser_goes_on(
+def test_bad_records_are_left_out_where_rows_are_rejected(
     stream: tuple[Schema, list[str], list[bytes]], checks: bool
 ) -> None:
-    compare_going_on(*stream, checks=checks)
+    compare_rejecting(*stream, checks=checks)
 
 
 @settings(max_examples=10, deadline=None)
 @given(streams())
 def test_bad_records_are_left_out_of_blocks_of_many_lines(stream: tuple[Schema, list[str], list[bytes]]) -> None:
     schema, keys, lines = stream
-    compare_going_on(schema, keys, (lines * 200)[:200])
+    compare_rejecting(schema, keys, (lines * 200)[:200])
 
 
 @given(streams())
@@ -184,7 +184,7 @@ def test_streams_that_are_written_in_another_way(prop: Schema, value: Any) -> No
 
 
 @pytest.mark.parametrize("beside", [b"1", b"1.0"])
-def test_a_decimal_of_many_digits_is_a_multiple_whatever_stands_beside_it(beside: bytes) -> None:
+def test_a_decimal_of_many_digits_is_a_multiple_beside_any_value(beside: bytes) -> None:
     schema = {"properties": {"i": {"type": "integer"}, "d": {"type": "number", "multipleOf": Decimal("0.01")}}}
     line = b'{"type":"RECORD","stream":"s","record":{"i":%b,"d":1234567890123456789012345678.12}}\n' % beside
     parsed = parser(schema, [])(line, 1)

@@ -49,7 +49,7 @@ def test_checks_are_the_sdks(prop: dict[str, Any], value: Any, good: bool) -> No
         assert caught.value.column == "a"
 
 
-def test_of_a_long_value_it_is_told_what_is_wrong_with_it() -> None:
+def test_the_error_of_a_long_value_has_its_reason() -> None:
     with pytest.raises(BadRowError, match=r"^'x{59}\.\.\. \(100002 characters\) is not of type 'integer'$"):
         check_record({"a": "x" * 100_000}, validator({"properties": {"a": {"type": "integer"}}}))
 

@@ -73,18 +73,18 @@ def test_streams_keep_the_order_within_and_between_tasks() -> None:
 
 
 def test_a_result_is_there_before_its_task_has_ended() -> None:
-    goes_on = threading.Event()
+    resumed = threading.Event()
 
     def task(_: threading.Event) -> Iterator[int]:
         yield 1
-        assert goes_on.wait(60)
+        assert resumed.wait(60)
         yield 2
 
     with ThreadPool(1, "task") as pool:
         streams = ordered_streams(pool, [task], 1)
         stream = next(streams)
         assert next(stream) == 1
-        goes_on.set()
+        resumed.set()
         assert list(stream) == [2]
 
 
@@ -102,7 +102,7 @@ def test_a_task_that_fails_late_gives_its_results_first() -> None:
             next(stream)
 
 
-def test_tasks_are_told_to_stop_when_nobody_takes_their_results() -> None:
+def test_tasks_are_stopped_when_their_results_are_closed() -> None:
     ended: list[str] = []
 
     def endless(stop: threading.Event) -> Iterator[int]:

@@ -222,7 +222,7 @@ def test_a_schema_without_properties_is_refused(schema: dict[str, object]) -> No
         from_json_schema(schema)
 
 
-def test_a_column_that_stands_twice_is_refused() -> None:
+def test_a_duplicate_column_is_refused() -> None:
     with pytest.raises(SchemaError, match="'a' occurs twice"):
         canonical(pa.schema([("a", pa.int64()), ("a", pa.string())]))
     inner = pa.struct([("a", pa.int64()), ("a", pa.string())])

@@ -24,9 +24,9 @@ def fresh() -> Iterator[None]:
     RecordingTable.methods = []
 
 
-def schema(*, says: bool = True, **more: Any) -> dict[str, Any]:
-    said = {DELETED_COLUMN: {"type": ["null", "string"]}} if says else {}
-    properties = {"id": {"type": "integer"}, **said, **more}
+def schema(*, declares: bool = True, **more: Any) -> dict[str, Any]:
+    declared = {DELETED_COLUMN: {"type": ["null", "string"]}} if declares else {}
+    properties = {"id": {"type": "integer"}, **declared, **more}
     return {"type": "SCHEMA", "stream": "s", "schema": {"properties": properties}, "key_properties": ["id"]}
 
 
@@ -53,7 +53,7 @@ DELETED, LIVE = {"id": 1, DELETED_COLUMN: AT}, {"id": 2, DELETED_COLUMN: None}
 @pytest.mark.parametrize(
     "maps", [None, {"s": {"id": "id", DELETED_COLUMN: DELETED_COLUMN}}, {"s": {"__else__": None, "id": "id"}}]
 )
-def test_hard_delete_keeps_what_it_goes_by(maps: Any) -> None:
+def test_hard_delete_keeps_the_deletion_column(maps: Any) -> None:
     method = run(
         schema(), record(**DELETED), record(**LIVE), hard_delete=True, **({"stream_maps": maps} if maps else {})
     )
@@ -65,30 +65,34 @@ def test_hard_delete_keeps_what_it_goes_by(maps: Any) -> None:
     assert [str(when)[:10] if when else None for when in whens] == ["2024-02-29", None]
 
 
-def test_it_is_a_time_whatever_the_tap_says_of_it() -> None:
+def test_the_deletion_column_is_a_time_in_any_schema() -> None:
     method = run(schema(), batch(), hard_delete=True)
     (part,) = method.loaded_items
     assert str(part.item.conversion.given.field(DELETED_COLUMN).type) == "timestamp[us, tz=UTC]"
     assert part.item.conversion.constants == {VERSION_COLUMN: 3}  # the files have the other one
 
 
-def test_without_hard_delete_it_is_left_out_as_the_sdk_does_and_this_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_hard_delete_the_deletion_column_is_left_out_and_a_warning_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     (part,) = run(schema(), record(**DELETED)).loaded_items
     assert part.rows == [{"id": 1}]
-    told = [r.message for r in caplog.records if "marks deleted rows" in r.message]
-    assert len(told) == 1
-    assert "set hard_delete to delete them (with load_method: upsert), or add_record_metadata" in told[0]
+    warnings = [r.message for r in caplog.records if "marks deleted rows" in r.message]
+    assert len(warnings) == 1
+    assert "set hard_delete to delete them (with load_method: upsert), or add_record_metadata" in warnings[0]
 
 
 @pytest.mark.parametrize("config", [{"hard_delete": True}, {"add_record_metadata": True}])
-def test_nothing_is_said_where_it_is_kept(config: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_no_warning_is_logged_where_the_deletion_column_is_kept(
+    config: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     (part,) = run(schema(), record(**DELETED), **config).loaded_items
     assert part.rows[0][DELETED_COLUMN]
     assert "marks deleted rows" not in caplog.text
 
 
 def test_with_metadata_files_that_do_not_have_it_have_no_deletions() -> None:
-    (part,) = run(schema(says=False), batch(), add_record_metadata=True, hard_delete=True).loaded_items
+    (part,) = run(schema(declares=False), batch(), add_record_metadata=True, hard_delete=True).loaded_items
     assert part.item.conversion.constants[DELETED_COLUMN] is None
     assert part.item.conversion.constants[VERSION_COLUMN] == 3
     (own,) = run(schema(), batch(), add_record_metadata=True).loaded_items
@@ -96,7 +100,7 @@ def test_with_metadata_files_that_do_not_have_it_have_no_deletions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "says", "goes_by"),
+    ("config", "declares", "deletion_column"),
     [
         ({"hard_delete": True}, True, DELETED_COLUMN),
         ({"hard_delete": True}, False, None),
@@ -105,13 +109,13 @@ def test_with_metadata_files_that_do_not_have_it_have_no_deletions() -> None:
         ({}, True, None),
     ],
 )
-def test_what_deletions_go_by(config: dict[str, Any], says: bool, goes_by: str | None) -> None:
+def test_the_column_of_deletions(config: dict[str, Any], declares: bool, deletion_column: str | None) -> None:
     target = RecordingTarget(config={"load_method": "upsert", **config})
-    target.process_lines(io.StringIO(json.dumps(schema(says=says)) + "\n"))
+    target.process_lines(io.StringIO(json.dumps(schema(declares=declares)) + "\n"))
     sink = target.get_sink("s")
     assert isinstance(sink, LoadSink)
     assert isinstance(sink.table, RecordingTable)
-    assert sink.table.deleted_column == goes_by
+    assert sink.table.deleted_column == deletion_column
     target.process_endofpipe()
     target.run.close()
 

@@ -98,7 +98,7 @@ def test_nothing_is_taken_after_the_ticker_has_found_a_bad_line(capsys: pytest.C
     assert loaded() == [1]
 
 
-def test_the_first_bad_line_is_told_though_another_ends_the_reading(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_bad_line_is_the_error_though_another_ends_the_reading(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [schema(), record(1), state(1), record("x"), state(2), b"null\n", state(3)]
     assert "Line 4 " in str(failure(RecordingTarget(config={}), *lines))
     assert states(capsys.readouterr().out) == [1]
@@ -212,8 +212,8 @@ class Failing:
 
 @pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt(), pa.ArrowInvalid("no")])
 def test_an_intake_that_failed_takes_nothing_more(error: BaseException) -> None:
-    told = list[Mapping[str, Any]]()
-    record_queue, sink = RecordQueue(1, told.append), Failing(error)
+    states = list[Mapping[str, Any]]()
+    record_queue, sink = RecordQueue(1, states.append), Failing(error)
     record_queue.add(sink, record(1), 1, 1)
     record_queue.state(2, {"n": 1})
     again: Sequence[Any] = [
@@ -228,5 +228,5 @@ def test_an_intake_that_failed_takes_nothing_more(error: BaseException) -> None:
             call()
         assert caught.value is error
     assert not record_queue.is_due(0)
-    assert (told, sink.rows) == ([], 1)
+    assert (states, sink.rows) == ([], 1)
     record_queue.stop()

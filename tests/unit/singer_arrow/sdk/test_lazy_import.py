@@ -29,7 +29,7 @@ def test_the_sdk_is_imported_without_and_works(tmp_path: Path) -> None:
 
 
 def test_what_the_sdk_imports_by_name_it_only_calls() -> None:
-    """A stand-in of a class can only be called: it cannot be a base class or used with isinstance."""
+    """A placeholder of a class can only be called: it cannot be a base class or used with isinstance."""
     found = set()
     for path in sources():
         tree = ast.parse(path.read_text())
@@ -49,7 +49,7 @@ def test_what_the_sdk_imports_by_name_it_only_calls() -> None:
     assert {(module, name) for module, names in DEFERRED.items() for name in names} <= found
 
 
-def test_modules_that_are_there_are_left_alone_and_stand_ins_are_taken_away() -> None:
+def test_imported_modules_are_left_alone_and_placeholders_are_removed() -> None:
     known = {name: sys.modules[name] for name in DEFERRED if name in sys.modules}
     gone = "joblib"
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == gone}
@@ -68,23 +68,23 @@ def test_modules_that_are_there_are_left_alone_and_stand_ins_are_taken_away() ->
         sys.modules.update(kept)
 
 
-def test_a_stand_in_becomes_the_module_when_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_placeholder_becomes_the_module_when_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "only_here.py").write_text("def double(x): return 2 * x\nANSWER = 42\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "only_here", raising=False)
-    stand_in = LazyModule("only_here", "double")
-    monkeypatch.setitem(sys.modules, "only_here", stand_in)
-    assert stand_in.double(21) == 42
+    placeholder = LazyModule("only_here", "double")
+    monkeypatch.setitem(sys.modules, "only_here", placeholder)
+    assert placeholder.double(21) == 42
     assert type(sys.modules["only_here"]) is ModuleType
-    assert stand_in.ANSWER == 42
+    assert placeholder.ANSWER == 42
     with pytest.raises(AttributeError, match="only_here"):
-        _ = stand_in.missing
+        _ = placeholder.missing
 
 
 EARLY = {
     "a module within": "from requests.auth import AuthBase\nassert AuthBase is sys.modules['requests'].auth.AuthBase",
     "another within": "import urllib3.exceptions as e\nassert e is sys.modules['urllib3'].exceptions",
-    "what it says of itself": "import requests\nassert requests.__version__[0].isdigit()",
+    "its attributes": "import requests\nassert requests.__version__[0].isdigit()",
     "a class of one that needs others": "import requests\nclass Mine(requests.Session): pass",
     "none": "import requests.none",
 }

@@ -80,14 +80,14 @@ def test_output_that_is_no_file_gets_the_same() -> None:
 def test_a_signal_within_a_block_takes_effect_after_the_line(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WRITE_BYTES", at_once)
     writer = LineWriter()
-    told = threading.Event()
+    stopped = threading.Event()
 
-    def tell(data: bytearray) -> None:
-        if len(data) > 100_000 and not told.is_set():
-            told.set()
+    def stop(data: bytearray) -> None:
+        if len(data) > 100_000 and not stopped.is_set():
+            stopped.set()
             writer.stop(15)  # as the handler does; of a block that is being written, it only makes a note
 
-    with taken(tell) as reader, pytest.raises(SystemExit) as ended:
+    with taken(stop) as reader, pytest.raises(SystemExit) as ended:
         writer.write_lines(BLOCK)
     assert ended.value.code == 128 + 15
     found = reader.lines()

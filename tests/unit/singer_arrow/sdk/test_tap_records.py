@@ -120,8 +120,8 @@ def test_records_are_the_same_whether_they_are_written_at_once_or_singly(
     assert [m["type"] for m in found[0]].count("STATE") == 3 + (
         config.get("stream_maps") != {"things": None}
     )  # the end mark too
-    told = [json.loads(r.getMessage().removeprefix("METRIC: ")) for r in caplog.records if r.name.endswith("metrics")]
-    counts = [(point["value"], point["tags"]) for point in told if point["metric"] == "record_count"]
+    points = [json.loads(r.getMessage().removeprefix("METRIC: ")) for r in caplog.records if r.name.endswith("metrics")]
+    counts = [(point["value"], point["tags"]) for point in points if point["metric"] == "record_count"]
     assert counts[0] == counts[1]
     assert [count for count, _ in counts] == [6, 6] if "stream_maps" not in config else counts
 

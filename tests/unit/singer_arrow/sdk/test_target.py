@@ -220,7 +220,7 @@ def test_a_new_schema_waits_for_what_came_before(capsys: pytest.CaptureFixture[s
     assert states(capsys.readouterr().out) == [1]
 
 
-def test_a_deferred_lane_holds_state_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deferred_load_method_holds_state_back(capsys: pytest.CaptureFixture[str]) -> None:
     target = run([schema(), batch("a"), state(1)], end=False, load_method=OVERWRITE)
     target.run.scheduler.wait()
     target.run.checkpoints.flush()

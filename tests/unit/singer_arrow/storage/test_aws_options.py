@@ -82,9 +82,9 @@ def test_it_is_what_boto3_finds(
             assert found.credentials is None
         else:
             assert found.credentials is not None
-            told = found.credentials()
-            assert told.pop("expires_at") is None
-            assert told == keys(options)
+            credentials = found.credentials()
+            assert credentials.pop("expires_at") is None
+            assert credentials == keys(options)
 
 
 def test_usual_surroundings_need_no_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

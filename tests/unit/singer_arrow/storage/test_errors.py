@@ -22,7 +22,7 @@ MISLEADING = (
 
 @pytest.mark.parametrize("key", ["plain.csv", *MISLEADING])
 @pytest.mark.parametrize(
-    ("status", "code", "error", "says"),
+    ("status", "code", "error", "words"),
     [
         (404, "NoSuchKey", NotFoundError, "plain|NoSuchBucket.* does not exist"),
         (404, "NoSuchBucket", NotFoundError, "^s3://bucket does not exist"),
@@ -41,16 +41,16 @@ def test_the_answer_decides_and_not_the_key(
     status: int,
     code: str,
     error: type[Exception],
-    says: str,
+    words: str,
 ) -> None:
     answers, store = answering
     answers.append((status, f"<Error><Code>{code}</Code><Message>No.</Message><Key>{MISLEADING[0]}</Key></Error>"))
-    with pytest.raises(error, match=says) as raised, translate_errors(Url("s3", "bucket", key)):
+    with pytest.raises(error, match=words) as raised, translate_errors(Url("s3", "bucket", key)):
         store.get(key)
     assert type(raised.value) is error
 
 
-def test_a_connection_that_fails_tells_nothing_of_the_object() -> None:
+def test_a_failed_connection_is_no_missing_object() -> None:
     store = S3Store(
         "bucket",
         config={"endpoint": "http://127.0.0.1:1", "region": "r", "skip_signature": True},

@@ -37,7 +37,7 @@ def _failing(*errors: Exception) -> tuple[Callable[[], str], list[Exception]]:
 @pytest.mark.parametrize(
     "error", [OSError(SLOW), OSError(BROKEN), ServiceError("broke off"), OSError("status code: 500")]
 )
-def test_what_fails_in_passing_is_asked_again(error: Exception) -> None:
+def test_passing_errors_are_tried_again(error: Exception) -> None:
     ask, left = _failing(*[error] * 5)
     assert with_retries(ask, "x", limiter=AdaptiveLimiter()) == "answer"
     assert not left
@@ -47,7 +47,7 @@ def test_what_fails_in_passing_is_asked_again(error: Exception) -> None:
     "error",
     [ObjectChangedError(BROKEN), OSError("status code: 404 Not Found"), OSError("status code: 403"), ValueError("?")],
 )
-def test_what_another_try_would_not_mend_is_raised_at_once(error: Exception) -> None:
+def test_lasting_errors_are_raised_at_once(error: Exception) -> None:
     ask, left = _failing(error, error)
     with pytest.raises(type(error)):
         with_retries(ask, "x", limiter=AdaptiveLimiter())
@@ -88,7 +88,7 @@ def test_the_answer_decides_and_not_the_key(
     assert (limiter.limit < retry.MAX_REQUESTS) is slows
 
 
-def test_what_nobody_waits_for_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_requests_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_PAUSE", 1e6)
     asked, over, limiter = threading.Semaphore(0), threading.Event(), AdaptiveLimiter(1)
 
@@ -123,7 +123,7 @@ def test_a_broken_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(left) == 49
 
 
-def test_to_slow_down_is_told_once_for_requests_that_were_under_way() -> None:
+def test_requests_under_way_slow_the_limiter_down_once() -> None:
     limiter = AdaptiveLimiter(64)
     together = threading.Barrier(32)
     asked = list[int]()

@@ -33,7 +33,7 @@ def test_put_get_list_delete(root: Url) -> None:
     assert not storage.exists(url)
 
 
-def test_a_place_that_takes_no_folder_is_told(root: Url) -> None:
+def test_a_place_that_takes_no_folder_is_an_error(root: Url) -> None:
     Storage().put(root.join("file"), b"")
     with pytest.raises(ConfigError, match=r"x\.txt cannot be written: folder .*file: .*; name another place"):
         Storage().put(root.join("file", "x.txt"), b"")

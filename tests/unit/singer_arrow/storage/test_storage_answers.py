@@ -98,7 +98,7 @@ def test_a_write_whose_answer_was_lost_is_not_written_again(server: SmallAws, ro
     def lose_once(request: Request) -> Refusal | None:
         if request.method == "PUT" and "new" not in server.objects:
             server.objects["new"] = b"data"
-            return 500, "InternalError", "Written, but the answer says otherwise"
+            return 500, "InternalError", "Written, but the answer is an error"
         return None
 
     server.refuse = lose_once

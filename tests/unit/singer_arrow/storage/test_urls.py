@@ -35,7 +35,7 @@ def test_a_url_is_the_same_after_it_was_written(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("sftp://u:PW@h/data", "sftp://h/data"),
         ("FTPS://u:PW@h:21/x?y#z", "FTPS://h:21/x"),
@@ -53,8 +53,8 @@ def test_a_url_is_the_same_after_it_was_written(text: str) -> None:
         ("s3://b/" + "k" * 300, "s3://b/" + "k" * 193),
     ],
 )
-def test_messages_show_no_password(text: str, said: str) -> None:
-    assert shown(text) == said
+def test_messages_show_no_password(text: str, expected: str) -> None:
+    assert shown(text) == expected
 
 
 def test_a_relative_path_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_bracket_in_a_set_is_itself() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["[z-a].csv", "{a{b}.csv"])
-def test_what_is_no_pattern_is_said(pattern: str) -> None:
+def test_an_invalid_pattern_is_an_error(pattern: str) -> None:
     with pytest.raises(ConfigError, match="is not a valid pattern"):
         glob_match(pattern, "a")
 

@@ -123,7 +123,7 @@ def test_roots_that_name_no_place(root: str) -> None:
         Roots.parse([root])
 
 
-def test_a_root_that_names_no_place_is_told_without_its_password() -> None:
+def test_the_error_of_an_invalid_root_shows_no_password() -> None:
     with pytest.raises(ConfigError) as caught:
         Roots.parse(["sftp://user:SECRET@host/data/../x?SECRET"])
     assert "'sftp://host/data/../x'" in str(caught.value)

@@ -42,7 +42,7 @@ def test_long_names_end_in_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (mark("price"), "price"),
         (f"{mark('price')}\nin euros", "price"),
@@ -52,8 +52,8 @@ def test_long_names_end_in_digits() -> None:
         (None, None),
     ],
 )
-def test_marks(text: str | None, wanted: str | None) -> None:
-    assert marked(text) == wanted
+def test_marks_in_comments(text: str | None, expected: str | None) -> None:
+    assert marked(text) == expected
 
 
 def test_a_variant_is_no_propertys_own_column() -> None:

@@ -77,7 +77,7 @@ def test_records_wait_also_in_a_folder_with_a_percent_sign(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("said", "may_be_null"),
+    ("property_schema", "may_be_null"),
     [
         ({"type": "integer"}, False),
         ({"type": ["integer", "null"]}, True),
@@ -99,8 +99,8 @@ def test_records_wait_also_in_a_folder_with_a_percent_sign(tmp_path: Path, monke
         ({"type": "strange"}, False),
     ],
 )
-def test_what_may_be_null(said: Any, may_be_null: bool) -> None:
-    assert is_nullable(said) is may_be_null
+def test_what_may_be_null(property_schema: Any, may_be_null: bool) -> None:
+    assert is_nullable(property_schema) is may_be_null
 
 
 def test_a_batch_that_comes_twice_is_loaded_once_where_there_is_a_ledger() -> None:
@@ -143,13 +143,13 @@ def test_versions_without_a_column_have_no_effect(caplog: pytest.LogCaptureFixtu
     assert "has no effect" in caplog.text
 
 
-def test_a_deferred_lane_replaces_the_table() -> None:
+def test_a_deferred_load_method_replaces_the_table() -> None:
     method = run(schema(), activate(5), load_method="overwrite", hard_delete=True)
     assert method.replaced
     assert RecordingTable.removed == []
 
 
-def test_settings_say_where_loads_end_and_how_files_are_read(tmp_path: Path) -> None:
+def test_settings_limit_loads_and_configure_reading(tmp_path: Path) -> None:
     params = {"key": "k", "secret": "s"}
     storage = {"root": f"file://{tmp_path}", "params": params}
     config = {"batch_config": {"encoding": {"format": "jsonl"}, "storage": storage}, "max_batch_mb": 2}
@@ -217,7 +217,7 @@ def streams_of_one_name(*messages: dict[str, Any]) -> list[Recording]:
     return RecordingTable.methods
 
 
-def test_batches_of_streams_of_one_name_are_told_apart() -> None:
+def test_equal_batch_ids_of_different_streams_are_different_batches() -> None:
     batches = [batch(name, batch_id="1") | {"stream": name} for name in ("a", "b", "a")]
     loaded = [part.item for method in streams_of_one_name(*batches) for part in method.loaded_items]
     assert [item.urls for item in loaded] == [("s3://b/a",), ("s3://b/b",)]

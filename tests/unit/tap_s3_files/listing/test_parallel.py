@@ -107,20 +107,22 @@ def test_an_error_of_one_place_ends_it() -> None:
         listed(bucket, urls("in/**"))
 
 
-def test_how_far_a_long_listing_is_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_progress_of_a_long_listing_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(lister, "LINE_SECONDS", 0.01)
-    told = threading.Event()
+    was_logged = threading.Event()
 
     class Slow(Bucket):
         def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
             yield from super().list(prefix, after=after)
-            told.wait(60)
+            was_logged.wait(60)
 
-    class Heard(logging.Handler):
+    class Notify(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.set()
+            was_logged.set()
 
     caplog.set_level("INFO", "tap-s3-files")
-    monkeypatch.setattr(lister.logger, "handlers", [Heard()])
+    monkeypatch.setattr(lister.logger, "handlers", [Notify()])
     assert listed(Slow(["a/1", "a/2"]), urls("a/*")) == ["a/1", "a/2"]
     assert "Listing s3://b/a/: 2 objects so far" in caplog.text

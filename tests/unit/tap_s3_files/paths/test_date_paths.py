@@ -54,8 +54,8 @@ def test_the_places_of_a_window(path: str, start: str | None, end: str | None, e
 
 
 def test_places_before_a_known_key_are_left_out_where_keys_ascend() -> None:
-    wanted = ["l/2024-05-02/*", "l/2024-05-03/*", "l/2024-05-04/*"]
-    assert keys("l/{date:%Y-%m-%d}/*", "2024-05-01", None, "l/2024-05-02/a.csv") == wanted
+    expected = ["l/2024-05-02/*", "l/2024-05-03/*", "l/2024-05-04/*"]
+    assert keys("l/{date:%Y-%m-%d}/*", "2024-05-01", None, "l/2024-05-02/a.csv") == expected
     assert len(keys("l/{date:%Y-%m-%d}/*", "2024-05-01", None, "z/2024-05-02/a.csv")) == 4
 
 
@@ -79,10 +79,10 @@ def test_windows_that_follow_each_other_hold_each_place_once(days: list[int]) ->
         ("{date:%Y%}", "a date in a path has no %"),
     ],
 )
-def test_a_date_that_cannot_be_counted_through_is_told(path: str, words: str) -> None:
-    with pytest.raises(ConfigError, match="'streams") as told:
+def test_a_date_pattern_without_steps_is_an_error(path: str, words: str) -> None:
+    with pytest.raises(ConfigError, match="'streams") as caught:
         check_date_pattern(url(path), "streams[0].path")
-    assert words in str(told.value)
+    assert words in str(caught.value)
 
 
 def test_a_window_begins_where_a_place_does() -> None:
@@ -96,7 +96,7 @@ def test_a_window_begins_where_a_place_does() -> None:
         check_moment(url("{date:%Y/%m}"), at("2024-05-02"), "start_date")
 
 
-def test_too_many_places_are_told() -> None:
+def test_too_many_folders_are_an_error() -> None:
     with pytest.raises(ConfigError, match="more than 100,000 places"):
         keys("{date:%Y%m%d%H%M}", "2020-01-01")
 

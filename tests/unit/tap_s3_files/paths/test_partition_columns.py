@@ -30,7 +30,7 @@ def test_folders_are_columns_and_names_of_objects_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("texts", "kind"),
     [
         (["2024", "0", "-5"], pa.int64()),
         (["01", "02"], pa.string()),
@@ -45,8 +45,8 @@ def test_folders_are_columns_and_names_of_objects_are_not() -> None:
         ([""], pa.string()),
     ],
 )
-def test_types_lose_nothing(said: list[str], kind: pa.DataType) -> None:
-    assert HIVE.infer(url(f"in/k={text}/x.csv") for text in said) == [pa.field("k", kind)]
+def test_types_lose_nothing(texts: list[str], kind: pa.DataType) -> None:
+    assert HIVE.infer(url(f"in/k={text}/x.csv") for text in texts) == [pa.field("k", kind)]
 
 
 def test_columns_of_all_objects_are_found_in_order() -> None:
@@ -58,18 +58,18 @@ def test_values_are_of_the_types_of_the_schema() -> None:
         [("a", pa.int64()), ("b", pa.string()), ("c", pa.date32()), ("d", pa.decimal128(5, 2)), ("e", pa.bool_())]
     )
     key = "a=07/b=07/c=2024-05-01/d=1.50/e=true/not_selected=1/x.csv"
-    wanted = {"a": 7, "b": "07", "c": date(2024, 5, 1), "d": Decimal("1.50"), "e": True}
-    assert HIVE.values(url(key), schema) == wanted
+    expected = {"a": 7, "b": "07", "c": date(2024, 5, 1), "d": Decimal("1.50"), "e": True}
+    assert HIVE.values(url(key), schema) == expected
     assert HIVE.values(url("a=__HIVE_DEFAULT_PARTITION__/x"), schema) == {"a": None}
 
 
-def test_a_value_of_another_type_is_told() -> None:
-    with pytest.raises(DataError) as told:
+def test_a_value_of_another_type_is_an_error() -> None:
+    with pytest.raises(DataError) as caught:
         HIVE.values(url("year=next/x.csv"), pa.schema([("year", pa.int64())]))
-    assert str(told.value).startswith("s3://b/year=next/x.csv, column 'year': its key has 'next', which is no int64")
+    assert str(caught.value).startswith("s3://b/year=next/x.csv, column 'year': its key has 'next', which is no int64")
 
 
-def said(path: str, key: str, *, hive: bool = False) -> dict[str, str | None]:
+def texts_of(path: str, key: str, *, hive: bool = False) -> dict[str, str | None]:
     return Partitions((url(path),), hive).texts(url(key))
 
 
@@ -89,18 +89,18 @@ def said(path: str, key: str, *, hive: bool = False) -> dict[str, str | None]:
         ("{x:*}/1", "a%20=b+ü/1", {"x": "a%20=b+ü"}),
     ],
 )
-def test_what_a_key_says(path: str, key: str, expected: dict[str, str | None]) -> None:
+def test_values_of_keys(path: str, key: str, expected: dict[str, str | None]) -> None:
     check_groups([url(path)], "path")
-    assert said(path, key) == expected
+    assert texts_of(path, key) == expected
     assert ObjectFilter("s", (without_names(url(path)),)).matches(url(key))
 
 
 def test_groups_come_before_folders_of_the_same_name() -> None:
-    assert said("year={year:??}*/**", "year=2024/m=1/x", hive=True) == {"year": "20", "m": "1"}
-    assert said("year={year:??}*/**", "year=2024/m=1/x") == {"year": "20"}
+    assert texts_of("year={year:??}*/**", "year=2024/m=1/x", hive=True) == {"year": "20", "m": "1"}
+    assert texts_of("year={year:??}*/**", "year=2024/m=1/x") == {"year": "20"}
 
 
-def test_the_first_path_that_names_an_object_tells() -> None:
+def test_the_first_matching_path_gives_the_values() -> None:
     both = Partitions((url("in/{x:*}/{y:*}"), url("in/{y:*}/{x:*}"), url("{y:*}-{x:*}")))
     assert both.texts(url("in/1/2")) == {"x": "1", "y": "2"}
     assert both.texts(url("1-2")) == {"y": "1", "x": "2"}
@@ -138,10 +138,10 @@ def test_columns_are_typed_as_those_of_folders_are() -> None:
         (["{a:[z-a]}"], "'[z-a]' is not a valid pattern"),
     ],
 )
-def test_groups_that_make_no_sense_are_told(paths: list[str], words: str) -> None:
-    with pytest.raises(ConfigError) as told:
+def test_invalid_groups_are_an_error(paths: list[str], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
         check_groups([url(p) for p in paths], "streams[0].path")
-    assert words in str(told.value)
+    assert words in str(caught.value)
 
 
 def test_dates_and_alternatives_are_no_groups() -> None:
@@ -168,7 +168,7 @@ PIECES = st.one_of(  # a piece of a path, and its match in a key
 
 
 @given(st.lists(PIECES, min_size=1, max_size=6))
-def test_a_key_says_what_it_was_made_of(pieces: list[tuple[str, str]]) -> None:
+def test_the_values_of_a_key_are_those_it_was_made_of(pieces: list[tuple[str, str]]) -> None:
     """Each piece is a folder of its own, so that only one way to match the key exists."""
     if [glob for glob, _ in pieces].count("**") > 1:
         return

@@ -199,13 +199,15 @@ def test_again_and_again_is_an_error_that_state_stays_before(source: Source) -> 
 
 
 @pytest.mark.parametrize("is_older", [True, False])
-def test_an_inventory_tells_of(tmp_path: Path, is_older: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_objects_that_changed_since_an_inventory(
+    tmp_path: Path, is_older: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """Objects older than the watermark are read at once; newer ones are left to a later inventory."""
     manifest = f"s3://{BUCKET}/list/manifest.json"
     with SmallAws({"in/a.csv": b"v\na0\n", "in/b.csv": b"v\nb\n"}) as server:
         server.changed["in/b.csv"] = CHANGED + timedelta(seconds=60)
 
-        def told() -> None:
+        def write_inventory() -> None:
             columns = "Bucket, Key, Size, LastModifiedDate, ETag"
             rows = [
                 f'"{BUCKET}","{key}","{len(body)}",'
@@ -232,7 +234,7 @@ def test_an_inventory_tells_of(tmp_path: Path, is_older: bool, caplog: pytest.Lo
             }
             return TapS3Files(config=config, state=state)
 
-        told()
+        write_inventory()
         running = tap()
         assert running.streams
         server.objects["in/a.csv"] = b"v\na1\n"
@@ -240,11 +242,11 @@ def test_an_inventory_tells_of(tmp_path: Path, is_older: bool, caplog: pytest.Lo
         messages = sync(running)
         assert sent(messages) == ({"b": 1, "a1": 1} if is_older else {"b": 1})
         assert ("a later run reads its new version" in caplog.text) == (not is_older)
-        told()
+        write_inventory()
         assert sent(sync(tap(messages[-1]["value"]))) == ({} if is_older else {"a1": 1})
 
 
-class Told:
+class QueuedStream:
     """A stream whose objects a queue announces."""
 
     def __init__(self, path: Path) -> None:
@@ -259,35 +261,35 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Told:
-    return Told(tmp_path)
+def queued(tmp_path: Path) -> QueuedStream:
+    return QueuedStream(tmp_path)
 
 
-def test_what_a_queue_told_of_is_planned_again_once(told: Told) -> None:
-    assert told.planned() == [told.first]
-    told.source.change(5)
-    told.plan.replan(told.storage, [told.first])
-    (again,) = told.planned()
-    assert (again.url, again.etag != told.first.etag) == (told.first.url, True)
-    log = log_in(told.source.path)
-    assert [o for s in log.segments(0, log.next_number) for o in s.objects] == [told.first, again]
-    told.plan.replan(told.storage, [told.first])  # the queue has announced the new version too
-    assert not told.plan.has_queued
+def test_a_changed_object_of_an_event_is_planned_again_once(queued: QueuedStream) -> None:
+    assert queued.planned() == [queued.first]
+    queued.source.change(5)
+    queued.plan.replan(queued.storage, [queued.first])
+    (again,) = queued.planned()
+    assert (again.url, again.etag != queued.first.etag) == (queued.first.url, True)
+    log = log_in(queued.source.path)
+    assert [o for s in log.segments(0, log.next_number) for o in s.objects] == [queued.first, again]
+    queued.plan.replan(queued.storage, [queued.first])  # the queue has announced the new version too
+    assert not queued.plan.has_queued
 
 
-def test_what_a_queue_told_of_and_that_is_gone_is_not_planned(told: Told) -> None:
-    assert told.planned() == [told.first]
-    (told.source.path / "in" / "a.csv").unlink()
-    told.plan.replan(told.storage, [told.first])
-    assert not told.plan.has_queued
+def test_a_deleted_object_of_an_event_is_not_planned(queued: QueuedStream) -> None:
+    assert queued.planned() == [queued.first]
+    (queued.source.path / "in" / "a.csv").unlink()
+    queued.plan.replan(queued.storage, [queued.first])
+    assert not queued.plan.has_queued
 
 
-def test_what_a_queue_told_of_and_that_changes_again_and_again_is_an_error(told: Told) -> None:
+def test_an_object_of_an_event_that_keeps_changing_is_an_error(queued: QueuedStream) -> None:
     for _ in range(MAX_TRIES):
-        (last,) = told.planned()
-        told.source.change(5)
-        told.plan.replan(told.storage, [last])
-    (last,) = told.planned()
-    told.source.change(5)
+        (last,) = queued.planned()
+        queued.source.change(5)
+        queued.plan.replan(queued.storage, [last])
+    (last,) = queued.planned()
+    queued.source.change(5)
     with pytest.raises(ObjectChangedError, match="again and again"):
-        told.plan.replan(told.storage, [last])
+        queued.plan.replan(queued.storage, [last])

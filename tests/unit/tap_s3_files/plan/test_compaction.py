@@ -76,7 +76,7 @@ def test_nothing_is_due_in_a_log_of_one_range() -> None:
     assert compactions([joined([entry(n) for n in range(FANOUT)])]) is None
 
 
-def test_names_tell_what_is_in_a_file() -> None:
+def test_names_hold_the_content_of_a_file() -> None:
     for file in (entry(17), entry(1_234_567), joined([entry(3), entry(1_000_004)])):
         assert parse_name(file.name, file.bytes) == file
     for name in ("history.json", "000001-form-1.json", "000001-parts-0.json", "checkpoint-000001.parquet", "1.json"):

@@ -108,7 +108,7 @@ def test_segments_are_compacted_with_new_ones(tmp_path: Path, monkeypatch: pytes
 def test_what_remains_of_removed_segments_is_known(tmp_path: Path) -> None:
     """Segments 0 to 4 are removed; 5 exists, and the STATE has passed it."""
     since, late, known = info("since", 100), info("late", 450), info("known", 400)
-    told, last = info("told", 50), info("last", 500)
+    announced, last = info("announced", 50), info("last", 500)
     history = {
         "version": 1,
         "since": position(since).to_json(),
@@ -116,11 +116,11 @@ def test_what_remains_of_removed_segments_is_known(tmp_path: Path) -> None:
         "planned": [[*version_of(known), known.modified.isoformat()]],
         "ends": [],
         "number": 5,
-        "told": [version_hash(version_of(told))],
+        "announced": [version_hash(version_of(announced))],
     }
     write(tmp_path, "history.json", history)
     write(tmp_path, "000005.json", old_segment(5, [last], before=position(known)))
-    objects = [told, info("before", 99), since, known, late, last]
+    objects = [announced, info("before", 99), since, known, late, last]
     state = Bookmark(position(last), 6)
     found = list(run(log_in(tmp_path), objects, state))
     assert [names(t.objects) for t, _ in found] == [["late"]]

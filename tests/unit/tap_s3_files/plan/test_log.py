@@ -204,7 +204,7 @@ def test_killed_at_any_change_the_log_has_what_was_appended(tmp_path: Path, call
 
 
 @pytest.mark.parametrize("read", range(12))
-def test_a_reader_goes_on_while_its_entries_are_compacted(tmp_path: Path, read: int) -> None:
+def test_a_reader_continues_while_its_entries_are_compacted(tmp_path: Path, read: int) -> None:
     every = fill(log_in(tmp_path), 11)
     reader, writer = log_in(tmp_path), log_in(tmp_path)
     found = reader.segments(0, 11)

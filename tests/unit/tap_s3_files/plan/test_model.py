@@ -78,7 +78,7 @@ def test_segments_follow_each_other(found: list[ObjectInfo], number: int) -> Non
         before = segment.after
 
 
-def test_objects_of_one_second_are_told_apart_by_their_url() -> None:
+def test_objects_of_one_second_are_ordered_by_their_url() -> None:
     a, b = info("a"), info("b")
     assert in_order([b, a]) == [a, b]
     assert position(a) < position(b)

@@ -103,5 +103,5 @@ def test_no_message_raises(message: Any) -> None:
         ("http://127.0.0.1:5000/1/q", None),
     ],
 )
-def test_the_url_of_a_queue_tells_its_region(url: str, region: str | None) -> None:
+def test_the_url_of_a_queue_has_its_region(url: str, region: str | None) -> None:
     assert region_of(url) == region

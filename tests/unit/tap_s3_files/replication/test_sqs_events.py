@@ -36,24 +36,24 @@ def info(number: int, etag: str = "e") -> ObjectInfo:
     return ObjectInfo(Url("s3", "b", f"in/{number:04}"), 10, etag, START + timedelta(seconds=number % 7))
 
 
-def told_of(log: PlanLog, state: Bookmark | None = None) -> StreamPlan:
+def plan_of(log: PlanLog, state: Bookmark | None = None) -> StreamPlan:
     return StreamPlan(log, state, ObjectFilter("orders", (Url("s3", "b", "in/*"),)), 1 << 20, from_queue=True)
 
 
-def objects_of(told: StreamPlan) -> list[ObjectInfo]:
-    return [o for segments in (told.unfinished_segments(), told.queued_segments()) for s in segments for o in s.objects]
+def objects_of(plan: StreamPlan) -> list[ObjectInfo]:
+    return [o for segments in (plan.unfinished_segments(), plan.queued_segments()) for s in segments for o in s.objects]
 
 
-def waiting(told: StreamPlan) -> list[ObjectInfo]:
-    return [o for s in told.queued_segments() for o in s.objects]
+def waiting(plan: StreamPlan) -> list[ObjectInfo]:
+    return [o for s in plan.queued_segments() for o in s.objects]
 
 
 def test_what_is_queued_is_durable_and_given_once(tmp_path: Path) -> None:
-    told = told_of(log_in(tmp_path))
-    told.queue([info(2), info(1)])
-    assert objects_of(told_of(log_in(tmp_path))) == [info(1), info(2)]
-    assert waiting(told) == [info(1), info(2)]
-    assert objects_of(told) == []
+    plan = plan_of(log_in(tmp_path))
+    plan.queue([info(2), info(1)])
+    assert objects_of(plan_of(log_in(tmp_path))) == [info(1), info(2)]
+    assert waiting(plan) == [info(1), info(2)]
+    assert objects_of(plan) == []
 
 
 def test_segments_are_followed_from_the_state_on_and_known_before_it(
@@ -61,34 +61,34 @@ def test_segments_are_followed_from_the_state_on_and_known_before_it(
 ) -> None:
     monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 1)
     monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 1)
-    told_of(log_in(tmp_path)).queue([info(n) for n in range(4)])
-    later = told_of(log_in(tmp_path), Bookmark(None, 2))
+    plan_of(log_in(tmp_path)).queue([info(n) for n in range(4)])
+    later = plan_of(log_in(tmp_path), Bookmark(None, 2))
     assert objects_of(later) == [info(2), info(3)]
     assert all(later.is_known(info(n)) for n in range(4))
     assert not later.is_known(info(1, etag="new"))
     later.queue([info(4)])
     assert waiting(later) == [info(4)]
-    last = told_of(log_in(tmp_path), Bookmark(None, 5))
+    last = plan_of(log_in(tmp_path), Bookmark(None, 5))
     assert all(last.is_known(info(n)) for n in range(5))
     assert objects_of(last) == []
-    assert objects_of(told_of(log_in(tmp_path))) == [info(n) for n in range(5)]
+    assert objects_of(plan_of(log_in(tmp_path))) == [info(n) for n in range(5)]
 
 
 def test_segments_that_are_gone_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The log begins later than the STATE, whatever removed its segments."""
     for n in range(4):
-        told_of(log_in(tmp_path), Bookmark(None, 0)).queue([info(n)])
+        plan_of(log_in(tmp_path), Bookmark(None, 0)).queue([info(n)])
     for number in (0, 1):
         (tmp_path / "_plans" / "orders" / f"{number:06d}.json").unlink()
     assert "gone" not in caplog.text
     with caplog.at_level(logging.WARNING):
-        told = told_of(log_in(tmp_path), Bookmark(None, 1))
-    assert objects_of(told) == [info(2), info(3)]
+        plan = plan_of(log_in(tmp_path), Bookmark(None, 1))
+    assert objects_of(plan) == [info(2), info(3)]
     assert "segments 1 to 1 of its plan log, which its STATE has not passed, are gone" in caplog.text
 
 
 def test_a_run_with_polling_follows_what_a_queue_named_whatever_the_paths(tmp_path: Path) -> None:
-    told_of(log_in(tmp_path)).queue([info(1)])
+    plan_of(log_in(tmp_path)).queue([info(1)])
     later = (START + timedelta(days=9), None)
     other = StreamPlan(
         log_in(tmp_path), None, ObjectFilter("orders", (Url("s3", "b", "other/*"),), window=later), 1 << 20
@@ -109,25 +109,25 @@ def message(name: str, *keys: str) -> Message:
 
 
 @pytest.mark.parametrize("unmatched", ["keep", "delete"])
-def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched: str) -> None:
+def test_a_message_is_deleted_when_no_stream_needs_it(tmp_path: Path, unmatched: str) -> None:
     keys = AwsOptions(region="eu-west-1", access_key_id="a", secret_access_key="b")
     queue = Queue("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)  # no request is made
-    told = told_of(log_in(tmp_path))
+    plan = plan_of(log_in(tmp_path))
     others = [ObjectFilter("other", (Url("s3", "b", "**/*.csv"),))]
     intake = SqsEvents(
-        queue, {"orders": told}, others, Objects(), SqsSettings("q", delete_unmatched=unmatched == "delete")
+        queue, {"orders": plan}, others, Objects(), SqsSettings("q", delete_unmatched=unmatched == "delete")
     )
     found = intake._sort(
         [
             message("ours", "in/1.json"),
             message("of both", "in/2.csv"),
             message("ours and another's", "in/3.json", "out/3.csv"),
-            message("ours and nobody's", "in/4.json", "out/4.json"),
-            message("nobody's", "out/5.json"),
+            message("ours and unmatched", "in/4.json", "out/4.json"),
+            message("unmatched", "out/5.json"),
             message("another's", "out/6.csv"),
         ]
     )
-    gone = {"ours"} | ({"ours and nobody's", "nobody's"} if unmatched == "delete" else set())
+    gone = {"ours"} | ({"ours and unmatched", "unmatched"} if unmatched == "delete" else set())
     assert {m.id for m in found.done} == gone
     assert [str(o.url) for o in found.new["orders"].values()] == [
         "s3://b/in/1.json",
@@ -138,26 +138,26 @@ def test_a_message_goes_when_nobody_needs_it_any_more(tmp_path: Path, unmatched:
 
 
 def test_of_two_runs_at_once_one_ends_before_its_messages_are_deleted(tmp_path: Path) -> None:
-    one, other = told_of(log_in(tmp_path)), told_of(log_in(tmp_path))
+    one, other = plan_of(log_in(tmp_path)), plan_of(log_in(tmp_path))
     one.queue([info(1), info(2)])
     with pytest.raises(SupersededError, match="nothing is lost: run again"):
         other.queue([info(2), info(3)])
-    assert objects_of(told_of(log_in(tmp_path))) == [info(1), info(2)]
+    assert objects_of(plan_of(log_in(tmp_path))) == [info(1), info(2)]
 
 
 def run(log: PlanLog, state: Bookmark | None, messages: list[ObjectInfo]) -> Iterator[tuple[Task, Bookmark]]:
     """Run the tap over a queue: yield each task with the bookmark after it, and delete the messages."""
-    told = told_of(log, state)
-    at = told.bookmark
-    for pending in unsent(told.bookmark, told.unfinished_segments()):
+    plan = plan_of(log, state)
+    at = plan.bookmark
+    for pending in unsent(plan.bookmark, plan.unfinished_segments()):
         at = after_task(at, pending, durable=True)
         yield pending.task, at
     while messages:
         some = messages[:5]
-        told.queue(list(dict.fromkeys(o for o in some if not told.is_known(o))))
+        plan.queue(list(dict.fromkeys(o for o in some if not plan.is_known(o))))
         yield Task(()), at  # killed here, the messages become visible again
         del messages[: len(some)]
-        for pending in unsent(told.bookmark, told.queued_segments()):
+        for pending in unsent(plan.bookmark, plan.queued_segments()):
             at = after_task(at, pending, durable=True)
             yield pending.task, at
 

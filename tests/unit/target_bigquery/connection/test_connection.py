@@ -92,7 +92,7 @@ def failing(times: int) -> Callable[[], int]:
     return function
 
 
-def test_a_call_that_waits_for_long_says_why_once(
+def test_a_call_that_waits_for_long_logs_the_reason_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("singer_arrow.load.backoff.LOGGED_SECONDS", 0.002)
@@ -173,14 +173,14 @@ def test_tokens_for_the_storage_are_those_for_bigquery(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "said"),
+    ("error", "kind", "message"),
     [
         (auth.RefreshError("no token", {"id_token": "s3cret"}), CredentialsError, r"were refused \(no token\); renew"),
         (auth.TransportError("no route"), ServiceError, "no route; check the network"),
     ],
 )
 def test_credentials_that_are_refused_are_not_asked_for_again(
-    error: Exception, kind: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+    error: Exception, kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refused(Expiring):
         def refresh(self, _: Callable[..., Any]) -> None:
@@ -189,7 +189,7 @@ def test_credentials_that_are_refused_are_not_asked_for_again(
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
     monkeypatch.setattr(connection, "find_credentials", lambda _: Refused())
     storage = Storage(None, storage_token(Settings("p", "d")))
-    with pytest.raises(kind, match=f"gs://b/x: .*{said}") as caught:
+    with pytest.raises(kind, match=f"gs://b/x: .*{message}") as caught:
         storage.head(Url.parse("gs://b/x"))
     assert "\n" not in str(caught.value)
     assert "s3cret" not in str(caught.value)
@@ -204,7 +204,7 @@ def test_credentials_that_are_refused_are_not_asked_for_again(
         ({"api_endpoint": "http://127.0.0.1:9", "credentials": USER}, True),
     ],
 )
-def test_a_bigquery_of_ones_own_says_nothing_of_the_storage(more: dict[str, Any], given: bool) -> None:
+def test_an_emulator_without_credentials_gives_the_storage_no_token(more: dict[str, Any], given: bool) -> None:
     assert (storage_token(Settings("p", "d", **more)) is not None) is given
 
 

@@ -14,12 +14,12 @@ from target_bigquery.connection.load_job_quota import NAME, LoadJobQuota, advice
 
 
 @pytest.fixture(autouse=True)
-def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.DEBUG)
     return caplog
 
 
-def test_it_is_announced_once_before_it_is_reached(told: pytest.LogCaptureFixture) -> None:
+def test_it_is_announced_once_before_it_is_reached(log: pytest.LogCaptureFixture) -> None:
     asked = list[tuple[datetime, datetime]]()
 
     def jobs(since: datetime, until: datetime) -> Iterable[str]:
@@ -30,54 +30,54 @@ def test_it_is_announced_once_before_it_is_reached(told: pytest.LogCaptureFixtur
     assert load_quota.used("p.d.t") == 0
     load_quota.add("p.d.t")
     load_quota.close()
-    assert told.messages == []
+    assert log.messages == []
     for _ in range(3):
         load_quota.add("p.d.t")
     load_quota.add("p.d.other")
-    assert told.messages == [f"Table p.d.t: {advice(1200)}"]
-    assert told.messages[0].startswith("Table p.d.t: 1,200 load jobs within 24 hours, of 1,500 that BigQuery allows")
+    assert log.messages == [f"Table p.d.t: {advice(1200)}"]
+    assert log.messages[0].startswith("Table p.d.t: 1,200 load jobs within 24 hours, of 1,500 that BigQuery allows")
     assert (load_quota.used("p.d.t"), load_quota.used("p.d.other"), load_quota.used("p.d.none")) == (1202, 8, 0)
     ((since, until),) = asked
     assert until - since == timedelta(hours=24)
     assert timedelta() < datetime.now(UTC) - until < timedelta(minutes=1)
 
 
-def test_no_load_waits_for_the_list_and_the_warning_comes_with_it(told: pytest.LogCaptureFixture) -> None:
-    go_on = threading.Event()
+def test_no_load_waits_for_the_list_and_the_warning_comes_with_it(log: pytest.LogCaptureFixture) -> None:
+    resume = threading.Event()
 
     def jobs(*_: datetime) -> Iterable[str]:
-        assert go_on.wait(60)
+        assert resume.wait(60)
         return ["p.d.t"] * 1197
 
     load_quota = LoadJobQuota(jobs)
     for _ in range(3):
         load_quota.add("p.d.t")
-    assert told.messages == []
-    go_on.set()
+    assert log.messages == []
+    resume.set()
     assert load_quota.used("p.d.t") == 1200
-    assert told.messages == [f"Table p.d.t: {advice(1200)}"]
+    assert log.messages == [f"Table p.d.t: {advice(1200)}"]
     assert NAME not in {t.name for t in threading.enumerate()}
 
 
 def test_a_list_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("target_bigquery.connection.load_job_quota.LIST_SECONDS", 0.01)
-    go_on = threading.Event()
+    resume = threading.Event()
 
     def jobs(*_: datetime) -> Iterable[str]:
-        assert go_on.wait(60)
+        assert resume.wait(60)
         return ["p.d.t"]
 
     load_quota = LoadJobQuota(jobs)
     load_quota.add("p.d.t")
     assert load_quota.used("p.d.t") == 1
     load_quota.close()
-    go_on.set()
+    resume.set()
     for thread in threading.enumerate():
         if thread.name == NAME:
             thread.join()
 
 
-def test_a_list_that_cannot_be_had_stops_nothing(told: pytest.LogCaptureFixture) -> None:
+def test_a_list_that_cannot_be_had_stops_nothing(log: pytest.LogCaptureFixture) -> None:
     def jobs(*_: datetime) -> Iterable[str]:
         msg = "denied"
         raise CredentialsError(msg)
@@ -85,4 +85,4 @@ def test_a_list_that_cannot_be_had_stops_nothing(told: pytest.LogCaptureFixture)
     load_quota = LoadJobQuota(jobs)
     load_quota.add("p.d.t")
     assert load_quota.used("p.d.t") == 1
-    assert told.messages == ["The jobs of the last day could not be listed: denied"]
+    assert log.messages == ["The jobs of the last day could not be listed: denied"]

@@ -64,7 +64,7 @@ def test_errors(error: Exception, ours: type[Exception], words: str) -> None:
     assert "\n" not in str(translate_error)
 
 
-def test_an_upload_that_is_refused_says_why() -> None:
+def test_the_error_of_a_refused_upload_has_its_reason() -> None:
     response = requests.Response()
     response.status_code = 403
     response._content = (

@@ -74,7 +74,7 @@ def test_errors_without_a_status_are_those_of_bigquery() -> None:
     assert "\n" not in str(fail(RuntimeError("odd\nthing")))
 
 
-def test_write_streams_are_told_as_their_table() -> None:
+def test_errors_name_the_table_of_a_write_stream() -> None:
     assert write_api.table_of(NAME) == "projects/p/datasets/d/tables/t"
     assert write_api._short(NAME) == "a write stream into table p.d.t"
     error = write_api._refused("Writing", "OUT_OF_RANGE", "beyond\n the end", "OFFSET_OUT_OF_RANGE")

@@ -15,7 +15,7 @@ EVOLVES = ColumnEvolution(evolves=True, keys=("id",))
 
 
 @pytest.mark.parametrize(
-    ("kind", "arrow", "wanted"),
+    ("kind", "arrow", "expected"),
     [
         ("INTEGER", pa.uint64(), ("a", "NUMERIC")),
         ("INTEGER", pa.decimal128(38, 18), ("a", "BIGNUMERIC")),
@@ -32,12 +32,12 @@ EVOLVES = ColumnEvolution(evolves=True, keys=("id",))
     ],
     ids=str,
 )
-def test_columns_are_widened_or_get_variants(kind: str, arrow: pa.DataType, wanted: tuple[str, str]) -> None:
+def test_columns_are_widened_or_get_variants(kind: str, arrow: pa.DataType, expected: tuple[str, str]) -> None:
     existing = [TableColumn("a", kind)]
     (column,) = columns_of(pa.schema([("a", arrow)]), existing=existing, drift=EVOLVES)
-    assert (column.name, column.kind, column.source) == (*wanted, "a")
+    assert (column.name, column.kind, column.source) == (*expected, "a")
     assert [c.name for c in widened([column], existing)] == (
-        ["a"] if wanted != ("a", kind) and wanted[0] == "a" else []
+        ["a"] if expected != ("a", kind) and expected[0] == "a" else []
     )
     assert new_variants([column], existing) == ([(column.name, "a")] if "__" in column.name else [])
     assert api_field(column).get("description") == ("singer_variant: a" if "__" in column.name else None)

@@ -48,7 +48,7 @@ def test_tables(stream: str, table: str) -> None:
     assert table_name(stream) == table
 
 
-def test_tables_of_streams_that_become_one_name_can_be_told_apart() -> None:
+def test_streams_whose_names_become_equal_have_different_tables() -> None:
     assert table_name("a-b") == table_name("a_b") == table_name("a.b")
     assert len({distinct_table_name(s) for s in ("a-b", "a_b", "a.b")}) == 3
     assert len({stream_label(s) for s in ("a-b", "a_b", "a.b", "A_B")}) == 4

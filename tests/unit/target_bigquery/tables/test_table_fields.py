@@ -12,15 +12,15 @@ from target_bigquery.tables.column_evolution import columns_of
 from target_bigquery.tables.table_fields import api_field, lacks_description, relaxed, with_columns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.struct([("lat", pa.float64()), ("a b", pa.string())]))])
-SAID = Descriptions(None, {("id",): "key", ("place",): "where", ("place", "a b"): "spaced"})
+DESCRIPTIONS = Descriptions(None, {("id",): "key", ("place",): "where", ("place", "a b"): "spaced"})
 
 
 def test_descriptions_are_those_of_properties_at_every_depth() -> None:
-    number, place = (api_field(c, SAID) for c in columns_of(SCHEMA))
+    number, place = (api_field(c, DESCRIPTIONS) for c in columns_of(SCHEMA))
     assert (number["description"], place["description"]) == ("key", "where")
     assert [(f["name"], f.get("description")) for f in place["fields"]] == [("lat", None), ("a_b", "spaced")]
     variant = replace(columns_of(SCHEMA)[0], name="id__integer", variant_of="id")
-    assert api_field(variant, SAID)["description"] == "singer_variant: id\nkey"
+    assert api_field(variant, DESCRIPTIONS)["description"] == "singer_variant: id\nkey"
     long = api_field(variant, descriptions_of({"properties": {"id": {"description": "k" * 2000}}}))["description"]
     assert (len(long), marked(long)) == (1024, "id")
 
@@ -35,19 +35,19 @@ def test_fields_are_relaxed_at_every_depth() -> None:
 def test_what_has_a_description_keeps_it() -> None:
     columns = columns_of(SCHEMA)
     bare = [api_field(c) for c in columns]
-    assert lacks_description(bare, columns, SAID)
-    described = with_columns(bare, columns, SAID)
-    assert described == [api_field(c, SAID) for c in columns]
-    assert not lacks_description(described, columns, SAID)
+    assert lacks_description(bare, columns, DESCRIPTIONS)
+    described = with_columns(bare, columns, DESCRIPTIONS)
+    assert described == [api_field(c, DESCRIPTIONS) for c in columns]
+    assert not lacks_description(described, columns, DESCRIPTIONS)
     assert not lacks_description(bare, columns, Descriptions("only the table", {}))
     own = [{**bare[0], "description": "mine"}, *described[1:]]
-    assert not lacks_description(own, columns, SAID)
-    assert with_columns(own, columns, SAID)[0]["description"] == "mine"
+    assert not lacks_description(own, columns, DESCRIPTIONS)
+    assert with_columns(own, columns, DESCRIPTIONS)[0]["description"] == "mine"
 
 
 def test_new_fields_come_with_theirs() -> None:
     columns = columns_of(SCHEMA)
     small = [{"name": "place", "type": "RECORD", "mode": "NULLABLE", "fields": []}]
-    place, number = with_columns(small, columns, SAID)
+    place, number = with_columns(small, columns, DESCRIPTIONS)
     assert (place["description"], number["description"]) == ("where", "key")
-    assert place["fields"] == api_field(columns[1], SAID)["fields"]
+    assert place["fields"] == api_field(columns[1], DESCRIPTIONS)["fields"]

@@ -170,7 +170,7 @@ def test_a_record_keeps_its_fields_types() -> None:
     assert not new_columns([fit], [TableColumn("a", "RECORD", fields=(*existing.fields, TableColumn("n", "BOOLEAN")))])
 
 
-def test_required_columns_that_nobody_fills() -> None:
+def test_required_columns_that_the_stream_lacks() -> None:
     columns = columns_of(pa.schema([pa.field("a", pa.int64())]))
     assert missing_required(columns, [TableColumn("a", "INTEGER", "REQUIRED"), TableColumn("b", "STRING")]) == []
     assert missing_required(columns, [TableColumn("b", "STRING", "REQUIRED")]) == ["b"]

@@ -126,7 +126,7 @@ def test_errors_of_aws_at_log_in(code: str, status: int, kind: type[Exception]) 
     assert type(translate_error(aws_error(code, status), "Connecting")) is kind
 
 
-def test_what_a_role_may_not_read_is_said_in_one_line() -> None:
+def test_a_role_without_access_is_an_error_of_one_line() -> None:
     server_message = str(translate_error(server("XX000", "S3ServiceException", D=S3_DETAIL), "Loading"))
     assert "Access Denied,Status 403" in server_message
     assert "prefix=redshift/1.manifest" in server_message
@@ -139,7 +139,7 @@ def test_what_a_role_may_not_read_is_said_in_one_line() -> None:
     )
 
 
-def test_another_region_is_told_with_what_to_do() -> None:
+def test_a_bucket_of_another_region_is_an_error_with_a_hint() -> None:
     server_message = str(translate_error(server("XX000", "S3ServiceException:PermanentRedirect,Status 301"), "Loading"))
     assert "region of the cluster" in server_message
 
@@ -152,7 +152,7 @@ def test_another_region_is_told_with_what_to_do() -> None:
         ("Spectrum Scan Error. InvalidRange: the requested range is not satisfiable", "the file was replaced"),
     ],
 )
-def test_errors_of_copy_say_what_to_do(text: str, hint: str) -> None:
+def test_errors_of_copy_have_a_hint(text: str, hint: str) -> None:
     assert hint in str(translate_error(server("XX000", text), "Loading"))
 
 
@@ -162,7 +162,7 @@ def test_secrets_are_not_repeated() -> None:
 
 
 class TestLoadErrors:
-    def test_all_that_is_known_is_said(self) -> None:
+    def test_load_errors_have_all_known_parts(self) -> None:
         bad = bad_value(("s3://b/f.gz  ", 7, "price ", "12,5", "Invalid digit "))
         assert bad == BadValue("s3://b/f.gz", 7, "price", "12,5", "Invalid digit")
         assert str(bad) == "s3://b/f.gz, line 7, column 'price': Invalid digit (value '12,5')"

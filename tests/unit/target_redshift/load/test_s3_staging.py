@@ -114,7 +114,7 @@ def test_if_one_fails_nothing_stays(stage: S3StagingFolder, tmp_path: Path, fold
     assert {p.suffix for p in tmp_path.iterdir() if p.is_file()} == {".arrow"}
 
 
-def test_manifests_name_size_and_say_mandatory(stage: S3StagingFolder) -> None:
+def test_manifests_have_sizes_and_are_mandatory(stage: S3StagingFolder) -> None:
     files = [CopyFile("s3://b/ä 'quote' \"x\".parquet", 10, 1), CopyFile("s3://b/c", 20, 2)]
     url = stage.put_manifest(files, "rows", "b1")
     assert url.name == "rows-b1-00000.manifest"

@@ -199,7 +199,7 @@ def test_records_are_removed_once_they_are_converted(files: Files, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl.gz"])
-def test_a_missing_file_says_what_to_do(name: str, files: Files) -> None:
+def test_the_error_of_a_missing_file_has_a_hint(name: str, files: Files) -> None:
     with pytest.raises(NotFoundError, match=rf"s3://b/{name} does not exist: a batch file of the manifest is missing"):
         files.prepare(item(f"s3://b/{name}", rows=1))
 

@@ -23,7 +23,7 @@ def variant(name: str, data_type: str, of: str = "a") -> TableColumn:
 
 
 @pytest.mark.parametrize(
-    ("data_type", "arrow", "wanted"),
+    ("data_type", "arrow", "expected"),
     [
         ("smallint", pa.int32(), ("a__integer", "BIGINT")),
         ("integer", pa.float32(), ("a__float", "DOUBLE PRECISION")),
@@ -43,11 +43,11 @@ def variant(name: str, data_type: str, of: str = "a") -> TableColumn:
     ids=str,
 )
 def test_values_that_do_not_fit_get_the_roomiest_variant(
-    data_type: str, arrow: pa.DataType, wanted: tuple[str, str]
+    data_type: str, arrow: pa.DataType, expected: tuple[str, str]
 ) -> None:
     have = [table_column("a", data_type)]
     (column,) = columns_of(pa.schema([("a", arrow)]), have, drift=EVOLVES)
-    assert (column.name, str(column), column.source) == (*wanted, "a")
+    assert (column.name, str(column), column.source) == (*expected, "a")
     assert column.variant_of == ("a" if "__" in column.name else None)
     again = [*have, variant(column.name, str(column))] if column.variant_of else have
     assert columns_of(pa.schema([("a", arrow)]), again, drift=EVOLVES)[0].name == column.name
@@ -60,7 +60,7 @@ def test_keys_and_targets_that_do_not_evolve(drift: ColumnEvolution | None) -> N
 
 
 @pytest.mark.parametrize(
-    ("base", "have", "arrow", "wanted"),
+    ("base", "have", "arrow", "expected"),
     [
         ("bigint", "numeric(38,2)", pa.decimal128(10, 4), "DECIMAL(38, 4)"),
         ("bigint", "numeric(38,0)", pa.decimal128(10, 2), "DECIMAL(38, 2)"),
@@ -68,12 +68,12 @@ def test_keys_and_targets_that_do_not_evolve(drift: ColumnEvolution | None) -> N
     ],
 )
 def test_a_variant_that_does_not_fit_either_leaves_the_values_to_another(
-    base: str, have: str, arrow: pa.DataType, wanted: str
+    base: str, have: str, arrow: pa.DataType, expected: str
 ) -> None:
     table = [table_column("a", base), variant("a__decimal", have)]
     (column,) = columns_of(pa.schema([("a", arrow)]), table, drift=EVOLVES)
     assert column.name.startswith("a__decimal_")
-    assert (str(column), column.variant_of) == (wanted, "a")
+    assert (str(column), column.variant_of) == (expected, "a")
     table.append(variant(column.name, str(column)))
     (again,) = columns_of(pa.schema([("a", arrow)]), table, drift=EVOLVES)
     assert again.name == column.name

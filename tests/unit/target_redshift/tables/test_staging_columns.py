@@ -135,7 +135,7 @@ def test_json_text_is_parsed() -> None:
     assert (found[0].type, found[0].change) == (TEXT, Change.JSON)
 
 
-def test_columns_keep_the_files_order_and_bear_the_tables_names() -> None:
+def test_columns_have_the_order_of_the_file_and_the_names_of_the_table() -> None:
     given = pa.schema([("ID", pa.int64()), ("My Text", pa.string())])
     file = pa.schema([("My Text", pa.string()), ("ID", pa.int64())])
     found = staged(file, given)

@@ -114,7 +114,7 @@ def test_columns_are_named_in_lower_case_and_differ() -> None:
         ("character", 3, None, None, "CHAR(3)"),
     ],
 )
-def test_what_the_catalog_says(
+def test_types_of_the_catalog(
     data_type: str, length: int | None, precision: int | None, scale: int | None, ddl: str
 ) -> None:
     assert ddl_type(table_column("c", data_type, length, precision, scale)) == ddl
@@ -175,7 +175,7 @@ def test_values_that_do_not_fit(arrow: pa.DataType, data_type: str) -> None:
     assert "in the table" in str(caught.value)
 
 
-def test_text_goes_into_super_where_that_is_wanted_or_there_already() -> None:
+def test_text_goes_into_super_where_configured_or_existing() -> None:
     schema = pa.schema([("id", pa.string()), ("t", pa.string()), ("n", pa.null()), ("d", pa.decimal256(50, 2))])
     columns = columns_of(schema, super_texts={"t", "n", "d"})
     assert [(c.kind, c.is_quoted) for c in columns] == [

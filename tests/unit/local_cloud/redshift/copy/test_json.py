@@ -71,14 +71,14 @@ def test_the_first_wrong_object_fails_the_load(copied: Any, data: bytes, reasons
     assert found.reasons == reasons
 
 
-def test_maxerror_goes_on_after_a_wrong_object(copied: Any) -> None:
+def test_maxerror_continues_after_a_wrong_object(copied: Any) -> None:
     data = b'{"n":1}\n{"n":\n{"n":"x"}\n{"s":"ok"}\n'
     found = copied("JSON 'auto' MAXERROR 3", [N, S], data)
     assert found.rows == [("1", None), (None, "ok")]
     assert found.reasons == [(2, "", 1216), (3, "n", 1207)]
 
 
-def test_what_is_said_of_a_wrong_object(copied: Any) -> None:
+def test_the_error_of_a_wrong_object(copied: Any) -> None:
     (error,) = copied("JSON 'auto'", [N, S], b'{"n":1,"s":"\xc3\xa9","x":0}\n{"s":{},"n":"1x"}').plan.errors
     assert (error.line, error.position, error.raw_value, error.raw_line) == (2, 0, "1x", '{"s":{},"n":"1x"}')
     assert error.reason == "Invalid digit, Value 'x', Pos 1, Type: Integer"
@@ -145,7 +145,7 @@ def test_jsonpaths(copied: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "said"),
+    ("others", "message"),
     [
         (_paths("$.a"), "JSONPath size: 1, Number of columns in table or column list: 2"),
         (_paths("a", "$.b"), "'a' is no path"),
@@ -153,8 +153,8 @@ def test_jsonpaths(copied: Any) -> None:
         ({PATHS: b"{"}, "Invalid JSONPath format"),
     ],
 )
-def test_wrong_jsonpaths(copied: Any, others: dict[str, bytes], said: str) -> None:
-    assert said in copied(f"JSON '{PATHS}'", [N, S], b"{}", others=others).failed.message
+def test_wrong_jsonpaths(copied: Any, others: dict[str, bytes], message: str) -> None:
+    assert message in copied(f"JSON '{PATHS}'", [N, S], b"{}", others=others).failed.message
 
 
 @pytest.mark.parametrize("separator", ["\n", "\r\n", " ", "", "\n\n"])

@@ -130,7 +130,7 @@ def test_the_second_file_may_be_wrong(copied: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "array", "said"),
+    ("column", "array", "message"),
     [
         (
             Column("v", "varchar", 3),
@@ -149,10 +149,10 @@ def test_the_second_file_may_be_wrong(copied: Any) -> None:
         (Column("v", "date"), pa.array([2**31 - 1], pa.int32()).cast(pa.date32()), "date out of range in column v"),
     ],
 )
-def test_values_that_do_not_fit(copied: Any, column: Column, array: pa.Array, said: str) -> None:
+def test_values_that_do_not_fit(copied: Any, column: Column, array: pa.Array, message: str) -> None:
     found = copied("FORMAT PARQUET", [column], _file(array))
     assert found.failed is not None
-    assert re.search(said, found.failed.message)
+    assert re.search(message, found.failed.message)
 
 
 def test_text_that_is_no_utf8(copied: Any) -> None:

@@ -77,7 +77,7 @@ def test_credentials(given: str, expected: Credentials) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (f"{ROLE} FORMAT PARQUET REGION 'eu-west-1'", "0A000 REGION argument is not supported for PARQUET"),
         (f"{ROLE} FORMAT PARQUET COMPUPDATE OFF", "0A000 COMPUPDATE argument is not supported for PARQUET"),
@@ -105,12 +105,12 @@ def test_credentials(given: str, expected: Credentials) -> None:
         ("IAM_ROLE 'reader' CSV", "XX000 Invalid IAM_ROLE"),
     ],
 )
-def test_refused_options(options: str, said: str) -> None:
-    assert _error(f"COPY t FROM 's3://b/k' {options}").startswith(said)
+def test_refused_options(options: str, message: str) -> None:
+    assert _error(f"COPY t FROM 's3://b/k' {options}").startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "message"),
     [
         ("COPY t FROM STDIN", '42601 syntax error at or near "STDIN"'),
         (f"COPY t FROM $1 {ROLE}", '42601 syntax error at or near "$1"'),
@@ -121,8 +121,8 @@ def test_refused_options(options: str, said: str) -> None:
         (f"COPY t () FROM 's3://b/k' {ROLE}", '42601 syntax error at or near ")"'),
     ],
 )
-def test_refused_statements(sql: str, said: str) -> None:
-    assert _error(sql).startswith(said)
+def test_refused_statements(sql: str, message: str) -> None:
+    assert _error(sql).startswith(message)
 
 
 def test_a_switched_off_option_is_not_there() -> None:

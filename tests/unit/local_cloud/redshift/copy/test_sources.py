@@ -54,7 +54,7 @@ def test_a_manifest_lists_the_files(copied: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("manifest", "options", "said"),
+    ("manifest", "options", "message"),
     [
         ({}, "CSV", "The specified key does not exist"),
         ({MANIFEST: b"{"}, "CSV", "Invalid manifest file"),
@@ -70,8 +70,8 @@ def test_a_manifest_lists_the_files(copied: Any) -> None:
         (_entries({"url": f"{PREFIX}0", "meta": {"content_length": 2}}), "CSV", "InvalidRange"),
     ],
 )
-def test_wrong_manifests(copied: Any, manifest: dict[str, bytes], options: str, said: str) -> None:
-    with pytest.raises(RedshiftError, match=said):
+def test_wrong_manifests(copied: Any, manifest: dict[str, bytes], options: str, message: str) -> None:
+    with pytest.raises(RedshiftError, match=message):
         copied(f"{options} MANIFEST", COLUMNS, b"1", others=manifest, source=MANIFEST)
 
 

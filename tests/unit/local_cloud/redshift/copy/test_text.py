@@ -105,7 +105,7 @@ def test_the_first_wrong_record_fails_the_load(
     assert found.reasons == reasons
 
 
-def test_what_is_said_of_a_wrong_record(copied: Any) -> None:
+def test_the_error_of_a_wrong_record(copied: Any) -> None:
     (error,) = copied("CSV", [N, S, Column("d", "numeric", precision=5, scale=2)], b'1,a,2\n2,"b,c",1x\n').plan.errors
     assert (error.file, error.line, error.column, error.type, error.length) == (
         "s3://bucket/data/0",

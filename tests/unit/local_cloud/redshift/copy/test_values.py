@@ -183,7 +183,7 @@ def test_a_format_that_is_none() -> None:
     ("bad", "code"),
     [(b"\xa4", 3), (b"\xe0\xa1", 2), (b"\xc0", 6), (b"\xf8", 1), (b"\xed", 2)],
 )
-def test_what_is_said_of_bytes_that_are_no_utf8(bad: bytes, code: int) -> None:
+def test_the_error_of_bytes_that_are_no_utf8(bad: bytes, code: int) -> None:
     assert utf8.reason(bad).endswith(f"Bad UTF8 hex sequence: {bad.hex(' ')} (error {code})")
 
 

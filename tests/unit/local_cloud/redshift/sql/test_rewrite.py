@@ -166,7 +166,7 @@ def test_the_rules_of_faults_are_read_with_their_backslashes(settings: Settings)
         "local cloud nothing",
     ],
 )
-def test_what_is_refused_before_postgresql_hears_of_it(settings: Settings, text: str) -> None:
+def test_statements_that_are_refused_before_postgresql_gets_them(settings: Settings, text: str) -> None:
     with pytest.raises(RedshiftError):
         rewrite(text, settings)
 

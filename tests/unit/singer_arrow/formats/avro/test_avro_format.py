@@ -105,7 +105,7 @@ def test_flat_rows_arrive_exactly(tmp_path: Path, compression: str | None) -> No
     assert found == [{**r, "u": r["u"] if r["u"] is None else Decimal(r["u"])} for r in ROWS]
 
 
-def test_the_header_says_what_the_values_mean(tmp_path: Path) -> None:
+def test_the_header_decides_the_types_of_values(tmp_path: Path) -> None:
     with written(tmp_path / "x.avro", ROWS, FLAT).open("rb") as file:
         kinds = {f["name"]: f["type"][1] for f in read_header(file).schema["fields"]}
     assert kinds["at"] == {"type": "long", "logicalType": "timestamp-micros"}

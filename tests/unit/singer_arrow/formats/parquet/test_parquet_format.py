@@ -82,12 +82,12 @@ def test_int96_timestamps_beyond_the_range_of_nanoseconds(objects: Any) -> None:
     assert objects.read(data, "a.parquet")["t"].to_pylist() == [m.replace(tzinfo=UTC) for m in moments]
 
 
-def test_only_the_wanted_columns_are_asked_for(objects: Any) -> None:
+def test_only_the_columns_of_the_schema_are_requested(objects: Any) -> None:
     table = _wide(200_000)
     data = _file(table, row_group_size=50_000, compression="none", use_dictionary=False)
     reader = objects.reader(data, "wide.parquet", listed=True)
-    wanted = pa.schema([("c7", pa.float64()), ("c1", pa.float64()), ("absent", pa.string())])
-    batches = list(PARQUET.read(reader, wanted, ReadOptions(batch_rows=20_000)))
+    schema = pa.schema([("c7", pa.float64()), ("c1", pa.float64()), ("absent", pa.string())])
+    batches = list(PARQUET.read(reader, schema, ReadOptions(batch_rows=20_000)))
     assert pa.Table.from_batches(batches).select(["c7", "c1"]).equals(table.select(["c7", "c1"]))
     assert [b.num_rows for b in batches] == [20_000, 20_000, 10_000] * 4
     asked = sum(end - start for start, end, _ in objects.storage.asked)
@@ -203,7 +203,7 @@ def test_an_unknown_codec_is_refused(tmp_path: Path) -> None:
         PARQUET.write(iter([]), NESTED.schema, tmp_path / "x", compression="lzo")
 
 
-def test_the_formats_are_told_by_suffixes() -> None:
+def test_the_format_is_detected_by_its_suffix() -> None:
     from singer_arrow.formats import detect_format
 
     names = {"a.csv.gz": "csv", "a.TSV": "csv", "b.ndjson.zst": "jsonl", "b.json": "jsonl", "c.parquet": "parquet"}

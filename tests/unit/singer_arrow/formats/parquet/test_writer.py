@@ -55,7 +55,7 @@ def test_texts_larger_than_a_page_are_written_one_by_one(tmp_path: Path) -> None
     assert pq.read_table(path).equals(table)
 
 
-def test_row_groups_are_as_large_as_is_said_however_large_the_batches(tmp_path: Path) -> None:
+def test_row_groups_have_the_given_size_for_batches_of_any_size(tmp_path: Path) -> None:
     path, batch = tmp_path / "a.parquet", pa.record_batch({"n": pa.array(range(1_000_000))})
     WRITABLE["parquet"].write([batch], batch.schema, path, held_bytes=1_000_000)
     metadata = pq.read_metadata(path)
