@@ -17,8 +17,7 @@ from singer_arrow.formats.small_files import join_files
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.prefetch import prefetch_groups
+from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
 from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage

@@ -9,8 +9,7 @@ import pyarrow as pa
 from singer_arrow.formats.base import Format, JoiningFormat
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.prefetch import prefetch_groups
+from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 

@@ -18,8 +18,7 @@ from singer_arrow.formats.small_files import join_files, read_all
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress
 from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.prefetch import prefetch_groups
+from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
 from singer_arrow.reading.range_planner import SMALL_OBJECT
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
