@@ -136,7 +136,7 @@ class JsonEncoder:
 
         if self._corrections is None:
             types = zip(frame.schema.items(), self._schema, strict=True)
-            found = [(name, _corrected_column(pl.col(name), dtype, f.type)) for (name, dtype), f in types]
+            found = [(name, _corrected_column(pl.nth(i), dtype, f.type)) for i, ((name, dtype), f) in enumerate(types)]
             self._corrections = [expr.alias(name) for name, expr in found if expr is not None]
         return self._corrections
 
@@ -146,7 +146,7 @@ class JsonEncoder:
 
         if not self._encoded_here:
             return [pl.struct(pl.all()).struct.json_encode()]
-        parts, run, between = [pl.lit("{")], list[str](), ""
+        parts, run, between = [pl.lit("{")], list[pl.Expr](), ""
 
         def close_run() -> None:
             nonlocal between
@@ -156,12 +156,12 @@ class JsonEncoder:
                 between = ","
                 run.clear()
 
-        for name in self._schema.names:
+        for i, name in enumerate(self._schema.names):  # by number: `pl.col` takes some names for patterns
             if name not in self._encoded_here:
-                run.append(name)
+                run.append(pl.nth(i))
                 continue
             close_run()
-            parts.extend([pl.lit(between + json.dumps(name, ensure_ascii=False) + ":"), pl.col(name)])
+            parts.extend([pl.lit(between + json.dumps(name, ensure_ascii=False) + ":"), pl.nth(i)])
             between = ","
         close_run()
         return [*parts, pl.lit("}")]
@@ -182,8 +182,13 @@ def _needs_text(field: pa.Field) -> bool:
     if is_json(field) or pt.is_map(t) or pt.is_decimal(t):
         return True
     if pt.is_struct(t):
-        return t.num_fields == 0 or any(_needs_text(f) for f in t)
+        return t.num_fields == 0 or any(_is_pattern(f.name) or _needs_text(f) for f in t)
     return bool(is_list(t) and _needs_text(t.value_field))
+
+
+def _is_pattern(name: str) -> bool:
+    """Return whether polars takes the name of a member for a pattern of names."""
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def _corrected_column(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:

@@ -54,6 +54,18 @@ def test_values_as_every_reader_knows_them(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["*", "^a.*$"])
+def test_names_that_polars_takes_for_patterns(tmp_path: Path, name: str) -> None:
+    members = pa.struct([("a1", pa.int8()), (name, pa.float32())])
+    table = pa.table({
+        "a1": [1], name: pa.array([[b"x"]], pa.list_(pa.binary())), "a2": [2], "j": [Decimal("1.5")],
+        "s": pa.array([{"a1": 1, name: 0.1}], members),
+    })  # fmt: skip
+    (row,) = _written(table, tmp_path / "out.jsonl")
+    assert row.pop("s")[name] == Decimal("0.10000000149011612")
+    assert row == {"a1": 1, name: ["eA=="], "a2": 2, "j": Decimal("1.5")}
+
+
 def test_json_text_is_set_in_as_it_is_on_one_line(tmp_path: Path) -> None:
     schema = pa.schema([json_field("j"), ("n", pa.int64()), json_field("k")])
     table = pa.table([['{"x":\n 1.0}', None, '"s"'], [1, 2, 3], [None, "[]", "5"]], schema=schema)
