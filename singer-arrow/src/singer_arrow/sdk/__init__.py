@@ -6,13 +6,12 @@ stream_sinks      The sinks that the streams of the input go to
 message_reader    Messages from standard input, by chunks of whole lines
 record_lines      RECORD lines that are parsed in blocks instead of one by one
 batch_to_records  BATCH messages -> single records, for stream maps and flattening
-stream_maps       Properties of the SDK's stream maps and flattening
+stream_maps       Effects of the SDK's stream maps, flattening and selection on records
 state_writer      STATE on standard output
 tap               The base of the taps
 exact_catalog     Catalogs of taps, read without loss
 message_writer    The output of a tap
 stream_end_marks  Marks of the end of a stream
-selection         Selection of properties in an Arrow schema
 plugin            Settings and log lines of taps and targets
 config_errors     Errors of settings, without secrets
 environment       Settings from environment variables

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.records.errors import LACKS_KEY
 from singer_arrow.records.message import names_of_record
 from singer_arrow.records.parser import ParsedLines, RecordParser
-from singer_arrow.records.rejected import first_runs
+from singer_arrow.records.queue import Block, first_runs
 from singer_arrow.records.schema_checks import rules_for, rules_unchecked
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.stream_sinks import StreamSinks
 from singer_arrow.warehouse.run import WarehouseRun
 from singer_arrow.warehouse.settings import LoadSettings
-
-if TYPE_CHECKING:
-    from singer_arrow.records.block import Block
 
 _RUNS_PER_LOOK = 256
 """Runs of RECORD lines of which one is searched for properties that the SCHEMA does not have."""

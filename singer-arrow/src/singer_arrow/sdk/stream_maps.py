@@ -1,4 +1,4 @@
-"""What the SDK's stream maps and flattening do to a stream, as far as it decides how its batches are read.
+"""Effects of the SDK's stream maps, flattening and selection on records: whether batches can be passed on unchanged.
 
 The privates used here are listed in `tests/unit/singer_arrow/sdk/test_stream_maps.py`, which fails when an SDK
 changes them.
@@ -10,12 +10,15 @@ import ast
 import contextlib
 import inspect
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
+from pyarrow import types as pt
 from singer_sdk.helpers._flattening import flatten_schema
 from singer_sdk.mapper import NULL_STRING, CustomStreamMap, SameRecordTransform, StreamMap
 
 from singer_arrow.errors import SchemaError
+from singer_arrow.schema.arrow_schema import is_json
 
 _NAMES = {"_", "record", "config", "fake", "__stream_name__", "__original_stream_name__"}
 """What expressions call other things than a property of that name."""
@@ -72,3 +75,27 @@ def flattening_errors(stream: str) -> Iterator[None]:
         why = f"({type(error).__name__}: {' '.join(str(error).split())})"
         msg = f"SCHEMA of stream {stream!r} cannot be flattened {why}; correct it, or turn flattening off"
         raise SchemaError(msg) from None
+
+
+def drops_members(mask: Mapping[tuple[str, ...], bool], schema: pa.Schema) -> bool:
+    """Whether records of the schema may hold something that is not selected.
+
+    Args:
+        mask: The selection by breadcrumb: `("properties", column, "properties", member, ...)`.
+        schema: Of the records.
+    """
+    return any(_holds(schema, place[1::2]) for place, selected in mask.items() if place and not selected)
+
+
+def is_nested(field: pa.Field) -> bool:
+    """Whether the values of a column may be objects or lists of JSON."""
+    return is_json(field) or bool(pt.is_nested(field.type))
+
+
+def _holds(fields: Iterable[pa.Field], path: Sequence[str]) -> bool:
+    field = next((f for f in fields if f.name == path[0]), None)
+    if field is None:
+        return False
+    if len(path) == 1 or is_json(field) or pt.is_map(field.type):
+        return True
+    return bool(pt.is_struct(field.type)) and _holds(field.type, path[1:])

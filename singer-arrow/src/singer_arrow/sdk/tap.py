@@ -363,7 +363,7 @@ class ArrowStream(MarkedStream):
 
     def _changes_records(self, schema: pa.Schema) -> bool:
         """Whether selection or flattening changes records of this schema."""
-        from singer_arrow.sdk.selection import drops_members, is_nested
+        from singer_arrow.sdk.stream_maps import drops_members, is_nested
 
         flattened = self.stream_maps[0].flattening_enabled and any(is_nested(field) for field in schema)
         return bool(self.records_needed_by() or flattened or drops_members(self.mask, schema))

@@ -14,10 +14,9 @@ from recording_target import RecordingTable, RecordingTarget
 from singer_lines import states
 
 from singer_arrow.errors import DataError
-from singer_arrow.records.block import Block
 from singer_arrow.records.buffer import ArrowFile
 from singer_arrow.records.parser import ParsedLines, RecordParser
-from singer_arrow.records.queue import RecordQueue
+from singer_arrow.records.queue import Block, RecordQueue
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.record_lines import RecordLineRouter
 

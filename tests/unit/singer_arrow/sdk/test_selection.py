@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.schema.arrow_schema import json_field
-from singer_arrow.sdk.selection import drops_members, is_nested
+from singer_arrow.sdk.stream_maps import drops_members, is_nested
 
 SCHEMA = pa.schema(
     [
