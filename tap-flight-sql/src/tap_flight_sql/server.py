@@ -132,7 +132,8 @@ class Server:
         Raises:
             ConfigError, CredentialsError, ServiceError: As `query`.
         """
-        with self._connected("the list of tables") as connection, translated(self.uri, "the list of tables"):
+        doing = "the list of tables, in place of which 'streams' can name them,"
+        with self._connected(doing) as connection, translated(self.uri, doing):
             found = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
         return [
             (catalog["catalog_name"] or "", schema["db_schema_name"] or "", table["table_name"])
