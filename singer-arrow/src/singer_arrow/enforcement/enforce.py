@@ -24,6 +24,7 @@ from singer_arrow.enforcement.row_policy import (
     apply_row_policy,
     batch_of,
     report_rows,
+    row_numbers,
     value_policy,
     without_rescued,
 )
@@ -253,7 +254,7 @@ def _texts(values: pa.Array, field: pa.Field) -> list[str]:
 
 
 def _nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
-    every = _numbers(column)
+    every = row_numbers(len(column))
     return column.take(pc.if_else(pc.is_in(every, value_set=rows), None, every))
 
 
@@ -264,14 +265,10 @@ def _fitted(fitting: Fitting, column: pa.Array, field: pa.Field) -> pa.Array:
     except BadValueError as error:
         if len(column) < 2:
             raise fitting.error(str(error), field.name) from None
-    every, middle = _numbers(column), len(column) // 2
+    every, middle = row_numbers(len(column)), len(column) // 2
     return pa.concat_arrays(
         [_fitted(fitting, column.take(half), field) for half in (every.slice(0, middle), every.slice(middle))]
     )
-
-
-def _numbers(rows: pa.Array | pa.RecordBatch) -> pa.Array:
-    return pa.array(range(len(rows)), pa.int64())
 
 
 def _with_floats(column: pa.Array, field: pa.Field, options: ReadOptions) -> pa.Array:

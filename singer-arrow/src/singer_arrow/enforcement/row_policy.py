@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from singer_arrow.casting.to_json import json_text
 from singer_arrow.enforcement.mismatches import escape_line
@@ -171,11 +172,13 @@ def apply_row_policy(
     rescued = {row: rescued[row] for row in sorted(rescued) if row not in skipped}
     kept, batch = rows.numbers, rows.batch
     unread = [row for row in rescued if _index(kept, row) is None]
-    if skipped or unread:
-        stay: list[tuple[int, int | None]] = [(row, i) for i, row in enumerate(kept) if row not in skipped]
-        if len(stay) < len(kept) or unread:
-            stay = sorted([*stay, *((row, None) for row in unread)], key=itemgetter(0))
-            kept, batch = [row for row, _ in stay], _take(batch, [i for _, i in stay])
+    if unread:
+        found: list[tuple[int, int | None]] = [(row, i) for i, row in enumerate(kept) if row not in skipped]
+        found = sorted([*found, *((row, None) for row in unread)], key=itemgetter(0))
+        kept, batch = [row for row, _ in found], _take(batch, [i for _, i in found])
+    elif lost := [i for row in skipped if (i := _index(kept, row)) is not None]:
+        stay = rows_except(len(kept), lost)
+        kept, batch = [kept[i] for i in stay.to_pylist()] if rescued else (), _take(batch, stay)
     rescue = _rescue(rows, kept, text_of) if rescued else None
     return BlockResult(
         _with_rescued(batch, schema, rescue, options),
@@ -241,11 +244,22 @@ def _reject(found: Sequence[RowError | UnknownKeys], locate: Locate, most: int |
     return RejectedRows(len(found), [locate(error) for error in errors])
 
 
-def _take(batch: pa.RecordBatch, rows: list[int | None]) -> pa.RecordBatch:
+def row_numbers(count: int) -> pa.Array:
+    """Return the numbers of `count` rows, from 0."""
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+
+
+def rows_except(count: int, rows: Sequence[int]) -> pa.Array:
+    """Return the numbers of `count` rows, from 0, without some."""
+    every = row_numbers(count)
+    return every.filter(pc.invert(pc.is_in(every, value_set=pa.array(rows, pa.int64()))))
+
+
+def _take(batch: pa.RecordBatch, rows: Sequence[int | None] | pa.Array) -> pa.RecordBatch:
     """Return some rows of a batch; a row of nulls for None."""
     if batch.num_columns == 0:
         return batch_of([], batch.schema, len(rows))
-    return batch.take(pa.array(rows, pa.int64()))
+    return batch.take(rows if isinstance(rows, pa.Array) else pa.array(rows, pa.int64()))
 
 
 def _index(numbers: Sequence[int], number: int) -> int | None:
