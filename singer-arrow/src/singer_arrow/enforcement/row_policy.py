@@ -177,7 +177,7 @@ def apply_row_policy(
         found = sorted([*found, *((row, None) for row in unread)], key=itemgetter(0))
         kept, batch = [row for row, _ in found], _take(batch, [i for _, i in found])
     elif lost := [i for row in skipped if (i := _index(kept, row)) is not None]:
-        stay = rows_except(len(kept), lost)
+        stay = rows_except(len(kept), pa.array(lost, pa.int64()))
         kept, batch = [kept[i] for i in stay.to_pylist()] if rescued else (), _take(batch, stay)
     rescue = _rescue(rows, kept, text_of) if rescued else None
     return BlockResult(
@@ -249,10 +249,10 @@ def row_numbers(count: int) -> pa.Array:
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
 
 
-def rows_except(count: int, rows: Sequence[int]) -> pa.Array:
+def rows_except(count: int, rows: pa.Array) -> pa.Array:
     """Return the numbers of `count` rows, from 0, without some."""
     every = row_numbers(count)
-    return every.filter(pc.invert(pc.is_in(every, value_set=pa.array(rows, pa.int64()))))
+    return every.filter(pc.invert(pc.is_in(every, value_set=rows)))
 
 
 def _take(batch: pa.RecordBatch, rows: Sequence[int | None] | pa.Array) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.decimals import without_exponents
 from singer_arrow.enforcement.row_json import row_to_json
+from singer_arrow.enforcement.row_policy import rows_except
 from singer_arrow.errors import DataError
 from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_rows
 from singer_arrow.load.dead_letters import Rejects
@@ -207,8 +208,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         bad = self._bad(batch, at, prepare, schema, rejects.most)
         for row, error in bad.items():
             rejects.leave_out(at.url, at.before + row, error, row_to_json(batch, row))
-        every = _numbers(0, batch.num_rows)
-        return batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(list(bad), pa.int64())))))
+        return batch.take(rows_except(batch.num_rows, pa.array(list(bad), pa.int64())))
 
     def _located(
         self, error: DataError, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema

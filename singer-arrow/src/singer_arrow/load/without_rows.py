@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from singer_arrow.enforcement.row_json import row_to_json
+from singer_arrow.enforcement.row_policy import rows_except
 from singer_arrow.load.bisect import Refusal
 from singer_arrow.load.conversion import ORDER
 from singer_arrow.load.dead_letters import Rejects
@@ -32,8 +32,7 @@ def taken_rows(
         shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
         texts.update({before + row: row_to_json(shown, row) for row in mine})
         before += batch.num_rows
-        every = pa.array(range(batch.num_rows), pa.int64())
-        taken = batch.take(every.filter(pc.invert(pc.is_in(every, value_set=pa.array(mine, pa.int64())))))
+        taken = batch.take(rows_except(batch.num_rows, pa.array(mine, pa.int64())))
         if taken.num_rows:
             yield taken
     rejects.refuse((row, why.column, why.reason, texts[row]) for row, why in refused.items())

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from singer_arrow.casting.from_text import TIMESTAMP, BadValueError, from_text
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.enforcement.mismatches import fit_text
+from singer_arrow.enforcement.row_policy import rows_except
 from singer_arrow.read_options import ReadOptions
 
 _INTEGER = r"^ *-?(0|[1-9]\d*) *$"
@@ -59,7 +60,7 @@ def _type_of_most(values: pa.Array, spelling: Spelling, tolerance: float) -> pa.
         texts = spelling.normalize(values, kind.usual)
         likely = texts.filter(pc.match_substring_regex(pc.utf8_trim_whitespace(texts), kind.pattern))
         _, bad = fit_text(likely, pa.field("", kind.usual))
-        good = likely.filter(pc.invert(pc.is_in(pa.array(range(len(likely)), pa.int64()), value_set=bad)))
+        good = likely.take(rows_except(len(likely), bad))
         if len(good) and len(good) >= most and (best is None or len(good) > most) and (t := kind.fits(good)):
             best, most = t, len(good)
     return best
