@@ -16,7 +16,7 @@ def _text(name: str, description: str, **more: Any) -> th.Property[str]:
     return th.Property(name, th.StringType, description=description, **more)
 
 
-_CSV = th.ObjectType(
+CSV = th.ObjectType(
     _text(
         "delimiter",
         "What separates the values of a line; by default a tab in `.tsv` and `.tab`, `|` in `.psv`, otherwise "
@@ -54,7 +54,7 @@ def _texts(name: str, description: str) -> th.Property[list[str]]:
     return th.Property(name, th.ArrayType(th.StringType), description=description)
 
 
-_SPELLING = (
+SPELLING = (
     _texts(
         "date_formats",
         "How CSV and fixed-width files write dates, beside `YYYY-MM-DD`: a list such as `%d/%m/%Y`, of which the "
@@ -114,13 +114,13 @@ _STREAM = th.ObjectType(
     th.Property("columns", th.ArrayType(th.StringType), description="Read these columns only."),
     th.Property(
         "csv",
-        _CSV,
+        CSV,
         description=(
             "How CSV files are written. Options that make sense for lines, fixed-width files and workbooks apply to "
             "them too."
         ),
     ),
-    *_SPELLING,
+    *SPELLING,
     th.Property(
         "fixed_width",
         th.ArrayType(

@@ -227,7 +227,7 @@ def test_secrets_are_marked() -> None:
 
 def test_formats_and_options_are_those_of_the_library() -> None:
     assert set(declared.FORMATS) - {"auto"} <= set(FORMATS)
-    assert set(declared._CSV.to_dict()["properties"]) <= set(ReadOptions.__dataclass_fields__)
+    assert set(declared.CSV.to_dict()["properties"]) <= set(ReadOptions.__dataclass_fields__)
 
 
 def test_how_values_are_written_is_set_by_stream() -> None:
@@ -235,7 +235,7 @@ def test_how_values_are_written_is_set_by_stream() -> None:
     (stream,) = read(streams=[{**STREAM, **spelling, "true_values": ["ja"], "false_values": None}]).streams
     expected = {**spelling, "date_formats": ("%d/%m/%Y",), "true_values": ("ja",)}
     assert stream.read == ReadOptions(loose_text=True, **expected)
-    assert {s.name for s in declared._SPELLING} <= set(ReadOptions.__dataclass_fields__)
+    assert {s.name for s in declared.SPELLING} <= set(ReadOptions.__dataclass_fields__)
     with pytest.raises(ConfigError, match="is not a date format"):
         read(streams=[{**STREAM, "date_formats": ["dd/mm/yyyy"]}])
 

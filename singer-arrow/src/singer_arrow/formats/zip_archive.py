@@ -121,10 +121,10 @@ def _members_of(reader: ObjectReader, kind: str) -> Iterator[Iterator[ObjectRead
             yield members
         return
     with random_access(reader) as archive:
-        yield _members(archive, reader.url)
+        yield zip_members(archive, reader.url)
 
 
-def _members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
+def zip_members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
     """Yield the members that are not empty.
 
     Raises:

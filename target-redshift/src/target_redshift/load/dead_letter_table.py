@@ -46,11 +46,11 @@ class DeadLetterTable:
         known = sorted({b.batch_id for b in batches if b.batch_id})
         if known:
             session.execute(sql.delete_rejected(table, len(known)), [stream, *known], what=what)
-        for rows in _chunks(stream, batches):
+        for rows in row_chunks(stream, batches):
             session.execute(sql.add_rejected(table, len(rows)), [v for row in rows for v in row], what=what)
 
 
-def _chunks(stream: str, batches: Sequence[BatchRejects]) -> Iterator[list[tuple[Any, ...]]]:
+def row_chunks(stream: str, batches: Sequence[BatchRejects]) -> Iterator[list[tuple[Any, ...]]]:
     rows, size = list[tuple[Any, ...]](), 0
     for row in _rows(stream, batches):
         rows.append(row)

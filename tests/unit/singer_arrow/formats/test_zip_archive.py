@@ -15,7 +15,7 @@ import pytest
 
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.zip_archive import _members
+from singer_arrow.formats.zip_archive import zip_members
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.object_reader import ObjectReader
 
@@ -94,7 +94,7 @@ def test_zip64_and_streamed_archives(objects: Any) -> None:
 
 
 def _names(reader: ObjectReader) -> list[str]:
-    return [member.url.name for member in _members(reader, reader.url)]
+    return [member.url.name for member in zip_members(reader, reader.url)]
 
 
 def test_small_archives_are_one_request_and_large_ones_are_read_by_ranges(objects: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -136,12 +138,21 @@ def test_nothing_is_called_if_the_state_cannot_be_written() -> None:
     assert called == []
 
 
+class WeakState(dict[str, int]):
+    """A STATE to which weak references are possible."""
+
+
 def test_states_between_the_same_tokens_take_no_memory() -> None:
     checkpoints = Checkpoints(lambda _: None)
     checkpoints.open()
+    references = []
     for n in range(1000):
-        checkpoints.state({"n": n})
-    assert len(checkpoints._waiting) == 1
+        value = WeakState(n=n)
+        references.append(weakref.ref(value))
+        checkpoints.state(value)
+        del value
+    gc.collect()
+    assert [state for reference in references if (state := reference())] == [{"n": 999}]
 
 
 STEPS = st.lists(

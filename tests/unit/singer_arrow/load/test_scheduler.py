@@ -335,9 +335,9 @@ def test_stop_does_not_wait_for_loads_whose_items_will_never_be_ready() -> None:
 
 
 def test_workers_start_no_more_threads_than_needed_and_give_results() -> None:
-    workers = DaemonPool(3, "test")
+    workers = DaemonPool(3, "few-threads")
     assert [workers.submit(pow, n, 2).result(60) for n in range(20)] == [n * n for n in range(20)]
-    assert 1 <= len(workers._threads) <= 3
+    assert 1 <= sum(thread.name.startswith("few-threads") for thread in threading.enumerate()) <= 3
     barrier = threading.Barrier(3)
     waiting = [workers.submit(barrier.wait, 5) for _ in range(3)]
     assert sorted(f.result(60) for f in waiting) == [0, 1, 2]

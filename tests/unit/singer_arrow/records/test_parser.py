@@ -213,7 +213,6 @@ def test_a_parser_learns_how_its_stream_is_written() -> None:
     read = parser(schema, [])
     assert read(lines, 500).rows.num_rows == 500
     assert not read(lines, 500).is_slow
-    assert read._fast(lines, 500).rows.num_rows == 500
 
 
 @settings(max_examples=40, deadline=None)

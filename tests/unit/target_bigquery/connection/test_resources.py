@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,7 @@ def test_errors(error: Exception, ours: type[Exception], words: str) -> None:
 def test_the_error_of_a_refused_upload_has_its_reason() -> None:
     response = requests.Response()
     response.status_code = 403
-    response._content = (
+    response.raw = io.BytesIO(
         b'{"error": {"message": "m", "errors": [{"reason": "quotaExceeded", "message": "imports per table"}]}}'
     )
     response.request = requests.Request("PUT", "https://x").prepare()

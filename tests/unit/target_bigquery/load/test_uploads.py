@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import multiprocessing
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -237,10 +238,11 @@ def test_a_value_that_does_not_fit_names_file_line_and_column(files: Files, tmp_
 
 def test_a_killed_process_is_one_line(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_files, "INLINE_BYTES", 0)
-    processes = files._processes
-    pool = processes._opened()
-    pool.submit(int, 0).result()
-    for process in pool._processes.values():
+    others = set(multiprocessing.active_children())
+    assert files.prepare(item(jsonl(tmp_path / "good.jsonl.gz", [{"id": 1, "l": [1]}]), schema=NESTED), "avro")
+    started = set(multiprocessing.active_children()) - others
+    assert started
+    for process in started:
         process.kill()
     with pytest.raises(LoadError, match="was killed"):
         files.prepare(item(jsonl(tmp_path / "a.jsonl.gz", [{"id": 1, "l": []}]), schema=NESTED), "avro")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from singer_arrow.load.dead_letters import BatchRejects, Rejected
-from target_redshift.load.dead_letter_table import _chunks
+from target_redshift.load.dead_letter_table import row_chunks
 
 
 def test_no_statement_is_larger_than_redshift_takes_whatever_the_letters() -> None:
     rejected = Rejected("f", 1, None, "r", '"' + "\U0001f600" * 16_000 + '"')
-    chunks = list(_chunks("s", [BatchRejects("a", [rejected] * 300)]))
+    chunks = list(row_chunks("s", [BatchRejects("a", [rejected] * 300)]))
     assert sum(map(len, chunks)) == 300
     assert all(sum(len(row[6].encode()) for row in rows) < 5 << 20 for rows in chunks)

@@ -48,7 +48,7 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
     try:
         # INT96 has no unit of its own; read as microseconds it differs from a timestamp in nanoseconds.
         source = pa.BufferReader(data)
-        repeating = _repeating(pq.read_metadata(source))
+        repeating = repeating_columns(pq.read_metadata(source))
         reader = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", read_dictionary=repeating)
         schema = reader.schema_arrow
     except (pa.ArrowException, OSError) as error:
@@ -69,7 +69,7 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
         raise spectrum(15001, f"File '{file.url}' cannot be read: {error}") from None
 
 
-def _repeating(metadata: pq.FileMetaData) -> list[str]:
+def repeating_columns(metadata: pq.FileMetaData) -> list[str]:
     """Return text columns that are smaller than the sum of their values: columns with few distinct values."""
     found = []
     for place in range(metadata.num_columns):

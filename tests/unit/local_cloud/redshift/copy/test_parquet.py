@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from local_cloud.redshift.copy import Column
 from local_cloud.redshift.copy.json import nested
-from local_cloud.redshift.copy.parquet import _repeating, fits, hexadecimal
+from local_cloud.redshift.copy.parquet import fits, hexadecimal, repeating_columns
 
 SUPER = Column("v", "super")
 
@@ -281,6 +281,6 @@ def test_text_that_repeats_is_looked_at_once_a_value(copied: Any) -> None:
     array = pa.array(texts)
     file = _file(array)
 
-    assert _repeating(pq.read_metadata(io.BytesIO(file))) == ["c0"]
-    assert _repeating(pq.read_metadata(io.BytesIO(_file(pa.array([f"text {n}" for n in range(2000)]))))) == []
+    assert repeating_columns(pq.read_metadata(io.BytesIO(file))) == ["c0"]
+    assert repeating_columns(pq.read_metadata(io.BytesIO(_file(pa.array([f"text {n}" for n in range(2000)]))))) == []
     assert _values(copied, column, array) == texts
