@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from singer_arrow.schema.json_schema import to_json_schema
 from singer_arrow.sdk.config_errors import nearest
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.listing.listing import Listing
-from tap_s3_files.plan.model import in_window, position
 from tap_s3_files.settings import StreamSettings
 
 METADATA = pa.schema(
@@ -84,21 +82,19 @@ def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:
 
 
 def sample_objects(
-    objects: Collection[ObjectInfo] | Listing, count: int, start: datetime | None = None, end: datetime | None = None
+    listed: Listing, count: int, start: datetime | None = None, end: datetime | None = None
 ) -> list[ObjectInfo]:
     """The objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.
 
     If none lies within the window, all are looked at: the stream then has nothing to read, but a schema still.
     """
-
-    def filled(*, anywhen: bool) -> Iterator[ObjectInfo]:
-        return (o for o in objects if o.size and (anywhen or in_window(o, start, end)))
-
-    anywhen = next(filled(anywhen=False), None) is None
-    newest = heapq.nlargest(count, filled(anywhen=anywhen), key=position)
+    newest = listed.newest(count, start, end)
+    if not newest and (start or end):
+        start = end = None
+        newest = listed.newest(count, start, end)
     if len(newest) < count:
         return newest[::-1]
-    oldest = heapq.nsmallest(count // 2, filled(anywhen=anywhen), key=position)
+    oldest = listed.newest(count // 2, start, end, oldest=True)
     return [*oldest, *newest[: count - len(oldest)][::-1]]
 
 

@@ -139,7 +139,9 @@ class TapS3Files(ArrowTap):
             else:
                 listed = self.shared.list_for_discovery(stream)
             samples[stream.name] = sample_objects(listed, settings.sample_files, *settings.window(stream))
-            folders[stream.name] = stream.partitions.infer(o.url for o in listed)
+            folders[stream.name] = stream.partitions.infer(
+                (o.url for o in listed) if stream.partitions.paths else listed.folders()
+            )
             self._check_found(stream, listed, samples[stream.name])
         tasks = (partial(self._infer, s, info) for s in settings.streams for info in samples[s.name])
         results = ordered_results(self.shared.pool, tasks, 2 * settings.max_workers)

@@ -13,6 +13,7 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs, Ran
 from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.object_page import ObjectPage
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.listing import parallel as lister
@@ -98,6 +99,15 @@ def test_objects_of_one_second_are_all_read_and_none_twice(source: Source) -> No
     assert seen == [0, 1, 2, 3]
 
 
+class SmallPages(Storage):
+    """A storage whose listings come in pages of three objects."""
+
+    def list_pages(self, prefix: Url, *, after: str = "") -> Iterator[ObjectPage]:
+        for page in super().list_pages(prefix, after=after):
+            for n in range(0, len(page.keys), 3):
+                yield ObjectPage(*(column[n : n + 3] for column in page))  # type: ignore[arg-type]
+
+
 def test_many_folders_are_listed_at_once_and_no_object_is_lost(
     source: Source, cloud: Cloud, s3_faults: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,8 +118,7 @@ def test_many_folders_are_listed_at_once_and_no_object_is_lost(
         if name.startswith("AWS_"):
             monkeypatch.setenv(name, value)
     monkeypatch.setattr(lister, "MANY", 6)
-    monkeypatch.setattr(lister, "_BLOCK", 3)
-    storage = Storage(AwsOptions(endpoint_url=s3_faults.url))
+    storage = SmallPages(AwsOptions(endpoint_url=s3_faults.url))
     found = [o.url.key for o in list_objects(storage, [Url("s3", source.bucket, "in/**/*.csv")])]
     assert sorted(found) == sorted([*keys, "in/flat.csv", "in/day=9.csv"])
     paths = [r["path"] for r in s3_faults.requests("GET")]

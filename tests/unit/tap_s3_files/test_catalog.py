@@ -23,6 +23,7 @@ from tap_s3_files.catalog import (
     source_schema,
     split,
 )
+from tap_s3_files.listing.listing import Listing
 from tap_s3_files.settings import StreamSettings
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -42,17 +43,18 @@ def days(objects: list[ObjectInfo]) -> list[int]:
 
 def test_samples_are_the_newest_and_the_oldest() -> None:
     objects = [info(d) for d in reversed(range(10))]
-    assert days(sample_objects(objects, 5)) == [0, 1, 7, 8, 9]
-    assert days(sample_objects(objects, 2)) == [0, 9]
-    assert days(sample_objects(objects, 1)) == [9]
-    assert days(sample_objects(objects[:3], 5)) == [7, 8, 9]
+    assert days(sample_objects(Listing(objects), 5)) == [0, 1, 7, 8, 9]
+    assert days(sample_objects(Listing(objects), 2)) == [0, 9]
+    assert days(sample_objects(Listing(objects), 1)) == [9]
+    assert days(sample_objects(Listing(objects[:3]), 5)) == [7, 8, 9]
 
 
 def test_samples_hold_something_and_lie_within_the_window() -> None:
     objects = [info(d, size=d % 2) for d in range(10)]
-    assert days(sample_objects(objects, 2)) == [1, 9]
-    assert days(sample_objects(objects, 5, start=START + timedelta(days=4), end=START + timedelta(days=8))) == [5, 7]
-    assert days(sample_objects(objects, 2, start=START + timedelta(days=99))) == [1, 9]
+    assert days(sample_objects(Listing(objects), 2)) == [1, 9]
+    start, end = START + timedelta(days=4), START + timedelta(days=8)
+    assert days(sample_objects(Listing(objects), 5, start=start, end=end)) == [5, 7]
+    assert days(sample_objects(Listing(objects), 2, start=START + timedelta(days=99))) == [1, 9]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from singer_arrow.storage import s3_client as s3
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.errors import conflict_error, is_not_encrypted, object_changed, summary, translate_errors
 from singer_arrow.storage.object_info import Fetched, Lifetime, ObjectInfo, VersionCache
+from singer_arrow.storage.object_page import ObjectPage
 from singer_arrow.storage.retry import AdaptiveLimiter, always, with_retries
 from singer_arrow.storage.store_factory import BucketLocation, GoogleToken, S3Connections, open_store
 from singer_arrow.storage.urls import Url
@@ -73,20 +74,19 @@ class Storage:
             NotFoundError: The bucket does not exist.
             ServiceError: The service did not return a complete listing.
         """
-        lists = {"s3": self._list_s3, "gs": self._list_twice}
-        with translate_errors(prefix):
-            yield from lists.get(prefix.scheme, self._list)(prefix, after)
+        for page in self.list_pages(prefix, after=after):
+            yield from page.objects(prefix)
 
-    def _list_s3(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
-        ordered = lists_in_order(prefix)
-        listed = prefix.key if ordered else prefix.key[: prefix.key.rfind("/") + 1]  # directory buckets list folders
-        for found in self._bucket(prefix).list(listed, after if ordered else ""):
-            url = Url(prefix.scheme, prefix.bucket, found.key)
-            if found.key.endswith("/"):
-                if found.size:
-                    logger.warning("%s holds %d bytes, but its key is that of a folder; it is skipped", url, found.size)
-            elif ordered or (found.key > after and found.key.startswith(prefix.key)):
-                yield _info_of_s3(url, found)
+    def list_pages(self, prefix: Url, *, after: str = "") -> Iterator[ObjectPage]:
+        """Yield what `list` yields, in columns: for listings of many objects."""
+        with translate_errors(prefix):
+            if prefix.scheme == "s3":
+                yield from self._bucket(prefix).object_pages(prefix.key, after, ordered=lists_in_order(prefix))
+            else:
+                list_objects = self._list_twice if prefix.scheme == "gs" else self._list
+                found = list_objects(prefix, after)
+                while page := list(itertools.islice(found, _PAGE)):
+                    yield ObjectPage.of(page)
 
     def _list_twice(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
         """List until a request after the last key returns no object; sends at least two requests.

@@ -1,69 +1,149 @@
-"""A listing of very many objects, held in columns: a million objects take some 150 MB, not 500."""
+"""A listing of very many objects in compressed columns: ten million objects take some 500 MB.
+
+To be read in order, it is divided by time into parts that fit into memory one by one, each of which is sorted.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
-from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from itertools import accumulate
+from itertools import groupby, islice, pairwise
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.object_page import EPOCH, ObjectPage
 from singer_arrow.storage.urls import Url
 
-CHUNK = 1 << 13
-"""Objects of a chunk, all but the last."""
+CHUNK = 1 << 16
+"""Objects that are compressed together, about."""
+PART = 1 << 17
+"""Objects that are sorted together, about, unless more have the same time."""
 BLOCK = 1 << 12
 """Objects that are made at once when a listing is read."""
 _COLUMNS = pa.schema(
     [("modified", pa.int64()), ("place", pa.int16()), ("key", pa.string()), ("etag", pa.binary()), ("size", pa.int64())]
 )
+_ORDER = ("modified", "rank", "key")
+_SAMPLED = 61  # one time in so many is looked at to divide a listing
+_PAGE = 1000
 _DIGITS = re.compile('"[0-9a-f]{32}"')
 _DIGEST = 16
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+
+class _Chunk(NamedTuple):
+    """Compressed rows, their number, and the times of the oldest and the newest."""
+
+    data: pa.Buffer
+    rows: int
+    oldest: int
+    newest: int
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> _Chunk:
+        import pyarrow.compute as pc
+
+        sink, times = pa.BufferOutputStream(), pc.min_max(rows["modified"]).as_py()
+        with pa.ipc.new_stream(sink, _COLUMNS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+            stream.write_table(rows.combine_chunks())
+        return cls(sink.getvalue(), rows.num_rows, times["min"], times["max"])
+
+    def table(self, earliest: int | None = None) -> pa.Table:
+        """Return the rows, or those from a time on."""
+        import pyarrow.compute as pc
+
+        rows = pa.ipc.open_stream(self.data).read_all()
+        is_whole = earliest is None or self.oldest >= earliest
+        return rows if is_whole else rows.filter(pc.greater_equal(rows["modified"], earliest))
+
+    def times(self) -> pa.Array:
+        """Return the column of times alone."""
+        options = pa.ipc.IpcReadOptions(included_fields=[0])
+        return pa.ipc.open_stream(self.data, options=options).read_all()["modified"].combine_chunks()
 
 
 class Listing:
     """Objects, each once, in the columns of `_COLUMNS`. Several threads may add to it; then it is read."""
 
     def __init__(self, objects: Iterable[ObjectInfo] = ()) -> None:
-        self._chunks: list[pa.RecordBatch] = []
-        self._rows: list[tuple[int, int, str, str | None, int]] = []
+        self._parts: list[list[_Chunk]] = [[]]
+        self._last: list[pa.RecordBatch] = []
         self._places: dict[tuple[str, str], int] = {}
+        self._count = 0
         self._lock = threading.Lock()
         self.began = datetime.now(UTC)
         """When it was begun: what appeared since may be missing."""
-        self.add(objects)
+        remaining = iter(objects)
+        while some := list(islice(remaining, _PAGE)):
+            for (scheme, bucket), page in groupby(some, key=lambda o: (o.url.scheme, o.url.bucket)):
+                self.add(Url(scheme, bucket, ""), ObjectPage.of(page))
 
-    def add(self, objects: Iterable[ObjectInfo]) -> None:
-        """Add objects, which are taken one by one while no other thread adds any."""
+    def add(self, bucket: Url, page: ObjectPage) -> None:
+        """Add objects.
+
+        Args:
+            bucket: URL with the scheme and the bucket of the objects.
+            page: The objects.
+        """
+        full: list[pa.RecordBatch] = []
         with self._lock:
-            for info in objects:
-                place = self._places.setdefault((info.url.scheme, info.url.bucket), len(self._places))
-                at = (info.modified - _EPOCH) // _MICROSECOND
-                self._rows.append((at, place, info.url.key, info.etag, info.size))
-                if len(self._rows) == CHUNK:
-                    self._chunks.append(_chunk(self._rows))
-                    self._rows = []
+            place = self._places.setdefault((bucket.scheme, bucket.bucket), len(self._places))
+        batch = _batch(place, page)
+        with self._lock:
+            self._count += batch.num_rows
+            self._last.append(batch)
+            if sum(b.num_rows for b in self._last) >= CHUNK:
+                full, self._last = self._last, []
+        if full:
+            self._parts[0].append(_Chunk.of(pa.Table.from_batches(full)))
 
     def __len__(self) -> int:
-        return CHUNK * len(self._chunks) + len(self._rows)
+        return self._count
 
     def __iter__(self) -> Iterator[ObjectInfo]:
         """All objects, in no order."""
-        if not self._chunks:
-            yield from self._few_in_order(None)
-            return
-        places = self._urls()
-        for chunk in self._all():
-            for first in range(0, chunk.num_rows, BLOCK):
-                yield from _objects(chunk.slice(first, BLOCK), places)
+        for rows in self._tables():
+            yield from self._objects(rows)
+
+    def folders(self) -> Iterator[Url]:
+        """Yield each folder that holds an object; its key ends with a slash."""
+        import pyarrow.compute as pc
+
+        found: set[tuple[int, str]] = set()
+        for rows in self._tables():
+            folders = pc.replace_substring_regex(rows["key"], "[^/]*$", "")
+            pairs = pa.table({"place": rows["place"], "folder": folders}).group_by(["place", "folder"]).aggregate([])
+            found.update(zip(pairs["place"].to_pylist(), pairs["folder"].to_pylist(), strict=True))
+        places = list(self._places)
+        return (Url(places[place][0], places[place][1], folder) for place, folder in found)
+
+    def newest(
+        self, count: int, start: datetime | None, end: datetime | None, *, oldest: bool = False
+    ) -> list[ObjectInfo]:
+        """Return the newest objects that hold a byte, the newest first; `oldest`: the oldest ones, the oldest first.
+
+        Args:
+            count: Number of objects.
+            start: None that was changed before is.
+            end: None that was changed at this time or later is.
+        """
+        import pyarrow.compute as pc
+
+        first = _microseconds(start) if start is not None else None
+        direction = "ascending" if oldest else "descending"
+        best = self._ranked(pa.Table.from_batches([], _COLUMNS))
+        for rows in self._tables(first):
+            is_ours = pc.greater(rows["size"], 0)
+            if end is not None:
+                is_ours = pc.and_(is_ours, pc.less(rows["modified"], _microseconds(end)))
+            best = pa.concat_tables([best, self._ranked(rows.filter(is_ours))])
+            best = best.take(pc.select_k_unstable(best, count, [(name, direction) for name in _ORDER]))
+        return list(self._objects(best.select(_COLUMNS.names)))
 
     def in_order(
         self, keep: Callable[[ObjectInfo], bool] = lambda _: True, *, since: datetime | None = None
@@ -72,71 +152,91 @@ class Listing:
 
         Args:
             keep: Selects objects.
-            since: None that was changed before is. Those cost nothing.
+            since: None that was changed before is. Those cost little.
         """
-        earliest = (since - _EPOCH) // _MICROSECOND if since is not None else None
-        if not self._chunks:
-            yield from filter(keep, self._few_in_order(earliest))
-            return
+        for rows in self._by_time(_microseconds(since) if since is not None else None):
+            for first in range(0, rows.num_rows, BLOCK):
+                yield from filter(keep, self._objects(rows.slice(first, BLOCK)))
+
+    def _tables(self, earliest: int | None = None) -> Iterator[pa.Table]:
+        """Yield the rows from a time on, in no order."""
+        yield from (c.table(earliest) for part in self._parts for c in part if earliest is None or c.newest >= earliest)
+        if self._last:
+            yield _Chunk.of(pa.Table.from_batches(self._last)).table(earliest)
+
+    def _by_time(self, earliest: int | None) -> Iterator[pa.Table]:
+        """Yield the rows from a time on, in order."""
+        if len(self._parts) == 1:
+            some, count = [], 0
+            for rows in self._tables(earliest):
+                some.append(rows)
+                if (count := count + rows.num_rows) > PART:
+                    break
+            else:
+                yield self._sorted(some)
+                return
+            del some
+            self._divide()
+        for part in self._parts:
+            tables = [c.table(earliest) for c in part if earliest is None or c.newest >= earliest]
+            yield self._sorted(tables)
+
+    def _divide(self) -> None:
+        """Divide the objects by time into parts."""
         import pyarrow.compute as pc
 
-        chunks, places = self._all(), self._urls()
-        if earliest is not None:
-            chunks = [c.filter(pc.greater_equal(c.column("modified"), earliest)) for c in chunks]
-        order = self._order(chunks)
-        begins = [0, *accumulate(c.num_rows for c in chunks)]
-        for first in range(0, len(order), BLOCK):
-            for info in _gathered(chunks, begins, order.slice(first, BLOCK).to_pylist(), places):
-                if keep(info):
-                    yield info
+        (chunks,) = self._parts
+        if self._last:
+            chunks.append(_Chunk.of(pa.Table.from_batches(self._last)))
+            self._last = []
+        sample = sorted(t for c in chunks for t in c.times().to_pylist()[::_SAMPLED])
+        count = -(-self._count // PART)
+        edges = sorted({sample[len(sample) * n // count] for n in range(1, count)})
+        self._parts = [[] for _ in range(len(edges) + 1)]
+        while chunks:
+            rows = chunks.pop().table()
+            rows = rows.take(pc.sort_indices(rows["modified"]))
+            times = rows["modified"].to_pylist()
+            ends = [0, *(bisect_left(times, edge) for edge in edges), len(times)]
+            for part, (begin, end) in zip(self._parts, pairwise(ends), strict=True):
+                if end > begin:
+                    part.append(_Chunk.of(rows.slice(begin, end - begin)))
 
-    def _few_in_order(self, earliest: int | None) -> Iterator[ObjectInfo]:
-        """As `in_order`, of objects that are not worth columns yet."""
-        names, places = [f"{scheme}://{bucket}/" for scheme, bucket in self._places], self._urls()
-        rows = [row for row in self._rows if earliest is None or row[0] >= earliest]
-        for at, place, key, etag, size in sorted(rows, key=lambda row: (row[0], names[row[1]], row[2])):
-            yield ObjectInfo(places[place](key), size, etag or None, _EPOCH + at * _MICROSECOND)
-
-    def _order(self, chunks: list[pa.RecordBatch]) -> pa.Array:
-        """The numbers of rows, sorted."""
+    def _sorted(self, tables: list[pa.Table]) -> pa.Table:
         import pyarrow.compute as pc
 
+        rows = pa.concat_tables([pa.Table.from_batches([], _COLUMNS), *tables]).combine_chunks()
+        keys = [(name, "ascending") for name in _ORDER]
+        return rows.take(pc.sort_indices(self._ranked(rows), sort_keys=keys))
+
+    def _ranked(self, rows: pa.Table) -> pa.Table:
+        """Add the ranks of the places among their URLs."""
         names = [f"{scheme}://{bucket}/" for scheme, bucket in self._places]
         ranks = pa.array([sorted(names).index(name) for name in names], pa.int16())
-        rows = pa.Table.from_batches(chunks, _COLUMNS)
-        ranked = pa.chunked_array([ranks.take(c.column("place")) for c in chunks], pa.int16())
-        table = pa.table({"modified": rows["modified"], "place": ranked, "key": rows["key"]})
-        return pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
+        return rows.append_column("rank", ranks.take(rows["place"].combine_chunks()))
 
-    def _all(self) -> list[pa.RecordBatch]:
-        return [*self._chunks, *([_chunk(self._rows)] if self._rows else [])]
-
-    def _urls(self) -> list[Callable[[str], Url]]:
-        return [partial(Url, *place) for place in self._places]
+    def _objects(self, rows: pa.Table) -> Iterator[ObjectInfo]:
+        places = list(self._places)
+        for at, place, key, etag, size in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            yield ObjectInfo(
+                Url(places[place][0], places[place][1], key), size, _etag(etag), EPOCH + timedelta(microseconds=at)
+            )
 
 
-def _chunk(rows: list[tuple[int, int, str, str | None, int]]) -> pa.RecordBatch:
-    """The rows in columns, in buffers of just their size: Arrow's own builders grow, and keep what they outgrew."""
-    modified, place, keys, etags, sizes = zip(*rows, strict=True)
-    numbers = [("q", modified), ("h", place), ("q", sizes)]
-    at, where, size = (
-        pa.Array.from_buffers(field.type, len(rows), [None, pa.py_buffer(array(code, values))])
-        for field, (code, values) in zip((_COLUMNS.field(n) for n in (0, 1, 4)), numbers, strict=True)
+def _batch(place: int, page: ObjectPage) -> pa.RecordBatch:
+    places, etags = [place] * len(page.keys), [_short(etag) for etag in page.etags]
+    columns = (page.modified, places, page.keys, etags, page.sizes)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, _COLUMNS, strict=True)], schema=_COLUMNS
     )
-    texts = (
-        _texts(pa.string(), [key.encode() for key in keys]),
-        _texts(pa.binary(), [_short(etag) for etag in etags]),
-    )
-    return pa.RecordBatch.from_arrays([at, where, *texts, size], schema=_COLUMNS)
 
 
-def _texts(kind: pa.DataType, values: Sequence[bytes]) -> pa.Array:
-    ends = array("i", accumulate((len(v) for v in values), initial=0))
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
+def _microseconds(at: datetime) -> int:
+    return (at - EPOCH) // _MICROSECOND
 
 
 def _short(etag: str | None) -> bytes:
-    """An ETag in as few bytes as it needs: the usual ones are quoted digits."""
+    """Return an ETag in as few bytes as it needs: the usual ones are quoted digits."""
     if not etag:
         return b""
     if _DIGITS.fullmatch(etag):
@@ -149,23 +249,3 @@ def _etag(short: bytes) -> str | None:
     if not short:
         return None
     return f'"{short.hex()}"' if len(short) == _DIGEST else short.lstrip(b"\0").decode()
-
-
-def _gathered(
-    chunks: list[pa.RecordBatch], begins: list[int], numbers: list[int], places: list[Callable[[str], Url]]
-) -> list[ObjectInfo]:
-    """The objects of some rows, in the order of their numbers; pyarrow would copy all chunks together first."""
-    rows_by_chunk: dict[int, list[tuple[int, int]]] = {}
-    for spot, number in enumerate(numbers):
-        chunk = bisect_right(begins, number) - 1
-        rows_by_chunk.setdefault(chunk, []).append((spot, number - begins[chunk]))
-    found: dict[int, ObjectInfo] = {}
-    for chunk, rows in rows_by_chunk.items():
-        taken = chunks[chunk].take(pa.array([row for _, row in rows], pa.int64()))
-        found.update(zip((spot for spot, _ in rows), _objects(taken, places), strict=True))
-    return [found[spot] for spot in range(len(numbers))]
-
-
-def _objects(rows: pa.RecordBatch, places: list[Callable[[str], Url]]) -> Iterator[ObjectInfo]:
-    for at, place, key, etag, size in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        yield ObjectInfo(places[place](key), size, _etag(etag), _EPOCH + at * _MICROSECOND)

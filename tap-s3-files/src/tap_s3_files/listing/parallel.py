@@ -11,14 +11,12 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 
-from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage, lists_in_order
 from singer_arrow.storage.urls import Url
 from tap_s3_files.listing.listing import Listing
-from tap_s3_files.listing.path_match import ListedPrefix, is_found_first, listed_prefixes
+from tap_s3_files.listing.path_match import ListedPrefix, earlier_overlaps, found_first, listed_pages, listed_prefixes
 
 logger = logging.getLogger("tap-s3-files")
 PARALLEL = 16
@@ -29,7 +27,6 @@ FOLDERS = 64
 """Folders that are looked for then; what comes after them is one more place."""
 LINE_SECONDS = 30.0
 """Seconds between log lines with the number of listed objects."""
-_BLOCK = 1_000
 _LAST = "\U0010ffff"
 """Comes after every other character of a key."""
 
@@ -64,7 +61,7 @@ class _Lister:
         self, storage: Storage, all_parts: Sequence[ListedPrefix], own: Sequence[Url], begin: Url | None
     ) -> None:
         self._storage, self._parts, self._own, self._begin = storage, all_parts, own, begin
-        self._earlier = [[p for p in all_parts[:n] if p.overlaps(part)] for n, part in enumerate(all_parts)]
+        self._earlier = earlier_overlaps(all_parts)
         self._listing = Listing()
         self._waiting: list[Future[None]] = []
         self._failed = threading.Event()
@@ -73,10 +70,7 @@ class _Lister:
         with ThreadPoolExecutor(PARALLEL, thread_name_prefix="list") as pool:
             try:
                 for number, part in enumerate(self._parts):
-                    if part.object:
-                        self._take(number, [part.object])
-                    else:
-                        self._submit(pool, _Scan(number, part.prefix, self._start_of(part)))
+                    self._submit(pool, _Scan(number, part.prefix, self._start_of(part)))
                 self._wait()
             except BaseException:
                 self._failed.set()
@@ -101,23 +95,21 @@ class _Lister:
         self._waiting.append(pool.submit(self._list, pool, place))
 
     def _list(self, pool: ThreadPoolExecutor, place: _Scan) -> None:
-        listed = self._storage.list(place.prefix, after=place.after)
+        part, earlier = self._parts[place.part], self._earlier[place.part]
         left = MANY
-        while block := list(islice(listed, _BLOCK)):
+        for page in listed_pages(self._storage, replace(part, prefix=place.prefix), after=place.after):
             if self._failed.is_set():
                 return
-            self._take(place.part, block)
-            left -= len(block)
+            if not page.keys:
+                continue
+            self._listing.add(part.prefix, page.select(found_first(page.keys, part, earlier, self._own)))
+            left -= len(page.keys)
             if left <= 0 and lists_in_order(place.prefix):
-                if places := self._folders(place, block[-1].url.key):
+                if places := self._folders(place, page.keys[-1]):
                     for one in places:
                         self._submit(pool, one)
                     return
                 left = MANY
-
-    def _take(self, number: int, block: Sequence[ObjectInfo]) -> None:
-        part, earlier = self._parts[number], self._earlier[number]
-        self._listing.add(info for info in block if is_found_first(info.url, part, earlier, self._own))
 
     def _folders(self, place: _Scan, key: str) -> list[_Scan]:
         """The rest of a place after a key, by folders; none if the key lies in no folder of it."""

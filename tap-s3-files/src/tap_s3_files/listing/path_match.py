@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from singer_arrow.errors import NotFoundError
 from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.object_page import ObjectPage
 from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url, glob_match, glob_prefix, has_glob
+from singer_arrow.storage.urls import Url, glob_match, glob_prefix, glob_regex, has_glob
 from tap_s3_files.paths.date_paths import Window, has_date, matches_key
 
 _CHOICE = re.compile(r"\{([^{}\[\]*?]*,[^{}\[\]*?]*)\}")
@@ -37,10 +38,12 @@ class ListedPrefix:
             return False
         return not has_glob(self.path.key) or glob_match(self.path.key, url.key)
 
-    def overlaps(self, other: ListedPrefix) -> bool:
-        """Whether an object might be of both."""
-        mine, theirs = self.prefix.key, other.prefix.key
-        return mine.startswith(theirs) or theirs.startswith(mine)
+    def selects(self, keys: Iterable[str]) -> Iterator[bool]:
+        """Yield for each key that begins with the prefix whether it is of an object of the path."""
+        if not has_glob(self.path.key):
+            return (True for _ in keys)
+        match = glob_regex(self.path.key).fullmatch
+        return (match(key) is not None for key in keys)
 
 
 def listed_prefixes(storage: Storage, paths: Iterable[Url]) -> list[ListedPrefix]:
@@ -63,19 +66,48 @@ def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> 
     Raises:
         NotFoundError: A bucket does not exist.
     """
-    earlier: list[ListedPrefix] = []
-    roots = list(own)
-    for part in listed_prefixes(storage, paths):
-        listed = [part.object] if part.object else storage.list(part.prefix)
-        yield from (info for info in listed if is_found_first(info.url, part, earlier, roots))
-        earlier.append(part)
+    parts, roots = listed_prefixes(storage, paths), list(own)
+    for part, earlier in zip(parts, earlier_overlaps(parts), strict=True):
+        for page in listed_pages(storage, part):
+            yield from page.select(found_first(page.keys, part, earlier, roots)).objects(part.prefix)
 
 
-def is_found_first(url: Url, part: ListedPrefix, earlier: Iterable[ListedPrefix], own: Iterable[Url]) -> bool:
-    """Whether an object that was listed for a part is the stream's, and was not found by an earlier part."""
-    return (
-        part.matches(url) and not any(p.matches(url) for p in earlier) and not any(_is_own(url, root) for root in own)
-    )
+def listed_pages(storage: Storage, part: ListedPrefix, *, after: str = "") -> Iterator[ObjectPage]:
+    """Yield the objects below a prefix whose keys follow `after`, or the part's only object."""
+    return iter([ObjectPage.of([part.object])]) if part.object else storage.list_pages(part.prefix, after=after)
+
+
+def earlier_overlaps(parts: Sequence[ListedPrefix]) -> list[list[ListedPrefix]]:
+    """Return for each part those before it that may name the same objects: one prefix begins with the other."""
+    found: list[list[int]] = [[] for _ in parts]
+    enclosing: list[int] = []
+    prefixes = [(p.prefix.scheme, p.prefix.bucket, p.prefix.key) for p in parts]
+    for number in sorted(range(len(parts)), key=prefixes.__getitem__):
+        *bucket, key = prefixes[number]
+        while enclosing and not (
+            bucket == [*prefixes[enclosing[-1]][:2]] and key.startswith(prefixes[enclosing[-1]][2])
+        ):
+            enclosing.pop()
+        for other in enclosing:
+            found[max(number, other)].append(min(number, other))
+        enclosing.append(number)
+    return [[parts[number] for number in sorted(earlier)] for earlier in found]
+
+
+def found_first(
+    keys: Sequence[str], part: ListedPrefix, earlier: Sequence[ListedPrefix], own: Iterable[Url]
+) -> list[bool]:
+    """Return for each key that was listed for a part whether it is the stream's, and of no earlier part."""
+    mask = list(part.selects(keys))
+    place = part.prefix
+    roots = [root for root in own if (root.scheme, root.bucket) == (place.scheme, place.bucket)]
+    if not earlier and not roots:
+        return mask
+    for number, key in enumerate(keys):
+        if mask[number]:
+            url = Url(place.scheme, place.bucket, key)
+            mask[number] = not any(p.matches(url) for p in earlier) and not any(_is_own(url, root) for root in roots)
+    return mask
 
 
 def _listed_prefix(storage: Storage, path: Url) -> ListedPrefix:

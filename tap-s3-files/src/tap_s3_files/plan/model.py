@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -169,12 +169,12 @@ def make_segments(tasks: Iterable[Task]) -> Iterator[tuple[Task, ...]]:
         yield tuple(group)
 
 
-def watermark_after(before: Watermark | None, tasks: Iterable[Task], listed: datetime | None) -> Watermark | None:
-    """Return the watermark after some tasks.
+def watermark_after(before: Watermark | None, tasks: Sequence[Task], listed: datetime | None) -> Watermark | None:
+    """Return the watermark after some tasks, whose objects are in order.
 
     It never passes the time at which the listing began: what appeared during the listing may be missing in it.
     """
-    last = max((position(o) for t in tasks for o in t.objects), default=None)
+    last = position(tasks[-1].objects[-1]) if tasks else None
     if last is not None and listed is not None and last.last_modified > listed:
         last = Watermark(listed, "")
     return latest(before, last)

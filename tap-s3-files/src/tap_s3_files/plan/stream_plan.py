@@ -155,7 +155,7 @@ class StreamPlan:
         """
         if self._floor is not None and position(info) <= self._floor:
             return True
-        found = self._recent.get(str(info.url))
+        found = self._recent.get(str(info.url)) if self._recent else None
         if found is not None and (found[1] == version_of(info) or info.modified > found[0]):
             return found[1] == version_of(info)
         return self._known is not None and info in self._known

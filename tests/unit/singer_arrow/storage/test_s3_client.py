@@ -12,7 +12,9 @@ from obstore.store import MemoryStore
 
 from singer_arrow.errors import ServiceError
 from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.object_page import page_from_xml
 from singer_arrow.storage.s3_client import Bucket, is_unsupported_key, is_valid_key
+from singer_arrow.storage.urls import Url
 
 
 @given(st.text(st.sampled_from("a./\\%+ ~*ä\n\t\x7f\x1f\x80"), max_size=8))
@@ -42,7 +44,7 @@ class Client:
 
     def list_objects_v2(self, **asked: Any) -> dict[str, Any]:
         self.asked.append(asked)
-        return {"Page": self.pages.pop(0).encode()}
+        return {"Page": page_from_xml(self.pages.pop(0).encode())}
 
 
 ENTRY = "<Contents><Key>{}</Key><LastModified>2024-05-01T00:00:00.000Z</LastModified><Size>1</Size></Contents>"
@@ -57,8 +59,9 @@ def test_pages_with_and_without_a_name_space_and_coded_keys(space: str, coded: b
         f"<ListBucketResult{space}>{kind}{more}{ENTRY.format('a+b%2B')}</ListBucketResult>",
         f"<ListBucketResult{space}>{kind}<IsTruncated>false</IsTruncated>{ENTRY.format('c')}</ListBucketResult>",
     )
-    found = list(Bucket("b", client, AwsOptions(requester_pays=True)).list("p", "after"))
-    assert [o.key for o in found] == ["a b+" if coded else "a+b%2B", "c"]
+    pages = Bucket("b", client, AwsOptions(requester_pays=True)).pages("p", "after")
+    found = [o for page in pages for o in page.objects(Url("s3", "b", ""))]
+    assert [o.url.key for o in found] == ["a b+" if coded else "a+b%2B", "c"]
     assert [(o.size, o.etag, o.modified.isoformat()) for o in found] == [(1, None, "2024-05-01T00:00:00+00:00")] * 2
     both = {"Bucket": "b", "Prefix": "p", "RequestPayer": "requester"}
     assert client.asked == [{**both, "StartAfter": "after"}, {**both, "ContinuationToken": "t"}]
@@ -66,7 +69,7 @@ def test_pages_with_and_without_a_name_space_and_coded_keys(space: str, coded: b
 
 def test_an_answer_that_is_no_listing_is_not_taken_for_an_empty_one() -> None:
     with pytest.raises(ServiceError, match="the answer to a listing is <html>"):
-        list(Bucket("b", Client("<html/>"), AwsOptions()).list("", ""))
+        list(Bucket("b", Client("<html/>"), AwsOptions()).pages("", ""))
 
 
 @pytest.mark.parametrize(
@@ -77,5 +80,5 @@ def test_a_truncated_listing_that_cannot_be_completed_is_an_error(token: str, pr
     page = f"<ListBucketResult><IsTruncated>true</IsTruncated>{token}{ENTRY.format('a')}</ListBucketResult>"
     client = Client(*[page] * 5)
     with pytest.raises(ServiceError, match=f"listing of 'p' is truncated and {problem} continuation token"):
-        list(Bucket("b", client, AwsOptions()).list("p", ""))
+        list(Bucket("b", client, AwsOptions()).pages("p", ""))
     assert len(client.asked) == (2 if token else 1)

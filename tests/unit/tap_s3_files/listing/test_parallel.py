@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import NotFoundError, ServiceError
 from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.object_page import ObjectPage
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.listing import parallel as lister
@@ -32,7 +34,12 @@ class Bucket(Storage):
         self.listed = 0
         self._fail, self._lock = fail, threading.Lock()
 
-    def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
+    def list_pages(self, prefix: Url, *, after: str = "") -> Iterator[ObjectPage]:
+        found = self._found(prefix, after)
+        while page := list(islice(found, 2)):
+            yield ObjectPage.of(page)
+
+    def _found(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
         with self._lock:
             self.asked.append((prefix.key, after))
         for key in self.keys:
@@ -63,7 +70,6 @@ def listed(storage: Storage, paths: list[Url], begin: str = "") -> list[str]:
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lister, "MANY", 4)
     monkeypatch.setattr(lister, "FOLDERS", 3)
-    monkeypatch.setattr(lister, "_BLOCK", 2)
 
 
 keys = st.lists(st.text("ab/0", min_size=1, max_size=6).filter(lambda k: "//" not in k and k[0] != "/"), max_size=40)
@@ -114,8 +120,8 @@ def test_the_progress_of_a_long_listing_is_logged(
     was_logged = threading.Event()
 
     class Slow(Bucket):
-        def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
-            yield from super().list(prefix, after=after)
+        def list_pages(self, prefix: Url, *, after: str = "") -> Iterator[ObjectPage]:
+            yield from super().list_pages(prefix, after=after)
             was_logged.wait(60)
 
     class Notify(logging.Handler):

@@ -1,0 +1,128 @@
+"""A page of a listing in columns, and the pages of S3's listings decoded. Pure.
+
+A listing of ten million objects has ten thousand pages, so a page is decoded by one regular expression, and no Python
+object is made for each of its objects.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import compress
+from typing import NamedTuple
+from urllib.parse import unquote_plus
+
+import pyarrow as pa
+
+from singer_arrow.errors import ServiceError
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.urls import Url
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_TAG = "ListBucketResult"
+_CONTENTS = re.compile(
+    rb"<Contents><Key>([^<&]*)</Key><LastModified>([^<]*)</LastModified>(?:<ETag>([^<]*)</ETag>)?"
+    rb"(?:<Checksum\w+>[^<]*</Checksum\w+>)*<Size>(\d+)</Size>(?:<(?!/?Contents>)[^<]*)*</Contents>"
+)
+_PARTS = _CONTENTS.groups + 1
+
+
+class ObjectPage(NamedTuple):
+    """Objects of one bucket, in columns of equal lengths.
+
+    Attributes:
+        keys: Keys.
+        sizes: Sizes in bytes.
+        etags: ETags, as the service writes them.
+        modified: Times of the last modifications, in microseconds since 1970 in UTC.
+    """
+
+    keys: list[str]
+    sizes: list[int]
+    etags: list[str | None]
+    modified: list[int]
+
+    @classmethod
+    def of(cls, objects: Iterable[ObjectInfo]) -> ObjectPage:
+        """Return a page of objects of one bucket."""
+        page = cls([], [], [], [])
+        for info in objects:
+            page.keys.append(info.url.key)
+            page.sizes.append(info.size)
+            page.etags.append(info.etag)
+            page.modified.append((info.modified - EPOCH) // _MICROSECOND)
+        return page
+
+    def select(self, mask: Iterable[bool]) -> ObjectPage:
+        """Return the objects for which the mask is true."""
+        chosen = list(mask)
+        if all(chosen):
+            return self
+        keys, sizes, etags, modified = (list(compress(column, chosen)) for column in self)
+        return ObjectPage(keys, sizes, etags, modified)  # type: ignore[arg-type]  # mypy joins their types
+
+    def objects(self, bucket: Url) -> Iterator[ObjectInfo]:
+        """Yield the objects.
+
+        Args:
+            bucket: URL with the scheme and the bucket of the objects.
+        """
+        for key, size, etag, modified in zip(*self, strict=True):
+            url = Url(bucket.scheme, bucket.bucket, key)
+            yield ObjectInfo(url, size, etag, EPOCH + timedelta(microseconds=modified))
+
+
+def page_from_xml(body: bytes) -> tuple[ObjectPage, str | None, bool]:
+    """Decode an answer of ListObjectsV2.
+
+    Returns:
+        The objects, the token of the next page, and whether the listing is truncated.
+
+    Raises:
+        ServiceError: The answer is not a listing.
+        xml.etree.ElementTree.ParseError: The answer is not XML.
+    """
+    parts = _CONTENTS.split(body)  # other text, key, time, ETag, size; other text, ...
+    rest = b"".join(parts[::_PARTS])
+    usual = _usual_page(parts) if b"<Contents" not in rest else None
+    root = ET.fromstring(body if usual is None else rest)  # noqa: S314 - expat limits entity expansion
+    space, tag = root.tag.rpartition("}")[0], root.tag.rpartition("}")[2]
+    space += "}" if space else ""
+    if tag != _TAG:  # for example a proxy's error page
+        msg = f"the answer to a listing is <{root.tag}>, which S3 never sends; try again"
+        raise ServiceError(msg)
+    page = _any_page(root, space) if usual is None else usual
+    if root.findtext(f"{space}EncodingType") == "url":
+        page = page._replace(keys=[unquote_plus(key) if "%" in key or "+" in key else key for key in page.keys])
+    token = root.findtext(f"{space}NextContinuationToken")
+    return page, token, root.findtext(f"{space}IsTruncated") == "true"
+
+
+def _usual_page(parts: Sequence[bytes]) -> ObjectPage | None:
+    """Return the objects of an answer in S3's own form, from the parts into which `_CONTENTS` divides it, or None."""
+    keys, times, etags, sizes = (parts[n::_PARTS] for n in range(1, _PARTS))
+    try:
+        modified = pa.array(map(bytes.decode, times), pa.string()).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    except pa.ArrowInvalid:  # times without an offset, for example
+        return None
+    return ObjectPage(
+        list(map(bytes.decode, keys)),
+        list(map(int, sizes)),
+        [etag.decode().replace("&quot;", '"') if etag else None for etag in etags],
+        modified.to_pylist(),
+    )
+
+
+def _any_page(root: ET.Element, space: str) -> ObjectPage:
+    """Return the objects of an answer of any form, which takes several times as long."""
+    page = ObjectPage([], [], [], [])
+    for found in root.iterfind(f"{space}Contents"):
+        parts = {part.tag: part.text or "" for part in found}
+        page.keys.append(parts[f"{space}Key"])
+        page.sizes.append(int(parts[f"{space}Size"]))
+        page.etags.append(parts.get(f"{space}ETag"))
+        page.modified.append((datetime.fromisoformat(parts[f"{space}LastModified"]) - EPOCH) // _MICROSECOND)
+    return page
