@@ -1,4 +1,4 @@
-"""Write the plugins of meltano.yml from what the connectors say of themselves (`--about`), between its markers.
+"""Write the plugins of meltano.yml from the output of `--about` of the connectors, between its markers.
 
 `python docs/meltano_plugins.py` writes; with `--check` it fails if the file is not as it would be written.
 """
@@ -56,8 +56,8 @@ def _plugins() -> Iterator[str]:
 
 def _about(name: str) -> dict[str, Any]:
     executable = Path(sys.executable).parent / name
-    said = subprocess.run([executable, "--about", "--format=json"], capture_output=True, check=True)
-    about: dict[str, Any] = json.loads(said.stdout)
+    output = subprocess.run([executable, "--about", "--format=json"], capture_output=True, check=True)
+    about: dict[str, Any] = json.loads(output.stdout)
     return about
 
 

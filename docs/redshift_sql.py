@@ -37,8 +37,8 @@ PAGE = Path(__file__).parent / "redshift-sql.md"
 INTRODUCTION = """# Every SQL text that target-redshift sends
 
 Written by `docs/redshift_sql.py` from the examples that the tests check, by Redshift's rules and by running them. All
-texts are made in `target_redshift/sql/`, from names in double quotes and from literals in single quotes; `%s` stands
-for a value that is bound, where Redshift binds any: COPY and what defines tables take none. Secrets in COPY are never
+texts are made in `target_redshift/sql/`, from names in double quotes and from literals in single quotes; `%s` is
+a bound value. COPY and statements that define tables cannot have bound values. Secrets in COPY are never
 logged.
 """
 SCHEMA = pa.schema(
@@ -128,7 +128,7 @@ class Examples:
             "Schema and tables", "When a stream begins, and when texts need wider columns.", tuple(self._tables())
         )
         yield Chapter("COPY", "Into a temporary table whose columns are the files' own.", tuple(self._copies()))
-        yield Chapter("Staged rows", "What is asked about them before they go on.", tuple(self._questions()))
+        yield Chapter("Staged rows", "Queries of staged rows before they are inserted.", tuple(self._questions()))
         yield Chapter(
             "Publishing",
             "In one transaction: the ledger is locked first, so that the snapshot is taken after; then the rows go "
@@ -256,18 +256,18 @@ def page() -> str:
     parts = [INTRODUCTION]
     for chapter in Examples(Names()).chapters():
         parts.append(f"## {chapter.title}\n\n{chapter.words}\n")
-        said = ""
+        last = ""
         for example in chapter.examples:
             words = _words(example.name)
-            if words and words != said:
+            if words and words != last:
                 parts.append(f"{words}\n")
-            said = words
+            last = words
             parts.append(f"    {sql.masked(example.text)}\n")
     return "\n".join(parts)
 
 
 def _words(name: str) -> str:
-    """What `sql` says of a text: the first paragraph of its docstring; of constants, nothing but their name."""
+    """Return the name and the first paragraph of the docstring of a function of `sql`; of a constant only its name."""
     value = getattr(sql, name)
     if isinstance(value, str):
         return f"`{name}`:"

@@ -1,4 +1,4 @@
-"""Write the settings tables of the connectors' READMEs from what the connectors say of themselves (`--about`).
+"""Write the settings tables of the connectors' READMEs from the output of `--about` of the connectors.
 
 `python docs/settings_tables.py` writes; with `--check` it fails if a README is not as it would be written.
 """
@@ -44,8 +44,8 @@ def _update(name: str, *, write: bool) -> bool:
 
 def _table(name: str) -> str:
     executable = Path(sys.executable).parent / name
-    said = subprocess.run([executable, "--about", "--format=json"], capture_output=True, check=True)
-    rows = _rows(json.loads(said.stdout)["settings"], "")
+    output = subprocess.run([executable, "--about", "--format=json"], capture_output=True, check=True)
+    rows = _rows(json.loads(output.stdout)["settings"], "")
     return "\n".join(["", "| setting | kind | default | what it is |", "|---|---|---|---|", *rows, "", ""])
 
 

@@ -1,4 +1,4 @@
-"""Columns of telling values, one for each type that files of columns have, and texts for those of text.
+"""Columns of sample values, one for each type that files of columns have, and texts for those of text.
 
 `type_tables.py` writes the type tables from them; the tests send each of them through every kind of message.
 """
@@ -55,7 +55,7 @@ class Kind:
 
 
 def type_name(t: pa.DataType) -> str:
-    """The name of an Arrow type, shorter where Arrow's own tells of layouts."""
+    """The name of an Arrow type, shorter where Arrow's own includes the layout."""
     if isinstance(t, pa.BaseExtensionType):
         return str(t.extension_name)
     names = {"dictionary": "dictionary", "run_end_encoded": "run_end_encoded"}

@@ -1,8 +1,8 @@
 """Write docs/types.md: which types the tap takes, what messages hold of them, and which columns warehouses get.
 
-`python docs/type_tables.py` writes; with `--check` it fails if the page is not as it would be written. Every cell but
-those that say what a file holds is what the code gives: values are written to files, read by the tap's formats, and
-written into batch files and records.
+`python docs/type_tables.py` writes; with `--check` it fails if the page is not as it would be written. The cells about
+files are results of the code: values are written to files, read by the tap's formats, and written into batch files and
+records.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Workshop:
         return pa.Table.from_batches(list(read), schema)
 
     def parquet(self) -> Iterator[Row]:
-        """Parquet's types, as programs write them that know nothing of Arrow."""
+        """Parquet's types, as programs without Arrow write them."""
         for kind in kinds():
             table = kind.table().slice(0, 1)
             try:
@@ -163,7 +163,7 @@ class Workshop:
             yield (_code(_json(t)), *_columns(self.schema("a.avro", lambda path, r=record: _write_avro(r, path))))
 
     def deduced(self, suffix: str, texts: Iterable[Written]) -> Iterator[Row]:
-        """What types columns of text have if nobody says them."""
+        """What types columns of text have if no setting gives them."""
         for text in texts:
             data: bytes = getattr(text, suffix)
             schema = self.schema(f"a.{suffix}", lambda path, d=data: Path(path).write_bytes(d))
@@ -296,9 +296,10 @@ Files without a schema of Arrow; where a file has one, its types count. VARIANT,
 text: `JSON` in BigQuery, `SUPER` in Redshift. GEOMETRY and GEOGRAPHY, and the columns that a GeoParquet 1 file lists
 with the encoding WKB (in Arrow files too), are well-known text (`POINT (1 2)`), without their coordinate system:
 `STRING` and `VARCHAR`. In a catalog that has such a column as bytes it stays bytes. BigQuery's `GEOGRAPHY` could not
-hold these values as they are: its edges are geodesic, those of most files planar; a load takes the side to the
-left of a ring as the inside of a polygon, while most files do not say how rings turn; polygons that cross themselves
-are refused. A query can decide that: `ST_GEOGFROMTEXT(shape, planar => TRUE, make_valid => TRUE)`."""
+hold these values as they are: its edges are geodesic, those of most files planar; a load takes the side to the left of
+a ring as the inside of a polygon, while most files do not define the orientation of rings;
+polygons that cross themselves are refused. A query can decide that:
+`ST_GEOGFROMTEXT(shape, planar => TRUE, make_valid => TRUE)`."""
 
 
 def _parts(shop: Workshop) -> Iterator[str]:
@@ -307,32 +308,34 @@ def _parts(shop: Workshop) -> Iterator[str]:
     messages = ("in SCHEMA", "JSON Schema", "Parquet batch file", "JSONL batch file", "RECORD", *_IN_WAREHOUSES)
     yield INTRODUCTION
     yield "## What files of columns hold\n"
-    yield _said("### Parquet", _OF_PARQUET)
+    yield _section("### Parquet", _OF_PARQUET)
     yield _table(("Parquet", *in_schema), shop.parquet())
     yield "### Arrow IPC, Feather, and Parquet that Arrow wrote\n"
     yield _table(("Arrow", *in_schema), shop.arrow())
     yield "### Avro\n"
     yield _table(("Avro", *in_schema), shop.avro())
-    yield _said("### ORC", "Timestamps from 1677 to 2262; others are refused.")
+    yield _section("### ORC", "Timestamps from 1677 to 2262; others are refused.")
     yield _table(("ORC", *in_schema), shop.orc())
     yield "## What text holds\n"
-    yield _said(
+    yield _section(
         "### CSV: types that are deduced", "Empty values are null. Columns of fixed width are like those of CSV."
     )
     yield _table(deduced, shop.deduced("csv", deduced_from_csv()))
-    yield _said("### CSV: types that are set", "What the setting `schema` makes of texts, as RECORD messages show it.")
+    yield _section(
+        "### CSV: types that are set", "What the setting `schema` makes of texts, as RECORD messages show it."
+    )
     yield _table(("type", "in SCHEMA", "texts and values"), shop.set("csv", set_for_csv()))
-    yield _said("### JSON Lines: types that are deduced", "Lists of objects too. `null` is null.")
+    yield _section("### JSON Lines: types that are deduced", "Lists of objects too. `null` is null.")
     yield _table(deduced, shop.deduced("jsonl", deduced_from_json()))
     yield "### JSON Lines: types that are set\n"
     yield _table(("type", "in SCHEMA", "JSON and values"), shop.set("jsonl", set_for_json()))
-    yield _said("## What messages hold", "Of each type that the tap sends: its JSON Schema, examples, its columns.")
+    yield _section("## What messages hold", "Of each type that the tap sends: its JSON Schema, examples, its columns.")
     yield _table(messages, shop.messages())
-    yield _said("## What SCHEMAs of other taps mean", WORDS.rstrip())
+    yield _section("## What SCHEMAs of other taps mean", WORDS.rstrip())
     yield _table(("JSON Schema", *in_schema), shop.schemas())
 
 
-def _said(title: str, words: str) -> str:
+def _section(title: str, words: str) -> str:
     return f"{title}\n\n{words}\n"
 
 

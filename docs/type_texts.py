@@ -25,7 +25,7 @@ class Written:
     """A column of text; the first value is the example of the tables.
 
     Args:
-        cells: As they stand in the file: cells of CSV, or values of JSON.
+        cells: As in the file: cells of CSV, or values of JSON.
         expected: What they are as batches of the tap hold them.
         label: What they are in words, where their type is deduced.
         setting: The type that the stream's setting `schema` gives; None: it is deduced.
@@ -59,7 +59,7 @@ def _deduced(label: str, cells: Sequence[str], t: pa.DataType | None, values: Se
 
 
 def deduced_from_csv() -> Iterator[Written]:
-    """What types CSV has if nobody says them."""
+    """What types CSV has if no setting gives them."""
     yield _deduced("true and false", ["true", "FALSE", ""], pa.bool_(), [True, False, None])
     yield _deduced("whole numbers", ["42", "-7", "9223372036854775807", ""], pa.int64(), [42, -7, 2**63 - 1, None])
     large = ["9223372036854775808", "-1"]
@@ -78,7 +78,7 @@ def deduced_from_csv() -> Iterator[Written]:
 
 
 def deduced_from_json() -> Iterator[Written]:
-    """What types JSON has if nobody says them."""
+    """What types JSON has if no setting gives them."""
     yield _deduced("true and false", ["true", "false", "null"], pa.bool_(), [True, False, None])
     yield _deduced("whole numbers", ["42", "-9223372036854775808", "null"], pa.int64(), [42, -(2**63), None])
     large = ["9223372036854775808", "-1", "null"]

@@ -44,7 +44,7 @@ def main() -> None:
 
     end_with_parent(last_act)
     _await(server, port)
-    ready.say({"url": f"http://127.0.0.1:{port}"})
+    ready.report({"url": f"http://127.0.0.1:{port}"})
     sys.exit(f"versitygw ended with code {server.wait()}")
 
 

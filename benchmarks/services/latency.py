@@ -283,7 +283,7 @@ def main() -> None:
     host, _, port = sys.argv[1].rpartition(":")
     end_with_parent(lambda: None)
     server = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    ready.say({"url": f"http://127.0.0.1:{server.getsockname()[1]}"})
+    ready.report({"url": f"http://127.0.0.1:{server.getsockname()[1]}"})
     Loop(server, (host, int(port))).run()
 
 

@@ -182,7 +182,7 @@ def read_records(path: str, schema: pa.Schema, target: MemoryTarget) -> pa.Table
     assert isinstance(sink.table, MemoryTable)
     sink.table.record_schema = schema
     parsed = SinkLines(sink).parser(b"".join(lines), len(lines))
-    assert parsed.fault is None
+    assert parsed.bad_line is None
     return pa.Table.from_batches([parsed.rows], schema)
 
 

@@ -42,6 +42,7 @@ def _ambiguous(kinds: tuple[type[ast.stmt], ...], allowed: frozenset[str]) -> De
 
 
 def _are_counterparts(found: list[Module]) -> bool:
-    """Return whether both targets, and nothing else, define a name, in the module or folder of the same name."""
-    areas = [module.area for module in found]
-    return areas == ["target_bigquery", "target_redshift"] and len({m.in_package.split(".")[0] for m in found}) == 1
+    """Return whether both targets or both taps, and nothing else, define a name in the module or folder of one name."""
+    areas = {module.area for module in found}
+    is_pair = len(found) == 2 and len(areas) == 2 and len({area.split("_")[0] for area in areas}) == 1
+    return is_pair and len({m.in_package.split(".")[0] for m in found}) == 1

@@ -56,7 +56,7 @@ def _in_module(module: Module) -> dict[int, str]:
         if word := _word_in_name(name, published=module.area in PUBLISHED):
             words[number] = word
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
-        if tokenize.tok_name[token.type] in _TEXT_TOKENS:
+        if tokenize.tok_name[token.type] in _TEXT_TOKENS and token.string.strip("\"'") not in _GIVEN:
             for offset, line in enumerate(token.string.splitlines()):
                 if word := _word_in(line):
                     words[token.start[0] + offset] = word

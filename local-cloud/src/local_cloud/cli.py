@@ -13,7 +13,7 @@ from local_cloud.cloud import MORE_SERVICES, SERVICES, Cloud
 from local_cloud.errors import LocalCloudError
 from local_cloud.faults.client import load_rules
 from local_cloud.s3 import setup
-from local_cloud.seed import say_on_stderr, seed
+from local_cloud.seed import print_on_stderr, seed
 
 
 class _Ended(BaseException):
@@ -95,7 +95,7 @@ def _with_cloud(arguments: argparse.Namespace) -> int:
     services = arguments.service or SERVICES
     with Cloud(services, data_dir=arguments.data_dir, latency_ms=arguments.latency_ms, faults=rules) as cloud:
         if arguments.seed:
-            seed(setup.client("s3", cloud.s3_url), environment.SOURCE_BUCKET, say_on_stderr)
+            seed(setup.client("s3", cloud.s3_url), environment.SOURCE_BUCKET, print_on_stderr)
         if arguments.action == "up":
             return _up(cloud)
         code = command.run(arguments.command, cloud.environ())
@@ -109,5 +109,5 @@ def _seed(bucket: str | None) -> int:
         raise LocalCloudError("seed needs AWS_ENDPOINT_URL and a bucket: run it within `local-cloud run` or `up`")
     import boto3
 
-    seed(boto3.client("s3"), bucket, say_on_stderr)
+    seed(boto3.client("s3"), bucket, print_on_stderr)
     return 0

@@ -68,7 +68,7 @@ class Cloud:
         if unknown := set(services) - {*SERVICES, *MORE_SERVICES}:
             known = ", ".join((*SERVICES, *MORE_SERVICES))
             raise LocalCloudError(f"unknown service {', '.join(sorted(unknown))}; there are {known}")
-        self._wanted = frozenset(services) | ({"s3"} if "redshift" in services else set())
+        self._services = frozenset(services) | ({"s3"} if "redshift" in services else set())
         self._redshift_slices = redshift_slices
         self._redshift_tls = redshift_tls
         self._flightsql_endpoints, self._flightsql_tls = flightsql_endpoints, flightsql_tls
@@ -241,11 +241,11 @@ class Cloud:
 
     def _start(self) -> None:
         # First, because it may take long; a kill meanwhile must not leave a directory that no child removes.
-        python = installation.ensure() if "bigquery" in self._wanted else None
+        python = installation.ensure() if "bigquery" in self._services else None
         self._run_dir = run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
         self._stack.callback(remove_tree, run_dir)
         self.env.update(environment.without_proxy(os.environ))
-        if "s3" in self._wanted:
+        if "s3" in self._services:
             self._keep(self._start_s3(run_dir))
             queue_url = setup.create(self.s3_url)
             self.env.update(environment.aws(self.s3_url, queue_url))
@@ -255,10 +255,10 @@ class Cloud:
                 queue_url = queue_url.replace(self.s3_url, self.faults.url)
                 self.env.update(environment.aws(self.faults.url, queue_url))
                 self.env["LOCAL_CLOUD_FAULTS_URL"] = self.faults.url + CONTROL
-        if "redshift" in self._wanted:
+        if "redshift" in self._services:
             self._keep(self._start_redshift(run_dir))
             self.env.update(environment.redshift(**self.services["redshift"].facts, tls=self._redshift_tls))
-        if "flightsql" in self._wanted:
+        if "flightsql" in self._services:
             self._keep(self._start_flightsql(run_dir))
             self.env.update(environment.flightsql(self.flightsql.uri, self.flightsql.username))
         if python is not None:
@@ -301,10 +301,8 @@ class Cloud:
         data = self._data_dir / "bigquery" if self._data_dir else run_dir / "bigquery"
         data.mkdir(parents=True, exist_ok=True)
         if any(data.glob("*.ducklake")):
-            told = (
-                f"local-cloud: the tables of an earlier version in {data} (*.ducklake) are not read; load them again\n"
-            )
-            sys.stderr.write(told)
+            warning = f"local-cloud: tables of an earlier version in {data} (*.ducklake) are not read; load them again"
+            sys.stderr.write(f"{warning}\n")
         launch = Path(installation.__file__).with_name("launch.py")
         # -I: neither PYTHONPATH nor the working directory adds packages to the server.
         command: list[str | Path] = [python, "-I", launch, run_dir, data.resolve()]

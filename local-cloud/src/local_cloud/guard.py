@@ -58,7 +58,7 @@ def main() -> None:
     """Wait for the parent's end or its order, then end the group."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
-    Ready().say({})
+    Ready().report({})
     while os.read(0, 4096):
         pass
     end_group()

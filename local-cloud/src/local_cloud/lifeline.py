@@ -76,7 +76,7 @@ class Ready:
         self._pipe = os.dup(1)
         os.dup2(2, 1)
 
-    def say(self, facts: Mapping[str, object]) -> None:
+    def report(self, facts: Mapping[str, object]) -> None:
         """Report to the parent that the service is ready, with its address."""
         os.write(self._pipe, json.dumps(facts).encode() + b"\n")
         os.close(self._pipe)

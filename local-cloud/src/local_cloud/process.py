@@ -65,18 +65,18 @@ class Service:
     def _await_ready(self, timeout: float) -> dict[str, Any]:
         assert self._process.stdout is not None
         deadline = time.monotonic() + timeout
-        said = b""
+        output = b""
         with self._process.stdout as pipe, selectors.DefaultSelector() as selector:
             selector.register(pipe, selectors.EVENT_READ)
-            while not said.endswith(b"\n"):
+            while not output.endswith(b"\n"):
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise LocalCloudError(self._failure(f"did not answer within {timeout:g} s"))
                 chunk = os.read(pipe.fileno(), 65536)
                 if not chunk:
                     code = self._process.wait(STOP_SECONDS)
                     raise LocalCloudError(self._failure(f"ended at once with exit code {code}"))
-                said += chunk
-        facts: dict[str, Any] = json.loads(said)
+                output += chunk
+        facts: dict[str, Any] = json.loads(output)
         return facts
 
     def _failure(self, what: str) -> str:

@@ -18,7 +18,7 @@ def sample_tables() -> dict[str, int]:
     return {"flights": 336_776, "weather": 26_115, "planes": 3_322, "airports": 1_458, "airlines": 16}
 
 
-def seed(s3: Any, bucket: str, say: Callable[[str], None]) -> int:
+def seed(s3: Any, bucket: str, print_line: Callable[[str], None]) -> int:
     """Upload the sample data to a bucket and return the number of objects uploaded.
 
     Guarantees: keys and bytes are the same each time; an existing object with the same content keeps its time of
@@ -37,19 +37,19 @@ def seed(s3: Any, bucket: str, say: Callable[[str], None]) -> int:
         s3.put_object(Bucket=bucket, Key=sample.key, Body=sample.data)
         return 1
 
-    say("preparing the sample data (flights from New York City in 2013)")
-    uploaded, told = 0, time.monotonic()
+    print_line("preparing the sample data (flights from New York City in 2013)")
+    uploaded, printed = 0, time.monotonic()
     with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
         tasks = [pool.submit(upload, sample) for sample in sample_objects()]
         for number, task in enumerate(as_completed(tasks), 1):
             uploaded += task.result()
-            if time.monotonic() - told > PROGRESS_SECONDS or number == len(tasks):
-                told = time.monotonic()
-                say(f"sample data: {number} of {len(tasks)} objects in s3://{bucket}")
+            if time.monotonic() - printed > PROGRESS_SECONDS or number == len(tasks):
+                printed = time.monotonic()
+                print_line(f"sample data: {number} of {len(tasks)} objects in s3://{bucket}")
     return uploaded
 
 
-def say_on_stderr(line: str) -> None:
+def print_on_stderr(line: str) -> None:
     """Print a line of progress on standard error, apart from a command's output."""
     sys.stderr.write(f"local-cloud: {line}\n")
     sys.stderr.flush()

@@ -18,7 +18,8 @@ def test_seed_wants_a_local_cloud_around_it(
 
 def test_an_unknown_service(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--service", "s3,oracle", "--", "true"]) == 1
-    assert capsys.readouterr().err == "local-cloud: unknown service oracle; there are s3, bigquery, redshift\n"
+    error = "local-cloud: unknown service oracle; there are s3, bigquery, redshift, flightsql\n"
+    assert capsys.readouterr().err == error
 
 
 def test_faults_that_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ def main() -> None:
             sys.stderr.write(f"{' '.join(command)} ended with {code}\n")
             sys.exit(1)
     target.rename(target.parent.parent / target.name)
-    ready.say({})
+    ready.report({})
     sys.exit(0)
 
 

@@ -25,8 +25,8 @@ class Head:
     @property
     def length(self) -> int | None:
         """The length of the body from Content-Length, or None without one."""
-        told = self.headers.get("content-length")
-        return None if told is None else int(told)
+        length = self.headers.get("content-length")
+        return None if length is None else int(length)
 
 
 async def read_head(reader: asyncio.StreamReader) -> Head:

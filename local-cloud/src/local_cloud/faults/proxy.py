@@ -79,7 +79,7 @@ class Proxy:
 
 async def _serve(host: str, port: int, ready: Ready) -> None:
     server = await asyncio.start_server(Proxy(host, port).serve, "127.0.0.1", 0, limit=HEAD_LIMIT)
-    ready.say({"url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
+    ready.report({"url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"})
     async with server:
         await server.serve_forever()
 

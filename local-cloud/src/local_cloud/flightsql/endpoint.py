@@ -61,7 +61,7 @@ def main() -> None:
             yield from batches[fault.after_batches : -1 if fault.action == "skip_rows" else None]
 
     server = Endpoint(f"{access.scheme}://127.0.0.1:{port}", **access.server_options())
-    ready.say({"port": server.port})
+    ready.report({"port": server.port})
     server.serve()
 
 

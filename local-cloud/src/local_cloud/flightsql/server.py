@@ -62,7 +62,7 @@ def main() -> None:
     front = Front(database, Results(folder), lambda: ports, access)
     threading.Thread(target=restart, daemon=True).start()
     facts = {"uri": f"{access.scheme}://127.0.0.1:{front.port}", "token": access.token, "certificates": str(folder)}
-    ready.say(facts | {"username": USERNAME, "endpoints": [service.pid for service in services]})
+    ready.report(facts | {"username": USERNAME, "endpoints": [service.pid for service in services]})
     front.serve()
 
 

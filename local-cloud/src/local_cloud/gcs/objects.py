@@ -136,8 +136,8 @@ class Objects:
         with self._lock:
             root = self._bucket(bucket)
             keys = (p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
-            wanted = (key for key in keys if key.startswith(prefix) and key.encode() > after.encode())
-            return [self._stored(bucket, key) for key in sorted(wanted, key=str.encode)]
+            selected = (key for key in keys if key.startswith(prefix) and key.encode() > after.encode())
+            return [self._stored(bucket, key) for key in sorted(selected, key=str.encode)]
 
     def begin(self, bucket: str, key: str, headers: Mapping[str, str]) -> str:
         """Begin an upload in parts and return its id."""
@@ -185,11 +185,11 @@ class Objects:
     def _stored(self, bucket: str, key: str) -> Stored:
         """Return the metadata of a file. For a file that was written by another program, derive it from the file."""
         place = self._path(bucket, key)
-        told = place.stat()
+        status = place.stat()
         known = self._known.get((bucket, key))
         if known is None:
-            generation, modified = told.st_mtime_ns // 1000, datetime.fromtimestamp(told.st_mtime, UTC)
-            known = self._known[bucket, key] = Stored(key, told.st_size, _md5(place), generation, modified)
+            generation, modified = status.st_mtime_ns // 1000, datetime.fromtimestamp(status.st_mtime, UTC)
+            known = self._known[bucket, key] = Stored(key, status.st_size, _md5(place), generation, modified)
         return known
 
     def _bucket_path(self, bucket: str) -> Path:

@@ -71,9 +71,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif upload := self._query.get("uploadId", ""):
             numbers = [int(n) for n in re.findall(r"<PartNumber>(\d+)</PartNumber>", text)]
             stored = self.objects.complete(upload, numbers)
-            told = self._names({"ETag": f'"{stored.etag}"', "Location": self.path})
+            answer = self._names({"ETag": f'"{stored.etag}"', "Location": self.path})
             self._answer(
-                200, {"x-goog-generation": str(stored.generation)}, _xml("CompleteMultipartUploadResult", told)
+                200, {"x-goog-generation": str(stored.generation)}, _xml("CompleteMultipartUploadResult", answer)
             )
         else:
             raise StorageError(501, "NotImplemented", "the local Google Cloud Storage has no such POST")
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         stored, file = self.objects.get(self._bucket, self._key)
         with file:
-            if (wanted := self.headers.get("if-match")) and wanted.strip('"') != stored.etag:
+            if (expected := self.headers.get("if-match")) and expected.strip('"') != stored.etag:
                 raise StorageError(412, "PreconditionFailed", "At least one of the pre-conditions did not hold.")
             start, end = self._range(stored.size)
             headers = _headers(stored) | {"Content-Length": str(end - start)}

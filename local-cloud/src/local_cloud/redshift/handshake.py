@@ -21,13 +21,13 @@ def open_session(client: Stream, cluster: Cluster, tls: ssl.SSLContext | None) -
     Raises:
         Closed: it disconnected, was refused, or only asked to cancel another session's statement.
     """
-    client, said = _first_message(client, cluster, tls)
-    _check_password(client, cluster, said.get("user", ""))
+    client, message = _first_message(client, cluster, tls)
+    _check_password(client, cluster, message.get("user", ""))
     stream = Stream(cluster.postgres.connect())
-    passed = {name: value for name, value in said.items() if name.lower() in _PASSED_ON}
-    unicode = "client_encoding" not in said
+    passed = {name: value for name, value in message.items() if name.lower() in _PASSED_ON}
+    unicode = "client_encoding" not in message
     backend = Backend(stream, client, cluster.names, cluster.terminate, unicode=unicode)
-    backend.send(wire.startup({"database": said.get("user", "")} | passed))
+    backend.send(wire.startup({"database": message.get("user", "")} | passed))
     try:
         if not backend.relay(ready=False):
             raise Closed

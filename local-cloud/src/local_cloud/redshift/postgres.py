@@ -18,7 +18,7 @@ from local_cloud.errors import LocalCloudError
 from local_cloud.lifeline import remove_tree
 
 SUPERUSER = "rdsdb"
-NOBODY = 65534
+UNPRIVILEGED = 65534
 _PORT = 5432  # only a part of the socket's name
 _LONGEST_SOCKET = 100  # bytes; 103 on macOS, 107 on Linux
 _START_SECONDS = 30.0
@@ -115,11 +115,11 @@ def _home_apart() -> Path:
     )
 
 
-def _give_to_nobody(folder: Path, *, files: bool) -> None:
+def _give_to_unprivileged(folder: Path, *, files: bool) -> None:
     for directory, _, names in os.walk(folder):
-        os.chown(directory, NOBODY, NOBODY)
+        os.chown(directory, UNPRIVILEGED, UNPRIVILEGED)
         for name in names if files else ():
-            os.chown(Path(directory, name), NOBODY, NOBODY)
+            os.chown(Path(directory, name), UNPRIVILEGED, UNPRIVILEGED)
 
 
 class Postgres:
@@ -161,13 +161,13 @@ class Postgres:
         """
         installed = _installed()
         if self._is_root:
-            os.chown(self._home, NOBODY, NOBODY)
+            os.chown(self._home, UNPRIVILEGED, UNPRIVILEGED)
             installed = _readable_copy(installed, self._home)
             if self._kept and self._kept.exists():
                 shutil.copytree(self._kept, self._cluster)
                 self._cluster.chmod(0o700)
-            _give_to_nobody(self._home / "postgres", files=False)
-            _give_to_nobody(self._cluster, files=True)
+            _give_to_unprivileged(self._home / "postgres", files=False)
+            _give_to_unprivileged(self._cluster, files=True)
         self._cluster.parent.mkdir(parents=True, exist_ok=True)
         self.is_new = not (self._cluster / "PG_VERSION").exists()
         if self.is_new:
@@ -240,7 +240,9 @@ class Postgres:
         """Start a command that ends with this process."""
         # Neither the caller's locale nor a folder that the account may not enter.
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "LOCAL_CLOUD_HOME": str(self._home) * self._is_apart}
-        account: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if self._is_root else {}
+        account: dict[str, Any] = (
+            {"user": UNPRIVILEGED, "group": UNPRIVILEGED, "extra_groups": []} if self._is_root else {}
+        )
         with self._lock:
             if self._is_ending:
                 raise LocalCloudError("PostgreSQL was stopped while it started")

@@ -39,7 +39,7 @@ def main() -> None:
     tls = server_context(run_dir) if os.environ.get("LOCAL_CLOUD_REDSHIFT_TLS") == "1" else None
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     host, port = listener.getsockname()
-    ready.say({"host": host, "port": port, "user": USER, "dbname": DATABASE})
+    ready.report({"host": host, "port": port, "user": USER, "dbname": DATABASE})
     serve(listener, cluster, tls)
 
 

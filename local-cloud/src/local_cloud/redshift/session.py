@@ -68,7 +68,7 @@ class Session:
             found = rewrite(text, self.settings)
         except RedshiftError as error:
             self.backend.fail(error)
-            self._say_ready()
+            self._send_ready()
             return
         for statement in found:
             self.cluster.statements.add(statement.text)
@@ -81,13 +81,13 @@ class Session:
         for statement, rule in zip(found, rules, strict=True):
             if not self._do(statement, rule, self._query):
                 break
-        self._say_ready()
+        self._send_ready()
 
     def _query(self, statement: Plain, *, silent: bool) -> bool:
         self.backend.send(wire.query(statement.sql))
         return self.backend.relay(ready=False, only=b"E" if silent else None)
 
-    def _say_ready(self) -> None:
+    def _send_ready(self) -> None:
         self.client.send(wire.message(b"Z", self.backend.status))
 
     # -- extended protocol

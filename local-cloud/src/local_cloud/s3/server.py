@@ -23,14 +23,14 @@ def main() -> None:
     # After the lifeline, because importing moto takes almost a second.
     from moto.server import ThreadedMotoServer
 
-    times.mend()
+    times.patch()
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     for directory in kept:
         persistence.restore(directory)
     server.start()
     host, port = server.get_host_and_port()
-    ready.say({"url": f"http://{host}:{port}"})
+    ready.report({"url": f"http://{host}:{port}"})
     while True:
         signal.pause()
 

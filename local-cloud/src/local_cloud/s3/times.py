@@ -7,7 +7,7 @@ METADATA = "local-cloud-modified"
 """The metadata key of an object's time of modification, in ISO 8601 with an offset. A copy keeps it."""
 
 
-def mend() -> None:
+def patch() -> None:
     """Make moto take the time of modification from the metadata."""
     from moto.s3.models import FakeKey
 

@@ -1,8 +1,8 @@
-"""What a signal raises in the main thread, and the one line that reports it.
+"""The exception that a signal raises in the main thread, and its log line.
 
-A signal handler runs in the middle of whatever the main thread does, also of writing a line of the log. The stream is
-locked then, and another line from the same thread fails with `RuntimeError: reentrant call`. So handlers only raise,
-and the line is logged where the run ends, outside of the handler.
+A signal handler interrupts the main thread anywhere, also while it writes a log line. The log stream is locked then,
+and another line from the same thread fails with `RuntimeError: reentrant call`. So handlers only raise, and the line
+is logged at the end of the run, outside of the handler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def begin() -> None:
 
 
 def received() -> Terminated | None:
-    """Return what a signal raised, if one came: a library may have made another error of it."""
+    """Return the exception of a signal, if one was received; a library may have replaced it by another error."""
     return _raised[0] if _raised else None
 
 
@@ -27,7 +27,7 @@ class Terminated(SystemExit):
 
     Args:
         signum: The signal.
-        advice: What is added to the line about it.
+        advice: Text added to the log line.
     """
 
     def __init__(self, signum: int, advice: str = "") -> None:

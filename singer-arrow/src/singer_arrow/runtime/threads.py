@@ -100,7 +100,7 @@ def default_workers() -> int:
 def ordered_results(executor: Executor, tasks: Iterable[Callable[[], T]], window: int) -> Generator[T]:
     """Run tasks and yield their results in order.
 
-    At most `window` tasks are running or have untaken results; `tasks` is consumed lazily, so it may be infinite. The
+    At most `window` tasks are running or have pending results; `tasks` is consumed lazily, so it may be infinite. The
     first error is raised and cancels tasks that have not started.
     """
     pending: deque[Future[T]] = deque()
@@ -125,7 +125,7 @@ def ordered_streams(
 ) -> Generator[Iterator[T]]:
     """Run tasks that yield many results each; yield an iterator over the results of each task, in order.
 
-    Results are available while their task runs. At most `window` tasks are running or have untaken results. When the
+    Results are available while their task runs. At most `window` tasks are running or have pending results. When the
     caller stops or a task fails, the event passed to every task is set; long-running tasks should check it.
 
     Args:

@@ -1,4 +1,4 @@
-"""The rows of BATCH messages one by one, as the records that the SDK's stream maps and flattening need."""
+"""Read the rows of BATCH messages as single records, for stream maps and flattening of the SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line around a connector: `--version` answers at once, and what fails ends as one line and exit code 1."""
+"""Run the command line of a connector: print `--version`, report an error as one line and end with exit code 1."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     the process with exit code 128 + its number, after one line too.
 
     Args:
-        name: Of the executable, and of the package that holds it.
+        name: Name of the executable and of its package.
         load: Imports the connector and returns its command; not called for `--version`.
     """
     if "--version" in sys.argv[1:]:
@@ -43,9 +43,9 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
         ended.log(logging.getLogger(name))
         raise
     except Exception as error:
-        if (came := received()) is not None:  # raised within a library, which made an error of its own of it
-            came.log(logging.getLogger(name))
-            raise came from None
+        if (signalled := received()) is not None:  # a library replaced the exception of the signal by its own error
+            signalled.log(logging.getLogger(name))
+            raise signalled from None
         lines = _lines(error)
         if not lines:
             raise
@@ -57,7 +57,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
 
 
 def _lines(error: Exception) -> list[str]:
-    """One line for each thing that an expected error, or a machine without room, reports; none for a bug."""
+    """Return the lines for an expected error, or for a full disk or memory; none for a bug."""
     if type(error).__name__ == "ConfigValidationError" and _is_sdk(error):
         return [" ".join(str(e).split()) for e in getattr(error, "errors", [])]
     if isinstance(error, SingerArrowError) or _is_sdk(error):
@@ -75,7 +75,7 @@ def _lines(error: Exception) -> list[str]:
 
 
 def _temporary() -> str:
-    """Where temporary files are, in words; nothing if no folder takes one."""
+    """Return the folder of temporary files in words; empty if none is writable."""
     try:
         return f" (temporary files are in {tempfile.gettempdir()})"
     except OSError:
@@ -83,7 +83,7 @@ def _temporary() -> str:
 
 
 def _is_sdk(error: Exception) -> bool:
-    """Whether the error is one that the SDK reports to users; does not import the SDK."""
+    """Return whether an error is one that the SDK reports to users; does not import the SDK."""
     return type(error).__module__ in (f"{SDK}.exceptions", f"{SDK}.singerlib.exceptions")
 
 

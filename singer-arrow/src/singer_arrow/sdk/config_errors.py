@@ -103,8 +103,8 @@ def _described(error: ValidationError) -> str:
         missing = [n for n in error.validator_value if n not in error.instance]
         return f"{setting} lack{'s' if where else ''} {', '.join(repr(n) for n in missing)}"
     if error.validator == "type":
-        wanted = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-        kinds = " or ".join(_WORDS[k] for k in wanted if k != "null")
+        allowed_types = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
+        kinds = " or ".join(_WORDS[k] for k in allowed_types if k != "null")
         given = "null" if error.instance is None else _WORDS[_KINDS.get(type(error.instance), "number")]
         return f"{setting} must be {kinds}, it is {given}"
     if error.schema.get("writeOnly"):

@@ -10,7 +10,7 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.sdk.config_errors import nearest
 
 _NOT_SETTINGS = ("_", "LOGLEVEL", "LOG_LEVEL")
-"""What may follow the prefix besides: Meltano's own names begin with a second underscore."""
+"""Beginnings of other variables with the prefix; Meltano's own begin with a second underscore."""
 _BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 _JSON_KINDS: dict[str, tuple[type, ...]] = {
     "integer": (int,),
@@ -21,15 +21,16 @@ _JSON_KINDS: dict[str, tuple[type, ...]] = {
 
 
 def from_environment(environ: Mapping[str, str], prefix: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that environment variables give.
+    """Return the settings of environment variables.
 
-    A member of a setting has a name of its own, as `meltano config list` prints it: `TAP_X_BATCH_CONFIG_STORAGE_ROOT`.
-    A text becomes the first thing that the setting may be: a boolean, a number, an object or a list in JSON; else it
-    stays text, and validation refuses it if need be.
+    A member of a setting has a variable of its own, as `meltano config list` prints it, for example
+    `TAP_X_BATCH_CONFIG_STORAGE_ROOT`.
+    A value is converted to the first of these types that the setting allows: boolean, number, object or list in JSON;
+    else it remains text, and the validation of the settings may refuse it.
 
     Args:
-        environ: The variables.
-        prefix: Of their names: `TAP_X_`.
+        environ: The environment variables.
+        prefix: Prefix of their names, such as `TAP_X_`.
         schema: The JSON Schema that declares the settings.
 
     Raises:

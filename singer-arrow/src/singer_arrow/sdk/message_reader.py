@@ -1,7 +1,7 @@
-"""How a target reads messages: in chunks of whole lines, in order; what is none of Singer's is told with its line.
+"""Read the messages of a target's input in chunks of whole lines; errors name the line.
 
-RECORD lines of streams that need no single records go on as they are, told by the prefix that the lines of a stream
-share. Everything else becomes a message, one line at a time.
+RECORD lines of streams that need no single records are passed on without parsing: they are recognized by the prefix
+that consecutive RECORD lines of a stream share. All other lines are parsed one by one.
 
 The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes them.
 """
@@ -49,28 +49,28 @@ _OF_STREAMS = frozenset({"SCHEMA", "RECORD", "BATCH", "ACTIVATE_VERSION"})
 
 
 class RecordLines(Protocol):
-    """What takes the RECORD lines of some streams as they are."""
+    """Receives RECORD lines of some streams without parsing."""
 
     def takes(self, stream: str) -> bool:
-        """Whether it takes those of this stream, as its SCHEMA is now."""
+        """Return whether it receives the lines of a stream, given its current SCHEMA."""
 
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
-        """Take lines, each with its end; `first` is the number of the first in the input, from 1."""
+        """Receive lines with their line breaks; `first` is the number of the first in the input, from 1."""
 
     def flush(self) -> None:
-        """All lines were given."""
+        """Process all lines that were received."""
 
 
 class LineReader(SingerReader):
-    """Reads messages; what is none of Singer's ends the run in one line that names the line of the input."""
+    """Reads messages; the error of an invalid message names its line of the input."""
 
     record_lines: RecordLines | None = None
-    """What takes RECORD lines as they are; without it all of them become messages."""
+    """Receives RECORD lines without parsing; if None, all lines are parsed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.number = 0
-        """Of the line that is being read, from 1."""
+        """Number of the current line, from 1."""
         self._lines = InputLines()
         self._callbacks: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._stats: Counter[str] = Counter()
@@ -81,7 +81,7 @@ class LineReader(SingerReader):
 
         Raises:
             DataError: There is no input, or a line is no message.
-            BaseException: What `interrupt` was given.
+            BaseException: The error that was passed to `interrupt`.
         """
         given = file_input or self.default_input
         if given is None:
@@ -102,11 +102,11 @@ class LineReader(SingerReader):
         return self._stats
 
     def interrupt(self, error: BaseException) -> None:
-        """End the reading with an error, at once, also while it waits for a line; from any thread."""
+        """Raise an error in `process_lines` at once, also while it waits for a line; safe to call from any thread."""
         self._lines.interrupt(error)
 
     def deserialize_json(self, line: str | bytes) -> dict[str, Any]:
-        """Read a line.
+        """Parse a line.
 
         Raises:
             DataError: It is no JSON object.
@@ -129,7 +129,7 @@ class LineReader(SingerReader):
         return DataError(f"Line {self.number} of the input {what}")
 
     def _take(self, chunk: bytes) -> None:
-        """Take whole lines."""
+        """Process whole lines."""
         lines = chunk.count(b"\n")
         prefix = self._prefix
         if (
@@ -153,7 +153,7 @@ class LineReader(SingerReader):
         self.record_lines.take(stream, lines, first, count)
 
     def _take_mixed(self, chunk: bytes) -> None:
-        """Take lines of any messages; runs of RECORD lines of one stream stay together."""
+        """Process lines of any messages; runs of RECORD lines of one stream are passed on together."""
         lines = _split(chunk)
         heads, at, end = list(self._heads(chunk, lines)), 0, len(lines)
         while at < end:
@@ -193,7 +193,7 @@ class LineReader(SingerReader):
         self._stats[kind] += 1
 
     def _placed(self, error: Exception, message: dict[str, Any]) -> Exception:
-        """The error of a message, with its line; what else failed meanwhile stays as it is."""
+        """Return the error of a message with its line; errors of other causes are returned unchanged."""
         if error is self._lines.error:
             return error
         kind, stream = message.get("type"), message.get("stream")
@@ -212,7 +212,7 @@ class LineReader(SingerReader):
 
     @staticmethod
     def _heads(chunk: bytes, lines: Sequence[bytes]) -> Iterator[_Head | None]:
-        """The head of each line; None where it is hard to read."""
+        """Yield the head of each line; None if msgspec cannot parse it."""
         try:
             heads = _HEADS.decode_lines(chunk)
         except _HARD:
@@ -220,7 +220,7 @@ class LineReader(SingerReader):
         if len(heads) == len(lines) and not any(line.isspace() for line in lines):
             yield from heads
             return
-        for line in lines:  # one is bad, or they do not hold one message each
+        for line in lines:  # a line is bad or blank
             try:
                 yield _HEADS.decode(line)
             except _HARD:
@@ -232,7 +232,7 @@ class LineReader(SingerReader):
 
     @staticmethod
     def assert_line_requires(line_dict: dict[str, Any], requires: set[str]) -> None:
-        """See the SDK; but the message itself, which may be long and private, is not repeated.
+        """Check that a message has its required keys, as the SDK does, without its text in the error.
 
         Raises:
             DataError: A key is missing.
@@ -247,7 +247,7 @@ class LineReader(SingerReader):
 
 
 def _split(chunk: bytes) -> list[bytes]:
-    """The lines of a chunk, with their ends."""
+    """Return the lines of a chunk with their line breaks."""
     if b"\r" not in chunk:
         return chunk.splitlines(keepends=True)
     *lines, rest = chunk.split(b"\n")
@@ -255,7 +255,7 @@ def _split(chunk: bytes) -> list[bytes]:
 
 
 def _stream_of_record(line: bytes) -> str | None:
-    """The stream of a RECORD message whose head is hard to read, if it is one."""
+    """Return the stream of a RECORD line that msgspec cannot parse; None if it is no RECORD line."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,7 @@
-"""The tap's output: whole lines, whatever comes in between. The SDK's privates: `tests/.../test_sdk_writer.py`."""
+"""Write messages of a tap as whole lines, also if a signal arrives.
+
+The privates of the SDK that are used here are listed in `tests/unit/singer_arrow/sdk/test_message_writer.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ from singer_arrow.sdk.plugin import discard_output
 _ADVICE = "; the next run continues from the last STATE"
 _PIPE_BYTES = 1 << 20
 _WRITE_BYTES = 1 << 20
-"""At once, so that a signal need not wait for a slow reader to take a whole block."""
+"""Bytes of one write, so that a signal does not wait for a slow reader to read a whole block."""
 
 
 class LineWriter(SingerWriter):
-    """Writes whole lines: a signal that comes in the middle of one takes effect after it."""
+    """Writes whole lines; a signal that arrives within a line takes effect after it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +52,7 @@ class LineWriter(SingerWriter):
         with self._whole():
             try:
                 handle = sys.stdout.fileno()
-            except (AttributeError, io.UnsupportedOperation):  # a program has put something else in its place
+            except (AttributeError, io.UnsupportedOperation):  # a program has replaced it
                 sys.stdout.write(str(lines, "utf-8"))
                 return
             sys.stdout.flush()
@@ -65,20 +68,20 @@ class LineWriter(SingerWriter):
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        self._exit_if_signalled()  # where the exit was raised in a place that swallows exceptions
+        self._exit_if_signalled()  # the exit may have been raised where exceptions are suppressed
         self._writing = True
         try:
             yield
         except BrokenPipeError:
             discard_output()
-            msg = "The target has closed the pipe; its own log says why"
+            msg = "The target has closed the pipe; see its log for the reason"
             raise ServiceError(msg) from None
         finally:
             self._writing = False
         self._exit_if_signalled()
 
     def _write_all(self, handle: int, lines: memoryview) -> None:
-        """Write all lines; or, when a signal comes, those begun."""
+        """Write all lines, or after a signal only the rest of the current line."""
         data, at, end = lines.cast("B"), 0, lines.nbytes
         while at < end:
             at += os.write(handle, data[at : min(at + _WRITE_BYTES, end)])
@@ -86,7 +89,7 @@ class LineWriter(SingerWriter):
                 end = _line_end(data, at)
 
     def _widen(self, handle: int) -> None:
-        """Have a pipe hold more, where that is possible, so that writer and reader wait less for each other."""
+        """Increase the capacity of a pipe if possible, so that writer and reader wait less for each other."""
         if handle == self._handle:
             return
         self._handle = handle
@@ -101,7 +104,7 @@ class LineWriter(SingerWriter):
 
 
 def _line_end(data: memoryview, at: int) -> int:
-    """Where the line ends of which something was written before `at`."""
+    """Return the end of the line that contains the byte before `at`."""
     if data[at - 1] == 0x0A:
         return at
     step = 1 << 16

@@ -1,4 +1,4 @@
-"""RECORD lines that need not become messages: they are parsed in blocks, and their rows go to the sink of their stream.
+"""Parse RECORD lines in blocks, without a message for each, and add the rows to the sink of their stream.
 
 The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes them.
 """
@@ -20,8 +20,8 @@ from singer_arrow.sdk.stream_sinks import StreamSinks
 from singer_arrow.warehouse.run import WarehouseRun
 from singer_arrow.warehouse.settings import LoadSettings
 
-_RUNS_PER_LOOK = 256
-"""Runs of RECORD lines of which one is searched for properties that the SCHEMA does not have."""
+_RUNS_PER_CHECK = 256
+"""Number of runs of RECORD lines of which one is checked for properties that the SCHEMA does not have."""
 
 
 class SinkLines:
@@ -56,13 +56,13 @@ class SinkLines:
         )
 
     def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
-        """Add the rows, and the refused records, of the first so many lines of a block."""
+        """Add the rows, and the refused records, of the first `lines` lines of a block."""
         sink, start, rows = self.sink, 0, parsed.rows_of(lines)
-        refused = [fault for fault in parsed.refused if fault.index < lines]
-        runs = list(block.runs_of(lines, [fault.index for fault in refused])) if sink.rejects_rows else []
-        for fault in refused:
+        refused = [bad_line for bad_line in parsed.refused if bad_line.index < lines]
+        runs = list(block.runs_of(lines, [bad_line.index for bad_line in refused])) if sink.rejects_rows else []
+        for bad_line in refused:
             sink._get_context({})
-            sink.waiting.refused.refuse_line(block.number(fault.index), fault)
+            sink.waiting.refused.refuse_line(block.number(bad_line.index), bad_line)
             sink.tally_record_read()
         if sink.waiting.holds_records:
             sink.drain()
@@ -82,7 +82,7 @@ class SinkLines:
             sink.drain()
 
     def check_message(self, message: Mapping[str, Any]) -> None:
-        """Check a RECORD message, the exact way.
+        """Check a single RECORD message exactly.
 
         Raises:
             BadRowError: Its record does not fit the SCHEMA.
@@ -126,14 +126,14 @@ class RecordLineRouter:
         """
         of_sink = self._lines[stream]
         assert of_sink is not None
-        if self._runs % _RUNS_PER_LOOK == 0:
+        if self._runs % _RUNS_PER_CHECK == 0:
             of_sink.sink.check.warn_of_unknown(names_of_record(lines[: lines.find(b"\n")]))
         self._runs += 1
         with self._run.messages:
             self._run.record_queue.add(of_sink, lines, first, count)
 
     def flush(self) -> None:
-        """Bring all lines to their sinks.
+        """Pass all lines to their sinks.
 
         Raises:
             DataError: One is bad.

@@ -1,4 +1,4 @@
-"""Where a target writes STATE: standard output."""
+"""Write STATE messages of a target to standard output."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from singer_arrow.errors import ServiceError
 from singer_arrow.load.checkpoint import State
 from singer_arrow.sdk.plugin import discard_output
 
-_UNREAD = "Nobody reads the STATE that the target writes; whatever ran it has ended"
+_UNREAD = "The reader of the target's STATE has closed the pipe; the program that ran the target has probably ended"
 _UNWRITTEN = "STATE cannot be written to standard output"
 
 
 class StateOutput:
-    """Writes STATE messages; once one could not be written, no later one is, although nothing hinders its writing."""
+    """Writes STATE messages; after one could not be written, all later ones raise the same error."""
 
     def __init__(self) -> None:
         self._failure: str | None = None
 
     def write(self, state: State) -> None:
-        """Write a STATE, which has left the process then.
+        """Write a STATE and flush standard output.
 
         Raises:
-            ServiceError: It could not be written, or one before it.
+            ServiceError: This STATE or an earlier one could not be written.
         """
         if sys.stdout is None:
             self._failure = f"{_UNWRITTEN}: it is closed"
@@ -38,10 +38,10 @@ class StateOutput:
         self.check()
 
     def check(self) -> None:
-        """Raise where a STATE could not be written.
+        """Raise if an earlier STATE could not be written.
 
         Raises:
-            ServiceError: See above.
+            ServiceError: An earlier STATE could not be written.
         """
         if self._failure is not None:
             raise ServiceError(self._failure)

@@ -1,4 +1,4 @@
-"""The tap's side of `stream_ends`: streams that announce an end mark in SCHEMA, and write it once all was sent.
+"""Streams of a tap that announce an end mark in SCHEMA, and write it after their last message; see `load/stream_ends`.
 
 The privates used here are listed in `tests/unit/singer_arrow/sdk/test_tap.py`, which fails when a new SDK changes them.
 """
@@ -21,7 +21,7 @@ class AnnouncingSchema(SchemaMessage):
     """A SCHEMA message of a stream whose end will be marked."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The message with the announcement."""
+        """Return the message with the announcement."""
         return {**SchemaMessage.to_dict(self), KEY: True}  # the class that slots make does not know super()
 
 
@@ -36,19 +36,19 @@ class EndMark(StateMessage):
     ended: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The message with the mark."""
+        """Return the message with the mark."""
         return {"type": self.type, "value": self.value, KEY: self.ended}
 
 
 class MarkedStream(Stream):
-    """A stream that marks its end, and activates the version of a full table there, not before its rows as the SDK."""
+    """A stream that marks its end, and sends ACTIVATE_VERSION of a full table there instead of before the rows."""
 
     is_finished = False
-    """Whether all of the stream was sent."""
+    """Whether the whole stream was sent."""
 
     @property
     def sent_names(self) -> list[str]:
-        """The names that the stream is sent under: its own, or those that stream maps give it."""
+        """Return the names that the stream is sent under: its own, or those of its stream maps."""
         names = (m.stream_alias for m in self.stream_maps if not isinstance(m, RemoveRecordTransform))
         return list(dict.fromkeys(names))
 
@@ -60,7 +60,7 @@ class MarkedStream(Stream):
         """Write nothing: the SDK calls this before the rows of the version are sent."""
 
     def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
-        """Activate the version of a full table, and mark the end; the SDK calls this after all of it was sent."""
+        """Send ACTIVATE_VERSION of a full table and the end mark; the SDK calls this after the last row."""
         super().finalize_state_progress_markers(state)
         if state or not self.selected or self.is_finished:
             return
@@ -72,6 +72,6 @@ class MarkedStream(Stream):
                 self._tap.write_message(EndMark(self.tap_state, name))
 
     def _shares(self, name: str) -> bool:
-        """Whether another stream, which is still to be finished, is sent under the same name."""
+        """Return whether another stream that is not finished is sent under the same name."""
         others = (s for s in self._tap.streams.values() if isinstance(s, MarkedStream) and s.selected)
         return any(name in s.sent_names for s in others if not s.is_finished)

@@ -21,22 +21,22 @@ from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import is_json
 
 _NAMES = {"_", "record", "config", "fake", "__stream_name__", "__original_stream_name__"}
-"""What expressions call other things than a property of that name."""
+"""Names that are not properties in expressions of stream maps."""
 
 
 def is_plain(stream_map: StreamMap) -> bool:
-    """Whether a stream map leaves records as they are."""
+    """Return whether a stream map leaves records as they are."""
     return isinstance(stream_map, SameRecordTransform) and _is_flat(stream_map)
 
 
 def keeps_values(stream_map: StreamMap, properties: Collection[str]) -> bool:
-    """Whether a stream map at most chooses columns, and gives the stream another name and other keys.
+    """Return whether a stream map only selects columns, renames the stream or sets its keys.
 
-    Then the columns of its `transformed_schema` are in batch files as they are to be loaded.
+    Then batch files can be loaded as they are, with the columns of the map's `transformed_schema`.
 
     Args:
         stream_map: The map.
-        properties: Those of the stream's SCHEMA, which the map's `raw_schema` does not keep.
+        properties: Properties of the stream's SCHEMA; the map's `raw_schema` may lack some.
     """
     if is_plain(stream_map):
         return True
@@ -47,13 +47,14 @@ def keeps_values(stream_map: StreamMap, properties: Collection[str]) -> bool:
     parsed = inspect.getclosurevars(stream_map._transform_fn).nonlocals["stream_map_parsed"]
     own = {*properties} - _NAMES
     return all(
-        definition in (None, NULL_STRING) or (name in own and name == definition and isinstance(said.value, ast.Name))
-        for name, definition, said in parsed
+        definition in (None, NULL_STRING)
+        or (name in own and name == definition and isinstance(expression.value, ast.Name))
+        for name, definition, expression in parsed
     )
 
 
 def _is_flat(stream_map: StreamMap) -> bool:
-    """Whether there is nothing to be flattened."""
+    """Return whether flattening changes nothing."""
     if not stream_map.flattening_enabled:
         return True
     return bool(stream_map.flatten_schema(stream_map.raw_schema) == stream_map.raw_schema)
@@ -61,7 +62,7 @@ def _is_flat(stream_map: StreamMap) -> bool:
 
 @contextlib.contextmanager
 def flattening_errors(stream: str) -> Iterator[None]:
-    """Raise an error that names the stream where the SDK's flattening fails at the shape of its SCHEMA.
+    """Raise an error that names the stream if the SDK's flattening fails because of its SCHEMA.
 
     Raises:
         SchemaError: The SCHEMA cannot be flattened.

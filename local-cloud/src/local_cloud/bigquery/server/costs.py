@@ -58,11 +58,11 @@ def _size(reference: tuple[str, str, str], tree: Any, table: Any) -> int:
         size = int(tables.get(*reference).numBytes or 0)
     except BigQueryError:
         return 0
-    wanted = pruning.condition(tree, table) if size else None
-    if wanted is None:
+    condition = pruning.condition(tree, table) if size else None
+    if condition is None:
         return size
     try:
-        return round(size * pruning.share(reference, table.alias_or_name, wanted))
+        return round(size * pruning.share(reference, table.alias_or_name, condition))
     except duckdb.Error:  # values that cannot be compared; the engine reports the same error
         return size
 
@@ -72,7 +72,7 @@ def billed(sizes: list[int]) -> int:
     return sum(max(_LEAST, -(-size // _MB) * _MB) for size in sizes)
 
 
-def mend() -> None:
+def patch() -> None:
     """Add costs to queries. Call it after all other functions of queries are replaced."""
     STATUSES[REASON] = (400, "INVALID_ARGUMENT")
     execute = query.execute
@@ -83,7 +83,7 @@ def mend() -> None:
         if job_id is not None and limit is not None and bill > int(limit):
             raise BigQueryError(REASON, f"Query exceeded limit for bytes billed: {limit}. {bill} or higher required.")
         statistics, *others = execute(cursor, project_id, job_id, config, **options)
-        told = {"totalBytesProcessed": str(sum(sizes)), "totalBytesBilled": str(bill if job_id is not None else 0)}
-        return (statistics.replace(**told), *others)
+        figures = {"totalBytesProcessed": str(sum(sizes)), "totalBytesBilled": str(bill if job_id is not None else 0)}
+        return (statistics.replace(**figures), *others)
 
     query.execute = execute_at_a_cost

@@ -46,7 +46,7 @@ def _suffer(job: str, subject: str, holds: Callable[[str], bool] = lambda _: Fal
                 raise errors.BigQueryError(reason, fault.get("message", f"made to fail: {reason}"))
 
 
-def _mend_handlers() -> None:
+def _patch_handlers() -> None:
     for kind in ("load", "copy"):
         runner.HANDLERS[kind] = _suffering(kind, runner.HANDLERS[kind])
     execute = query.execute
@@ -82,7 +82,7 @@ def _holds(upload: Path, config: Any, text: str) -> bool:
     return any(text in row.values() for row in rows)
 
 
-def _mend_submission() -> None:
+def _patch_submission() -> None:
     submit, taking = runner.submit, threading.Lock()
 
     def submit_once(project_id: str, job_id: str, configuration: Any, upload: str | None = None) -> Any:
@@ -98,9 +98,9 @@ def _mend_submission() -> None:
     runner.submit = submit_once
 
 
-def mend() -> None:
+def patch() -> None:
     """Replace the server's functions that start jobs."""
     errors.STATUSES.update(REASONS)
-    _mend_handlers()
-    _mend_submission()
+    _patch_handlers()
+    _patch_submission()
     _faults.add_control()

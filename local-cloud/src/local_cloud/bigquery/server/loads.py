@@ -99,7 +99,7 @@ def _staged(cursor: Any, config: Any) -> list[str]:
     return list(different.values())
 
 
-def mend() -> None:
+def patch() -> None:
     """Replace the server's functions for load jobs."""
     decoded, projection, run = load._decoded, load._projection, load.run
 

@@ -91,7 +91,7 @@ def _of_query(body: Any) -> str | None:
     return location
 
 
-def _mend_requests() -> None:
+def _patch_requests() -> None:
     wrapped = {jobs.insert_job: _of_job, jobs.run_query: _of_query}
     routes = [route for route in jobs.router.routes if route.endpoint in wrapped]
     assert len(routes) == len(wrapped)
@@ -101,7 +101,7 @@ def _mend_requests() -> None:
     uploads._start = _remember(_of_job, uploads._start)
 
 
-def _mend_jobs() -> None:
+def _patch_jobs() -> None:
     submit, make = runner.submit, runner._job
 
     def submit_somewhere(project_id: str, job_id: str, configuration: Any, upload: str | None = None) -> Any:
@@ -140,7 +140,7 @@ def _checked(kind: str, handler: Callable[..., Any]) -> Callable[..., Any]:
     return handle
 
 
-def _mend_lookups() -> None:
+def _patch_lookups() -> None:
     async def elsewhere(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         """Answer "not found" for a job that is in another location."""
         location, parts = request.query_params.get("location"), request.url.path.strip("/").split("/")
@@ -154,8 +154,8 @@ def _mend_lookups() -> None:
     app.middleware("http")(elsewhere)
 
 
-def mend() -> None:
+def patch() -> None:
     """Replace the server's functions that take jobs. Call it after those of load and copy jobs are replaced."""
-    _mend_requests()
-    _mend_jobs()
-    _mend_lookups()
+    _patch_requests()
+    _patch_jobs()
+    _patch_lookups()

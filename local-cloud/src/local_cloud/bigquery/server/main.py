@@ -21,7 +21,7 @@ class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn is not installed 
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._tell = started
+        self._started = started
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -29,7 +29,7 @@ class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn is not installed 
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._tell()
+        self._started()
 
 
 def main() -> None:
@@ -48,14 +48,14 @@ def main() -> None:
     objects = Objects(settings.gcs_local_root)
     objects.create_bucket(STAGE_BUCKET)
     kept = run_dir.resolve() not in data_dir.resolve().parents
-    databases.mend(kept=kept)
-    records.mend(kept=kept)
+    databases.patch(kept=kept)
+    records.patch(kept=kept)
     for part in (lookups, loads, schemas, layouts, alterations, merges, turns, locations, jobs, costs, writes):
-        part.mend()
+        part.patch()
     database.connection()
     grpc_port = writes.start("127.0.0.1")
     listening = socket.create_server(("127.0.0.1", 0))
     facts = {"url": f"http://127.0.0.1:{listening.getsockname()[1]}", "grpc": f"127.0.0.1:{grpc_port}"}
     facts |= {"gcs": gcs_server.start(objects).url, "gcs_folder": str(objects.folder)}
     config = uvicorn.Config(app, log_level="warning", access_log=False)
-    _Server(config, lambda: ready.say(facts)).run(sockets=[listening])
+    _Server(config, lambda: ready.report(facts)).run(sockets=[listening])

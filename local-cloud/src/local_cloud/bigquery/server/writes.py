@@ -196,7 +196,7 @@ def _appended(stream: Any, request: Any, others: Any) -> Any:
 _originals: dict[str, Any] = {}
 
 
-def mend() -> None:
+def patch() -> None:
     """Replace the server's calls. Call it before importing its gRPC server, which binds them at import."""
     for name, function in {
         "create": _create,

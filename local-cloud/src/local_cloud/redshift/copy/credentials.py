@@ -26,8 +26,8 @@ def credentials(given: Mapping[str, Any]) -> Credentials:
     """
     ways = [name for name in ("iam_role", "credentials", "access_key_id") if name in given]
     if len(ways) != 1:
-        said = "Invalid credentials: " if ways else "No credentials: "
-        raise RedshiftError(f"{said}COPY takes one of IAM_ROLE, CREDENTIALS and ACCESS_KEY_ID", SYNTAX)
+        prefix = "Invalid credentials: " if ways else "No credentials: "
+        raise RedshiftError(f"{prefix}COPY takes one of IAM_ROLE, CREDENTIALS and ACCESS_KEY_ID", SYNTAX)
     if ways == ["iam_role"]:
         return Credentials(roles=_roles(given["iam_role"]))
     if ways == ["credentials"]:

@@ -97,11 +97,11 @@ def check(load: Load, file: File, schema: pa.Schema) -> None:
     Raises:
         RedshiftError: the message names the file, and the column where one is wrong.
     """
-    wanted, found = len(load.columns), len(schema)
-    if found > wanted or (found < wanted and not load.command.has("fillrecord")):
+    expected, found = len(load.columns), len(schema)
+    if found > expected or (found < expected and not load.command.has("fillrecord")):
         raise spectrum(
             15007,
-            f"Unmatched number of columns between table and file. Table columns: {wanted}, Data columns: {found}, "
+            f"Unmatched number of columns between table and file. Table columns: {expected}, Data columns: {found}, "
             f"File name: {file.url}",
         )
     for column, field in zip(load.columns, schema, strict=False):

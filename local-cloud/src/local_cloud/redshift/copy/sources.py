@@ -91,11 +91,11 @@ def _checked(entry: Mapping[str, Any], size: int | None) -> File | None:
         if entry.get("mandatory", False):
             raise no_such_key(entry["url"])
         return None
-    said = (entry.get("meta") or {}).get("content_length", size)
-    if said != size:
+    declared = (entry.get("meta") or {}).get("content_length", size)
+    if declared != size:
         raise spectrum(
             15001,
-            f"InvalidRange: the manifest says {said} bytes (content_length), the object has {size}: {entry['url']}",
+            f"InvalidRange: content_length in the manifest is {declared} bytes, the object has {size}: {entry['url']}",
         )
     return File(entry["url"], size)
 
@@ -105,10 +105,10 @@ def no_such_key(context: str) -> RedshiftError:
     return service_error("The specified key does not exist.", 404, "NoSuchKey", context)
 
 
-def service_error(said: str, status: int, code: str, context: str) -> RedshiftError:
+def service_error(message: str, status: int, code: str, context: str) -> RedshiftError:
     """Return an error of S3 in the form of COPY."""
-    message = f"S3ServiceException:{said},Status {status},Error {code},Rid LOCAL,ExtRid LOCAL,CanRetry 1"
-    return detailed(message, 8001, context)
+    text = f"S3ServiceException:{message},Status {status},Error {code},Rid LOCAL,ExtRid LOCAL,CanRetry 1"
+    return detailed(text, 8001, context)
 
 
 class S3Objects:
@@ -230,9 +230,9 @@ def _refused(error: Exception, context: str) -> RedshiftError:
     answer = getattr(error, "response", None)
     if not answer:
         return detailed(f"S3CurlException: {error}", 9001, context)
-    said = answer.get("Error", {})
+    details = answer.get("Error", {})
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
-    return service_error(said.get("Message", str(error)), status, said.get("Code", "Unknown"), context)
+    return service_error(details.get("Message", str(error)), status, details.get("Code", "Unknown"), context)
 
 
 @functools.lru_cache(maxsize=32)

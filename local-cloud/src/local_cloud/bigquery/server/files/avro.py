@@ -72,13 +72,13 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
     return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _typed(values: Any, avro: Any, logical: str | None, wanted: bool) -> pa.Array:
+def _typed(values: Any, avro: Any, logical: str | None, is_logical: bool) -> pa.Array:
     if _annotation(avro, "sqlType") == "JSON":
         return _array(values, pa.string()).cast(pa.json_())
     if logical is None:
-        return _array(values, load._arrow_type(avro, True)).cast(load._arrow_type(avro, wanted))
+        return _array(values, load._arrow_type(avro, True)).cast(load._arrow_type(avro, is_logical))
     numbers = _array(values, pa.int32() if logical in {"date", "time-millis"} else pa.int64())
-    return numbers.cast(load.AVRO_LOGICAL_TYPES[logical]) if wanted else numbers
+    return numbers.cast(load.AVRO_LOGICAL_TYPES[logical]) if is_logical else numbers
 
 
 def _annotation(avro: Any, key: str) -> Any:

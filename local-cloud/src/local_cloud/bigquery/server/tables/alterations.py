@@ -54,7 +54,7 @@ def _alter(cursor: Any, reference: Reference, changes: list[tuple[str, str]]) ->
         cursor.execute(f"ALTER TABLE {table} ALTER COLUMN {quote(name)} SET NOT NULL")
 
 
-def mend() -> None:
+def patch() -> None:
     """Add ALTER COLUMN SET DATA TYPE to the server. The caller of a statement holds the table's lock."""
     run = query._run
 

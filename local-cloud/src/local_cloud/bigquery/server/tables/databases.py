@@ -30,7 +30,7 @@ def _source(path: Path, name: str, *, kept: bool) -> str:
     return f"ATTACH IF NOT EXISTS '{place}' AS {quote(name)}" + ("" if kept else " (RECOVERY_MODE no_wal_writes)")
 
 
-def mend(*, kept: bool) -> None:
+def patch(*, kept: bool) -> None:
     """Replace how the server opens its databases.
 
     Args:

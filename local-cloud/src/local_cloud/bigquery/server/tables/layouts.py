@@ -48,7 +48,7 @@ def _check_layout(reference: Reference, given: dict[str, Any]) -> None:
         )
 
 
-def _mend_reading() -> None:
+def _patch_reading() -> None:
     lookup, defaults = tables._lookup, tables.defaults
 
     def defaults_in_place(*reference: str) -> Any:
@@ -65,7 +65,7 @@ def _mend_reading() -> None:
     tables._lookup, tables.defaults = lookup_unless_partition, defaults_in_place
 
 
-def _mend_writing() -> None:
+def _patch_writing() -> None:
     write = tables.write
 
     def write_checked(
@@ -84,7 +84,7 @@ def _mend_writing() -> None:
     tables.write = write_checked
 
 
-def _mend_copying() -> None:
+def _patch_copying() -> None:
     run = copy.run
 
     def copy_job(cursor: Any, config: Any, upload: str | None) -> Any:
@@ -112,7 +112,7 @@ def _copy_policies(source: Reference, destination: Reference, *, replaces: bool)
         row_access.save(*destination, policy, replace=True)
 
 
-def _mend_replacing() -> None:
+def _patch_replacing() -> None:
     prepare = query._ddl
 
     def prepare_checked(tree: Any, context: Any) -> Any:
@@ -144,9 +144,9 @@ def _layout_only(tree: Any) -> Any:
     return bare
 
 
-def mend() -> None:
+def patch() -> None:
     """Replace the server's functions for layouts of tables."""
-    _mend_reading()
-    _mend_writing()
-    _mend_copying()
-    _mend_replacing()
+    _patch_reading()
+    _patch_writing()
+    _patch_copying()
+    _patch_replacing()

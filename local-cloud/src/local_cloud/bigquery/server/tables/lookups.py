@@ -116,7 +116,7 @@ class _Datasets:
         return key in self._seen
 
 
-def mend() -> None:
+def patch() -> None:
     """Replace the server's functions that look tables up, and the one that keeps results."""
     datasets.exists = _Datasets(datasets.exists)
     database.objects = _Objects(database.objects)

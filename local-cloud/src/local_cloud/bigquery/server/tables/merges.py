@@ -6,7 +6,7 @@ from local_bigquery.jobs import merge
 from sqlglot import exp
 
 
-def mend() -> None:
+def patch() -> None:
     """Generate assignments of NULL as assignments. Comparisons with NULL are unchanged."""
     written = merge._sql
 

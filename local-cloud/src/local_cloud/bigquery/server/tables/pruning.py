@@ -31,19 +31,19 @@ def condition(tree: Any, table: Any) -> Any | None:
     return None
 
 
-def share(reference: tuple[str, str, str], alias: str, wanted: Any) -> float:
+def share(reference: tuple[str, str, str], alias: str, condition: Any) -> float:
     """Return the share (0 to 1) of a table's rows in partitions where a condition may be met.
 
     Args:
         reference: Project, dataset and table.
         alias: Alias of the table in the condition.
-        wanted: The condition.
+        condition: The condition.
     """
     resource = tables.get(*reference)
     column = _column(resource)
     if column is None:
         return 1.0
-    rule = _may(wanted, column, alias, Context(*reference[:2]))
+    rule = _may(condition, column, alias, Context(*reference[:2]))
     if rule == _ANY:
         return 1.0
     low, high = _ends(resource, column)

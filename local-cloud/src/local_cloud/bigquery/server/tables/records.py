@@ -76,7 +76,7 @@ class Records:
             cursor.execute("COMMIT")
 
 
-def mend(*, kept: bool) -> None:
+def patch(*, kept: bool) -> None:
     """Replace where the server keeps its records.
 
     Args:

@@ -62,7 +62,7 @@ def relax(reference: Reference, columns: Sequence[str]) -> None:
         database.execute(f"ALTER TABLE {tables.name(*reference)} ALTER COLUMN {quote(column)} DROP NOT NULL")
 
 
-def mend() -> None:
+def patch() -> None:
     """Replace the server's functions that change a table's schema."""
     evolve, alter = tables.evolve, tables._alter
 

@@ -30,7 +30,7 @@ def _again(execute: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def mend() -> None:
+def patch() -> None:
     """Take the server's lock of a table, which its writes take already, for every change of the table itself."""
     create, update, delete, run = tables.create, tables.update, tables.delete, query._run
 

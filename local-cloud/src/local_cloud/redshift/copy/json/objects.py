@@ -86,9 +86,9 @@ def _record(load: Load, text: str, at: int, line: int, paths: Sequence[jsonpaths
     try:
         found, end = jsonpaths.DECODER.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
-        said = getattr(error, "msg", str(error))
+        reason = getattr(error, "msg", str(error))
         end = text.find("\n", at) + 1 or len(text)
-        return Record(line, text[at:end].rstrip(), wrong=BadValue(errors.INVALID_LINE, f"Invalid JSON: {said}")), end
+        return Record(line, text[at:end].rstrip(), wrong=BadValue(errors.INVALID_LINE, f"Invalid JSON: {reason}")), end
     raw = text[at:end]
     if not isinstance(found, dict) and not (paths and isinstance(found, list)):
         wrong = BadValue(errors.INVALID_LINE, "Invalid JSON: not an object")

@@ -76,9 +76,9 @@ def _all(mask: pa.Array) -> bool:
 def _characters(command: CopyCommand, column: Column, texts: pa.Array) -> tuple[pa.Array, dict[int, BadValue]]:
     wrong: dict[int, BadValue] = {}
     if _any(pc.match_substring(texts, "\0")):
-        said = "String contains invalid or unsupported UTF8 codepoints. Bad UTF8 hex sequence: 00 (error 3)"
+        message = "String contains invalid or unsupported UTF8 codepoints. Bad UTF8 hex sequence: 00 (error 3)"
         for index in pc.indices_nonzero(pc.match_substring(texts, "\0")).to_pylist():
-            wrong[index] = BadValue(errors.UTF8, said)
+            wrong[index] = BadValue(errors.UTF8, message)
     if column.type == "char":
         texts = pc.ascii_rtrim(texts, characters=" ")
         for index in pc.indices_nonzero(pc.invert(pc.string_is_ascii(texts))).to_pylist():
@@ -88,9 +88,9 @@ def _characters(command: CopyCommand, column: Column, texts: pa.Array) -> tuple[
         return texts, wrong
     if command.has("truncatecolumns"):
         return pa.array([_cut(text, column.length) for text in texts.to_pylist()], STRING), wrong
-    said = "Char length exceeds DDL length" if column.type == "char" else "String length exceeds DDL length"
+    message = "Char length exceeds DDL length" if column.type == "char" else "String length exceeds DDL length"
     for index in pc.indices_nonzero(pc.greater(pc.binary_length(texts), column.length)).to_pylist():
-        wrong[index] = BadValue(errors.OUT_OF_RANGE, said)
+        wrong[index] = BadValue(errors.OUT_OF_RANGE, message)
     return texts, wrong
 
 
