@@ -49,7 +49,7 @@ _NO_PLACE = "the schema has no place for it, or for some members of it"
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class EnforcementInput:
     """A batch of a file, the schema to enforce, and its position: `first_row` counts from 1 within the row group."""
 
     batch: pa.RecordBatch
@@ -138,7 +138,7 @@ def fit_batch(
         DriftError: A value does not fit, the file has the column in another type, the column is not one of
             `options.declared_columns`, and `options.on_drift` is `raise`.
     """
-    fitting = Fitting(batch, schema, url, row_group, options, progress or ReadProgress(), first_row)
+    fitting = EnforcementInput(batch, schema, url, row_group, options, progress or ReadProgress(), first_row)
     fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
     for name in schema_columns(schema, options):
         at = batch.schema.get_all_field_indices(name)
@@ -161,7 +161,9 @@ def fit_batch(
     return fitting.without_excluded(batch_of(list(fitted.values()), schema, batch.num_rows))
 
 
-def _with_policy(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str, DataError]) -> pa.RecordBatch:
+def _with_policy(
+    fitting: EnforcementInput, fitted: dict[str, pa.Array], bad: Mapping[str, DataError]
+) -> pa.RecordBatch:
     """Return the batch after applying `on_drift` and `on_bad_row` to the values that do not fit.
 
     Args:
@@ -196,7 +198,9 @@ def _with_policy(fitting: Fitting, fitted: dict[str, pa.Array], bad: Mapping[str
     return fitting.without_excluded(result.batch)
 
 
-def _row_errors(fitting: Fitting, name: str, rows: pa.Array, reason: str, *, with_json: bool) -> Iterator[RowError]:
+def _row_errors(
+    fitting: EnforcementInput, name: str, rows: pa.Array, reason: str, *, with_json: bool
+) -> Iterator[RowError]:
     """Yield an error for the value of a column in each of some rows."""
     texts: Iterable[str] = [""] * len(rows)
     if with_json:
@@ -205,7 +209,7 @@ def _row_errors(fitting: Fitting, name: str, rows: pa.Array, reason: str, *, wit
         yield RowError(row, reason, name, raw=text.encode())
 
 
-def _new_values(fitting: Fitting) -> Iterator[RowError]:
+def _new_values(fitting: EnforcementInput) -> Iterator[RowError]:
     """Yield an error for each value for which the schema has no column or no member."""
     batch, options = fitting.batch, fitting.options
     for name in unknown_columns(batch.schema.names, fitting.schema, options):
@@ -219,7 +223,7 @@ def _new_values(fitting: Fitting) -> Iterator[RowError]:
             yield from _row_errors(fitting, field.name, pc.indices_nonzero(grown), _NO_PLACE, with_json=True)
 
 
-def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
+def _refuse_drift(fitting: EnforcementInput, bad: Iterable[str]) -> None:
     found = {name: fitting.included_field(name) for name in bad if name not in fitting.options.declared_columns}
     merged = [w for name, own in found.items() if (w := widened_field(fitting.schema.field(name), own)) is not None]
     if not merged:
@@ -235,7 +239,7 @@ def _refuse_drift(fitting: Fitting, bad: Iterable[str]) -> None:
         raise DriftError(reason, merged, url=fitting.url, column=first, **where) from None
 
 
-def _included_values(fitting: Fitting, name: str, rows: pa.Array) -> pa.Array:
+def _included_values(fitting: EnforcementInput, name: str, rows: pa.Array) -> pa.Array:
     """Return the values of a column in some rows, without excluded members."""
     own = fitting.included_field(name)
     if pt.is_null(own.type):
@@ -258,7 +262,7 @@ def _nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
     return column.take(pc.if_else(pc.is_in(every, value_set=rows), None, every))
 
 
-def _fitted(fitting: Fitting, column: pa.Array, field: pa.Field) -> pa.Array:
+def _fitted(fitting: EnforcementInput, column: pa.Array, field: pa.Field) -> pa.Array:
     """Cast values that fit one by one; split the column where Arrow cannot cast them together."""
     try:
         return fit(column, field)  # text is UTF-8, or escaped by `_texts`
