@@ -1,4 +1,4 @@
-"""Run `tap-s3-files | target-...`, and optionally kill the tap at a given message."""
+"""Run `tap-... | target-...`, and optionally kill the tap at a given message."""
 
 from __future__ import annotations
 
@@ -45,7 +45,15 @@ class Piped:
     log: str
 
 
-def pipe(run: Programs, tap: dict[str, Any], program: str, target: dict[str, Any], cut: Cut | None = None) -> Piped:
+def pipe(
+    run: Programs,
+    tap: dict[str, Any],
+    program: str,
+    target: dict[str, Any],
+    cut: Cut | None = None,
+    *,
+    tap_program: str = "tap-s3-files",
+) -> Piped:
     """Run both programs, and kill the tap if `cut` is set.
 
     Args:
@@ -54,11 +62,12 @@ def pipe(run: Programs, tap: dict[str, Any], program: str, target: dict[str, Any
         program: The target.
         target: Settings of the target in addition to those of the environment.
         cut: The point at which the tap is killed; None: it is not killed.
+        tap_program: The tap.
     """
     with ExitStack() as files:
         tap_log, out, log = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         reader = subprocess.Popen(
-            run.command("tap-s3-files", **tap), stdin=DEVNULL, stdout=PIPE, stderr=tap_log, env=run.env
+            run.command(tap_program, **tap), stdin=DEVNULL, stdout=PIPE, stderr=tap_log, env=run.env
         )
         files.enter_context(reader)
         writer = subprocess.Popen(

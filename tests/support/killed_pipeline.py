@@ -51,6 +51,7 @@ class Pipeline:
         folder: The folder for the target's output.
         file_mb: Size of a batch file in MB.
         target: Settings of the target.
+        tap_program: The tap.
         more: Further settings of the tap.
     """
 
@@ -64,9 +65,10 @@ class Pipeline:
         *,
         file_mb: float,
         target: dict[str, Any],
+        tap_program: str = "tap-s3-files",
         **more: Any,
     ) -> None:
-        self._run, self._program = run, program
+        self._run, self._program, self._tap_program = run, program, tap_program
         self._out = folder / "target-stdout"
         storage = {"root": f"s3://{stage}/batches"}
         batches = {"encoding": {"format": "parquet"}, "storage": storage, "target_file_mb": file_mb}
@@ -77,7 +79,9 @@ class Pipeline:
     def start(self, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
         """Start the tap, from the last STATE or without one, and the target behind it."""
         known = {"state": self.state} if state and self.state else {}
-        tap = self._popen(self._run.command("tap-s3-files", config=self._tap, **known), stdin=subprocess.DEVNULL)
+        tap = self._popen(
+            self._run.command(self._tap_program, config=["ENV", self._tap], **known), stdin=subprocess.DEVNULL
+        )
         command = self._run.command(self._program, config=["ENV", self._target])
         with self._out.open("wb") as out:
             target = self._popen(command, stdin=tap.stdout, stdout=out)

@@ -174,7 +174,7 @@ class Cloud:
     @property
     def flightsql(self) -> FlightSql:
         """The Flight SQL server: its address, its data, its faults."""
-        return FlightSql(**self.services["flightsql"].facts, mutual=self._flightsql_tls == "mutual")
+        return FlightSql(**self.services["flightsql"].facts, is_mutual=self._flightsql_tls == "mutual")
 
     def fail_jobs(self, *faults: RuleDict) -> list[dict[str, Any]]:
         """Make BigQuery jobs slow or fail, and replace all earlier faults. Without arguments no job fails.

@@ -5,6 +5,7 @@ Each method opens a connection of its own and closes it, because servers keep se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -31,6 +32,8 @@ _OPTIONS = {
 }
 """The driver's names of our settings."""
 _QUERY_TIMEOUTS = (f"{_PREFIX}rpc.timeout_seconds.query", f"{_PREFIX}rpc.timeout_seconds.update")
+_CODES = re.compile(r"^[A-Z_]+: |\[FlightSQL\] | \((?:\w+); .*$", re.DOTALL)
+"""Parts of the driver's messages: its own code, its name, and the names of gRPC's code and of the call."""
 _LONGEST = 500
 """Characters of a server's text that are shown."""
 
@@ -204,8 +207,7 @@ def translated(uri: str, doing: str, *, is_retriable: bool = False) -> Iterator[
 
 def _translation(error: Exception, uri: str, doing: str, *, is_retriable: bool) -> SingerArrowError:
     code = getattr(getattr(error, "status_code", None), "name", "IO")
-    # Servers in Python append a traceback to their message.
-    text = " ".join(str(error).split(". Detail:")[0].split()).replace("[FlightSQL] ", "")[:_LONGEST]
+    text = _text(error)
     if "larger than max" in text:
         msg = f"{uri}: {doing}: {text}; raise max_message_mb, or let the server send smaller batches"
         return ConfigError(msg)
@@ -217,3 +219,9 @@ def _translation(error: Exception, uri: str, doing: str, *, is_retriable: bool) 
     if code in ("IO", "TIMEOUT", "CANCELLED") or is_retriable:
         return ServiceError(f"{uri}: {doing}: {text}")
     return ConfigError(f"{uri}: {doing} was refused: {text}")
+
+
+def _text(error: Exception) -> str:
+    """Return the server's text of an error, without the driver's codes, and tracebacks of servers in Python."""
+    text = " ".join(_CODES.sub("", str(error).split(". Detail:")[0]).split())
+    return text[:_LONGEST]

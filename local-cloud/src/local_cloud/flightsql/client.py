@@ -14,15 +14,16 @@ class FlightSql:
         username: Its user.
         token: A token, which clients may use in place of the password.
         certificates: Folder of `ca.pem`, `client.pem` and `client.key`.
+        is_mutual: Whether clients need a certificate.
         endpoints: Process ids of the endpoints, as they were at the start.
     """
 
     def __init__(
-        self, uri: str, username: str, token: str, certificates: str, endpoints: Sequence[int], *, mutual: bool
+        self, uri: str, username: str, token: str, certificates: str, endpoints: Sequence[int], *, is_mutual: bool
     ) -> None:
         self.uri, self.username, self.token = uri, username, token
         self.certificates, self.endpoints = Path(certificates), list(endpoints)
-        self._mutual = mutual
+        self.is_mutual = is_mutual
 
     def execute(self, statement: str) -> Any:
         """Run a statement in DuckDB, and return its rows as a table."""
@@ -46,7 +47,7 @@ class FlightSql:
         options: dict[str, Any] = {}
         if self.uri.startswith("grpc+tls"):
             options["tls_root_certs"] = (self.certificates / "ca.pem").read_bytes()
-        if self._mutual:
+        if self.is_mutual:
             options["cert_chain"] = (self.certificates / "client.pem").read_bytes()
             options["private_key"] = (self.certificates / "client.key").read_bytes()
         with fl.connect(self.uri, **options) as client:
