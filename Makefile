@@ -24,7 +24,7 @@ setup: $(UV)  ## Install everything into .venv
 	@UV="$(UV)" bash .ci/setup
 
 demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked, and once more
-	@$(RUN) local-cloud run --seed -- python -m local_cloud.demo
+	@$(RUN) local-cloud run --service s3,bigquery,redshift,flightsql --seed -- python -m local_cloud.demo
 
 test: setup  ## Run the whole test suite
 	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)

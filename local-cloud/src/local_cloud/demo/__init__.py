@@ -1,8 +1,9 @@
 """The demonstration of both pipes: `python -m local_cloud.demo` within `local-cloud run --seed --`.
 
-bigquery   queries the local BigQuery
-checksum   a checksum of all rows and columns
-meltano    runs a pipe by Meltano
-redshift   queries the local Redshift
-warehouse  the interface of a warehouse in the demonstration
+bigquery    queries the local BigQuery
+checksum    a checksum of all rows and columns
+flight_sql  loads rows of a Flight SQL server into the warehouses
+meltano     runs a pipe by Meltano
+redshift    queries the local Redshift
+warehouse   the interface of a warehouse in the demonstration
 """

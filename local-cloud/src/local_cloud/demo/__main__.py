@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from local_cloud.demo import meltano
+from local_cloud.demo import flight_sql, meltano
 from local_cloud.demo.bigquery import BigQuery
 from local_cloud.demo.checksum import Checksum, Column, of_source
 from local_cloud.demo.redshift import Redshift
@@ -77,10 +77,15 @@ def main() -> int:
                     return 1
             sources = sources or {name: _source(source, name, pipes[0].warehouse.columns(name)) for name in STREAMS}
             good &= _report(sources, pipes, stage)
+    verdict = "agree, after each of the three runs" if good else "differ: FAILED"
+    if "TAP_FLIGHT_SQL_URI" in os.environ:
+        _print("\n== Query results: the rows of weather once more, from a Flight SQL server with four endpoints")
+        flight_sql.fill()
+        for pipe in pipes:
+            good &= flight_sql.load(pipe.warehouse, SCHEMA, f"s3://{stage.name}/{pipe.batches}", _print)
     for pipe in pipes:
         pipe.warehouse.close()
     *names, last = ["the source", *(pipe.warehouse.name for pipe in pipes)]
-    verdict = "agree, after each of the three runs" if good else "differ: FAILED"
     _print(f"\nRows and checksums of {', '.join(names)} and {last} {verdict}.")
     return 0 if good else 1
 

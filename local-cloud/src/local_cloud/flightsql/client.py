@@ -1,9 +1,10 @@
 """What `Cloud` asks of the local Flight SQL server, besides queries."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 
 class FlightSql:
@@ -24,6 +25,16 @@ class FlightSql:
         self.uri, self.username, self.token = uri, username, token
         self.certificates, self.endpoints = Path(certificates), list(endpoints)
         self.is_mutual = is_mutual
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Return the server that the environment of `local-cloud run` names."""
+        import pyarrow.flight as fl
+
+        uri, username, password = (os.environ[f"TAP_FLIGHT_SQL_{n}"] for n in ("URI", "USERNAME", "PASSWORD"))
+        with fl.connect(uri) as client:
+            _, header = client.authenticate_basic_token(username, password)
+        return cls(uri, username, header.decode().removeprefix("Bearer "), "", (), is_mutual=False)
 
     def execute(self, statement: str) -> Any:
         """Run a statement in DuckDB, and return its rows as a table."""

