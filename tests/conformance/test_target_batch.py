@@ -1,7 +1,7 @@
 """BATCH variants of the SDK's target streams: the same rows in batch files make the same table.
 
 The variant of a stream has its RECORD messages gathered into batch files, at their places in the order: gzip JSON Lines
-as the SDK's encoder writes them, or Parquet as tap-s3-files does.
+as the SDK's encoder writes them, or Parquet or Arrow as tap-s3-files does.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ STRICTER = {"record_missing_required_property.singer": "the SDK checks `required
 """Streams whose variant gives another result, and why."""
 TWINS: dict[str, dict[str, list[tuple[str, str]]]] = {
     "bigquery": {
-        "append-only": [("jsonl", "disk"), ("parquet", "disk")],
-        "upsert": [("parquet", "disk")],
+        "append-only": [("jsonl", "disk"), ("parquet", "disk"), ("arrow", "disk")],
+        "upsert": [("parquet", "disk"), ("arrow", "disk")],
         "overwrite": [("jsonl", "disk")],
     },
     "redshift": {
-        "append-only": [("jsonl", "disk"), ("parquet", "disk"), ("jsonl", "s3"), ("parquet", "s3")],
-        "upsert": [("parquet", "s3")],
+        "append-only": [("jsonl", "disk"), ("parquet", "disk"), ("jsonl", "s3"), ("parquet", "s3"), ("arrow", "disk")],
+        "upsert": [("parquet", "s3"), ("arrow", "s3")],
         "overwrite": [("jsonl", "disk")],
     },
 }
@@ -61,7 +61,7 @@ class Files:
     """Writes the batch files of variants: on disk, or on S3 as tap-s3-files does.
 
     Args:
-        file_format: `jsonl` or `parquet`.
+        file_format: `jsonl`, `parquet` or `arrow`.
         folder: The folder for the files.
         put: Puts a file on S3 and returns its URL; without it the files stay on disk.
     """
@@ -74,9 +74,9 @@ class Files:
         path = self._folder / f"{uuid.uuid4().hex}.jsonl.gz"
         path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in records).encode()))
         encoding = {"format": "jsonl", "compression": "gzip"}
-        if schema is not None and (self._format == "parquet" or self._put):
+        if schema is not None and (self._format != "jsonl" or self._put):
             path = self._written(path, from_json_schema(schema))
-            encoding = encoding if self._format == "jsonl" else {"format": "parquet"}
+            encoding = encoding if self._format == "jsonl" else {"format": self._format}
         message = {"type": "BATCH", "stream": stream, "encoding": encoding, "manifest": [path.as_uri()]}
         if not self._put:
             return message
@@ -91,7 +91,7 @@ class Files:
         return target
 
 
-FILE_NAMES = {"jsonl": "jsonl.gz", "parquet": "parquet"}
+FILE_NAMES = {"jsonl": "jsonl.gz", "parquet": "parquet", "arrow": "arrow"}
 
 
 def twin(name: str, files: Files) -> Iterator[dict[str, Any]]:
@@ -141,7 +141,7 @@ def test_twin(
             warehouse.drop(other)
 
 
-@pytest.mark.parametrize("file_format", ["jsonl", "parquet"])
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet", "arrow"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(
     name: str, file_format: str, warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]

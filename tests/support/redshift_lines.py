@@ -53,7 +53,7 @@ class RedshiftBatches:
         """Return a BATCH message of one file; with an id as tap-s3-files sends, or without one."""
         self._count += 1
         arrow = columns if isinstance(columns, pa.Schema) else from_json_schema(columns)
-        suffix = {"parquet": "parquet", "jsonl": "jsonl" if compression == "none" else "jsonl.gz"}[file_format]
+        suffix = "jsonl.gz" if file_format == "jsonl" and compression != "none" else file_format
         path = self._folder / f"{self._count}.{suffix}"
         if file_format == "jsonl" and not isinstance(columns, pa.Schema):  # a tap without batch ids
             path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in content).encode()))

@@ -96,10 +96,10 @@ class Batches:
         """Return a BATCH message of one file; with an id as tap-s3-files sends, or without one."""
         self._count += 1
         arrow = columns if isinstance(columns, pa.Schema) else from_json_schema(columns)
-        path = self._folder / f"{self._count}.{'parquet' if file_format == 'parquet' else 'jsonl.gz'}"
-        if file_format == "parquet":
+        path = self._folder / f"{self._count}.{'jsonl.gz' if file_format == 'jsonl' else file_format}"
+        if file_format != "jsonl":
             batches = pa.Table.from_pylist(content, arrow).to_batches()
-            WRITABLE["parquet"].write(batches, arrow, path)
+            WRITABLE[file_format].write(batches, arrow, path)
         else:
             path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in content).encode()))
         message = batch_of(path.as_uri(), file_format, stream, version=version)

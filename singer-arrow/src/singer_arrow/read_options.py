@@ -49,6 +49,8 @@ class ReadOptions:
             allows several types. Otherwise they do not fit.
         rounds_decimals: Accept decimals of columnar files in float columns even if digits are lost, as for a JSON
             Schema of `number`. Otherwise only decimals that a float represents exactly fit.
+        cuts_digits: Cut off digits beyond microseconds of columnar files where the schema has microseconds, with a
+            warning, as in text. Otherwise such values do not fit.
         on_bad_row: Policy for rows that cannot be read or hold a value that does not fit its column: `fail` raises
             DataError, `skip` drops the row, `rescue` keeps it and moves those values to `RESCUED`.
         on_drift: Policy for columns that the schema lacks and for files with other column types: `ignore` reads the
@@ -61,6 +63,7 @@ class ReadOptions:
             drift.
         json_output: Treat dates outside the years 1 to 9999 as values that do not fit, because the rows are written as
             JSON.
+        needs_end_mark: Refuse Arrow streams without an end mark, which may have been cut off. Files have one always.
         batch_rows: Maximum number of rows of a batch in columnar formats.
         block_bytes: Approximate bytes of text per batch in line formats. Batch boundaries, and so batch ids, depend on
             it: a run that repeats another one needs the same value.
@@ -86,12 +89,14 @@ class ReadOptions:
     sheet: str | int | None = None
     loose_text: bool = False
     rounds_decimals: bool = False
+    cuts_digits: bool = False
     on_bad_row: str = "fail"
     on_drift: str = "ignore"
     known_columns: frozenset[str] | None = None
     excluded_members: frozenset[str] = frozenset()
     declared_columns: frozenset[str] = frozenset()
     json_output: bool = False
+    needs_end_mark: bool = False
     batch_rows: int = 1 << 17
     block_bytes: int = 4 << 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from singer_arrow.errors import DataError
 
@@ -62,6 +62,7 @@ class ReadProgress:
         on_skip: Callback for each dropped row of JSON and columnar files, in order, before the batch that follows it is
             yielded. Default: the first `MAX_LOGGED` rows of a file are logged.
         rows_read: Number of rows read from a columnar file, including dropped ones.
+        warned: Columns whose truncated digits were logged.
         end: Exclusive end of the reading: a resume point of an earlier reading of the same file. None: end of the file.
     """
 
@@ -71,6 +72,7 @@ class ReadProgress:
     on_skip: Callable[[Skipped], None] | None = None
     rows_read: int = 0
     end: ResumePoint | None = None
+    warned: set[str] = field(default_factory=set)
 
     def has_reached_end(self, point: ResumePoint, url: object) -> bool:
         """Return whether a reading that is at `point` has reached `end`.

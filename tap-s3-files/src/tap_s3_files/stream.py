@@ -214,7 +214,7 @@ class FileStream(ArrowStream):
     def _job(self) -> StreamJob:
         settings, schema = self.settings, from_json_schema(self._evolution.schema)
         batch = self.run.settings.batch
-        passes = batch and self.run.settings.passthrough and (batch.format, batch.compression) != ("jsonl", "none")
+        passes = batch and self.run.settings.passthrough and batch.can_pass
         options = replace(
             settings.read,
             on_drift="rescue" if settings.on_drift == "rescue" else "raise",

@@ -25,7 +25,7 @@ Config = dict[str, Any]
 
 
 @pytest.mark.parametrize("load_format", ["auto", "parquet", "avro", "jsonl"])
-@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl", "arrow"])
 def test_every_format_loads_alike(
     file_format: str, load_format: str, config: Config, batch: Batches, table: Any, bq: Any, dataset: str
 ) -> None:
@@ -82,7 +82,7 @@ TYPES: list[tuple[str, pa.DataType, list[Any], str]] = [
 AS_READ = {"m": [{"k": 1}, {}], "u64": [Decimal(0), Decimal(2**64 - 1)]}
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl", "arrow"])
 @pytest.mark.parametrize("load_format", ["parquet", "avro", "jsonl"])
 def test_every_type_arrives_exactly(
     load_format: str, file_format: str, config: Config, batch: Batches, table: Any, bq: Any, tmp_path: Path

@@ -14,7 +14,7 @@ from singer_arrow.errors import DataError, NotFoundError, SchemaError
 Config = dict[str, Any]
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl", "arrow"])
 def test_upsert_keeps_the_last_of_each_key(
     file_format: str, config: Config, batch: Batches, table: Any, bq: Any
 ) -> None:

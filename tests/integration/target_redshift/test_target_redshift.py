@@ -20,7 +20,7 @@ from singer_arrow.storage.storage import Storage
 
 
 @pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
-@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl", "arrow"])
 @pytest.mark.parametrize("where", ["s3", "local"])
 def test_everything_loads_alike(
     method: str, file_format: str, where: str, redshift: Loads, capsys: pytest.CaptureFixture[str]
@@ -43,7 +43,7 @@ def test_everything_loads_alike(
 
 
 @pytest.mark.parametrize("load_format", ["auto", "parquet", "jsonl", "csv"])
-@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl", "arrow"])
 def test_every_format_is_copied_as_it_should(file_format: str, load_format: str, redshift: Loads, cloud: Cloud) -> None:
     batches = [redshift.batch(rows(3 * n, 3), file_format=file_format, batch_id=f"{n}") for n in range(4)]
     counts = redshift.run([schema(), *batches, state(1)], load_format=load_format)

@@ -22,7 +22,7 @@ from singer_arrow.load.dead_letters import TooManyRejectedError
 DEAD = {"on_bad_row": "dead_letter"}
 TEXTS = pa.schema([("id", pa.string()), ("name", pa.string())])
 METHODS = pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
-FORMATS = pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+FORMATS = pytest.mark.parametrize("file_format", ["parquet", "jsonl", "arrow"])
 
 
 def rejected(warehouse: Warehouse) -> list[dict[str, Any]]:
@@ -43,14 +43,20 @@ def mixed(batch: Batches, file_format: str, first: int, bad: set[int], count: in
     content: list[dict[str, Any]] = rows(first, count)
     for position in bad:
         content[position - 1]["id"] = f"no number {position}"
-    if file_format == "parquet":
+    if file_format != "jsonl":
         content = [{**row, "id": str(row["id"])} for row in content]
     return batch(content, columns=TEXTS, file_format=file_format, **options)
 
 
 @pytest.mark.parametrize(
     ("method", "file_format"),
-    [("append-only", "parquet"), ("append-only", "jsonl"), ("upsert", "parquet"), ("overwrite", "jsonl")],
+    [
+        ("append-only", "parquet"),
+        ("append-only", "jsonl"),
+        ("upsert", "parquet"),
+        ("overwrite", "jsonl"),
+        ("append-only", "arrow"),
+    ],
 )
 def test_good_rows_are_loaded_and_bad_ones_put_aside_once(
     method: str,
@@ -179,7 +185,7 @@ def test_by_default_the_first_bad_row_ends_the_run_and_is_named(
     file_format: str, warehouse: Warehouse, batch: Batches
 ) -> None:
     run = [schema(), mixed(batch, file_format, 0, {2, 3}, 4, batch_id="a")]
-    with pytest.raises(DataError, match=r"(line|row group 0, row) 2, column 'id'.*on_bad_row: dead_letter"):
+    with pytest.raises(DataError, match=r"(line|row group 0, row|arrow, row) 2, column 'id'.*on_bad_row: dead_letter"):
         warehouse.load(run)
     with pytest.raises(DataError, match=r"Line 2 of the input.*column 'id'.*on_bad_row: dead_letter"):
         warehouse.load([schema(), record(id="x")])

@@ -97,7 +97,12 @@ KINDS = {
         *("time without time zone", *["timestamp with time zone"] * 2, "varchar(256)", "varchar(256)"),
     ],
 }
-MODES: dict[str, Row] = {"parquet": {"format": "parquet"}, "jsonl": {"format": "jsonl"}, "records": {}}
+MODES: dict[str, Row] = {
+    "parquet": {"format": "parquet"},
+    "jsonl": {"format": "jsonl"},
+    "arrow": {"format": "arrow"},
+    "records": {},
+}
 
 
 def plain_arrives(row: Row, warehouse: str, mode: str) -> Row:
@@ -105,7 +110,7 @@ def plain_arrives(row: Row, warehouse: str, mode: str) -> Row:
     seen = {name: row.get(name) for name in PLAIN}
     if seen["at"] is not None:
         seen["at"] = seen["at"].replace(tzinfo=UTC)
-    if mode != "parquet" and not math.isfinite(seen["odd"] or 0):
+    if mode not in ("parquet", "arrow") and not math.isfinite(seen["odd"] or 0):
         seen["odd"] = None  # JSON has no such numbers
     for name in ("wide", "tiny"):
         seen[name] = None if seen[name] is None else f"{seen[name]:.{PLAIN[name].scale}f}"

@@ -15,7 +15,7 @@ from typing import Any
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.storage.urls import CONTROL, Url, shown
 
-FORMATS = ("parquet", "jsonl")
+FORMATS = ("parquet", "jsonl", "arrow")
 _READ = ("s3", "gs", "az", "file", "http", "https", "ftp", "ftps", "sftp", "scp", "ssh", "hdfs", "viewfs", "webhdfs")
 _BUCKETS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[\w.@-]{1,255}", re.ASCII)
@@ -29,7 +29,7 @@ class Batch:
 
     Attributes:
         stream: Name of the stream.
-        format: `parquet` or `jsonl`.
+        format: `parquet`, `jsonl` or `arrow`.
         manifest: URLs of the files.
         compression: Codec of the files.
         batch_id: Id of the input, the same on every run; None from other taps.

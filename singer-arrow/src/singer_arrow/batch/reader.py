@@ -23,19 +23,23 @@ def read_file(
     format: str,  # noqa: A002
     schema: pa.Schema,
     on_skip: Callable[[Skipped], None] | None = None,
+    is_counted: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one file of a manifest, in order, in batches of exactly `schema`.
 
     Columns that the file lacks are null, columns that `schema` lacks are not read. Text columns accept other kinds as
-    JSON text, because a JSON Schema of several types becomes text. Compression is detected by the first bytes, because
-    the SDK's JSONL encoder compresses even without `compression`.
+    JSON text, because a JSON Schema of several types becomes text. Decimals are rounded where the schema has floats,
+    and nanoseconds cut to microseconds, as in text. Compression is detected by the first bytes, because the SDK's JSONL
+    encoder compresses even without `compression`.
 
     Args:
         storage: Storage of the file.
         url: Entry of the manifest.
-        format: `parquet` or `jsonl`, or `spool`, whose rows already have the schema.
+        format: `parquet`, `jsonl` or `arrow`, or `spool`, whose rows already have the schema.
         schema: Arrow schema of the SCHEMA message.
         on_skip: Callback for rows that do not fit, which are skipped. Default: such a row is an error.
+        is_counted: Whether the caller checks the number of rows; otherwise an Arrow stream without an end mark, which
+            may have been cut off, is an error.
 
     Raises:
         NotFoundError: The file does not exist.
@@ -47,12 +51,19 @@ def read_file(
         return
     reader = ObjectReader(storage, Url.parse(url))
     try:
-        options = ReadOptions(loose_text=True, rounds_decimals=True, on_bad_row="fail" if on_skip is None else "skip")
+        policy = "fail" if on_skip is None else "skip"
+        options = ReadOptions(
+            loose_text=True,
+            rounds_decimals=True,
+            cuts_digits=True,
+            needs_end_mark=not is_counted,
+            on_bad_row=policy,
+        )
         yield from FORMATS[format].read(reader, schema, options, ReadProgress(on_skip=on_skip))
     except EmptyObjectError:
-        if format == "parquet":
-            msg = "it holds no byte, where a Parquet file is due"
-            raise DataError(msg, url=url) from None
+        if format != "jsonl":
+            msg = f"it is empty, not a file of the format {format!r}"
+            raise DataError(msg, url=url, hint="Run the tap again") from None
     except NotFoundError as error:
         raise missing_file(error) from None
 

@@ -9,8 +9,12 @@ from typing import Any
 from singer_arrow.errors import ConfigError
 from singer_arrow.storage.urls import Url
 
-COMPRESSIONS = {"parquet": ("zstd", "snappy", "gzip", "none"), "jsonl": ("gzip", "none")}
-"""Compressions of batch files by format; the first is the default."""
+COMPRESSIONS = {
+    "parquet": ("zstd", "snappy", "gzip", "none"),
+    "jsonl": ("gzip", "none"),
+    "arrow": ("zstd", "lz4", "none"),
+}
+"""Compressions of batch files by format; the first is the default, except for Arrow files on local disk."""
 
 
 def _text(description: str, *kinds: str, **more: Any) -> dict[str, Any]:
@@ -25,12 +29,17 @@ BATCH_CONFIG: dict[str, Any] = {
             "type": "object",
             "description": "Format of batch files.",
             "properties": {
-                "format": _text("Format of batch files.", enum=[*COMPRESSIONS]),
+                "format": _text(
+                    "Format of batch files. `arrow` is Arrow IPC: cheap to write and large, for other targets on the "
+                    "same machine.",
+                    enum=[*COMPRESSIONS],
+                ),
                 "compression": _text(
                     "Compression of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` "
-                    "(default) or `none` for jsonl.",
+                    "(default) or `none` for jsonl, `zstd`, `lz4` or `none` for arrow (default: `none` on local disk, "
+                    "else `zstd`).",
                     "null",
-                    enum=["zstd", "snappy", "gzip", "none"],
+                    enum=["zstd", "snappy", "gzip", "lz4", "none"],
                 ),
             },
             "required": ["format"],
@@ -77,8 +86,9 @@ class BatchSettings:
         if config is None:
             return None
         encoding, storage = config["encoding"], config["storage"]
-        allowed = COMPRESSIONS[encoding["format"]]
-        compression = encoding.get("compression") or allowed[0]
+        root, allowed = Url.parse(storage["root"]), COMPRESSIONS[encoding["format"]]
+        default = "none" if encoding["format"] == "arrow" and root.scheme == "file" else allowed[0]
+        compression = encoding.get("compression") or default
         if compression not in allowed:
             msg = (
                 f"Setting 'batch_config.encoding.compression' is {compression!r}, "
@@ -86,12 +96,17 @@ class BatchSettings:
             )
             raise ConfigError(msg)
         return cls(
-            root=Url.parse(storage["root"]),
+            root=root,
             prefix=storage.get("prefix") or "",
             format=encoding["format"],
             compression=compression,
             target_bytes=max(1, int((config.get("target_file_mb") or 128) * (1 << 20))),
         )
+
+    @property
+    def can_pass(self) -> bool:
+        """Whether objects of this format may be batch files as they are: Parquet and compressed JSON Lines."""
+        return self.format == "parquet" or (self.format, self.compression) == ("jsonl", "gzip")
 
     @property
     def suffix(self) -> str:

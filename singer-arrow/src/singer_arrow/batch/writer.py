@@ -17,7 +17,7 @@ from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
-SUFFIXES = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
+SUFFIXES = {"parquet": ".parquet", "jsonl": ".jsonl.gz", "arrow": ".arrow"}
 ARROW_BYTES_PER_FILE_BYTE = 4
 """Assumed ratio of rows in memory to bytes of a file; fixed, so that the same rows are always split alike."""
 
@@ -67,7 +67,7 @@ def write_batch_files(
     Args:
         batches: Batches of exactly `schema`.
         url_of: Returns the URL of a file from its first row and its number of rows.
-        format: `parquet` or `jsonl`.
+        format: `parquet`, `jsonl` or `arrow`.
         compression: The codec within the format; None for the format's default.
         target_bytes: Approximate size of a file.
         first_row: Number of the first row.

@@ -2,6 +2,7 @@
 
 from_text        Text columns -> columns of a type. Pure
 from_arrow       Arrow columns -> columns of a schema. Pure
+layouts          Dictionaries, runs and views -> plain columns. Pure
 from_json        Parsed JSON values -> values of Arrow types. Pure
 to_json          Columns and values -> JSON. Pure
 decimals         Casts from, to and between decimals. Pure

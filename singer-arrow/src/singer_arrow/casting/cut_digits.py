@@ -36,6 +36,11 @@ def set_column(name: str) -> None:
     _state.column = name
 
 
+def is_collecting() -> bool:
+    """Return whether this thread is within `collect_truncated`."""
+    return _state.found is not None
+
+
 def record_truncated(value: str) -> None:
     """Record a value whose digits are truncated."""
     if _state.found is not None:

@@ -2,7 +2,8 @@
 
 Struct members are matched by name: missing ones are null, extra ones are dropped. Timestamps without a zone are in UTC.
 For text, bytes must be UTF-8, UUIDs get their standard form, and other values their JSON text. Integers and decimals
-become floats only without loss of digits; wider floats are rounded. Nulls fit every type.
+become floats only without loss of digits; wider floats are rounded. Digits beyond microseconds are cut off within
+`collect_truncated`, and do not fit otherwise. Nulls fit every type.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.casting.cut_digits import is_collecting, record_truncated
 from singer_arrow.casting.decimals import cast_decimals, decimals_to_text
 from singer_arrow.casting.extension_types import is_variant, is_wkb
 from singer_arrow.casting.from_text import BadValueError, display_value, from_text, type_in_words
-from singer_arrow.casting.temporal_text import beyond_years, check_printable
+from singer_arrow.casting.temporal_text import beyond_years, check_printable, temporal_to_text
 from singer_arrow.casting.to_json import is_list, json_texts, text_as_json
 from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.casting.wkb import to_wkt
@@ -79,8 +81,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     if is_variant(source) or is_wkb(source):
         return _of_extension(column, field)
-    if _is_text(target) and not is_json(field) and _is_uuid(source):
-        return _uuid_texts(column).cast(target)
+    if _is_text(target) and _is_uuid(source):
+        return convert(_uuid_texts(column), field)
     if (stored := unwrap(column)) is not column:
         return convert(stored, field)
     if column.null_count == len(column):
@@ -90,7 +92,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if pt.is_nested(source) and column.offset:  # Arrow does not accept offsets of a slice with a mask
         column = _copied(column)
     if is_json(field):
-        return text_as_json(column.cast(pa.string())) if _is_text(source) else _to_text(column, target)
+        is_text = _is_text(source) or _is_bytes(source)
+        return text_as_json(column.cast(pa.string())) if is_text else _to_text(column, target)
     if _is_text(target):
         return _to_text(column.cast(pa.binary()) if pt.is_fixed_size_binary(source) else column, target)
     if _is_text(source):
@@ -103,6 +106,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         keys = convert(column.keys, pa.field("key", target.key_type, nullable=False))
         items = convert(column.items, pa.field("value", target.item_type))
         return pa.MapArray.from_arrays(_offsets(column), keys, items, type=target, mask=_mask(column))
+    if is_collecting() and (getattr(source, "unit", ""), getattr(target, "unit", "")) == ("ns", "us"):
+        column = _to_microseconds(column)
     if pt.is_timestamp(target) and pt.is_timestamp(source) and source.tz is None:
         return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
     if pt.is_decimal(target) and pt.is_decimal(source):
@@ -110,6 +115,16 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if (pt.is_decimal(target) and pt.is_floating(source)) or pt.is_boolean(target) or pt.is_date(target):
         return _same_back(column, target)
     return _to_float(column, target) if pt.is_floating(target) else column.cast(target)
+
+
+def _to_microseconds(column: pa.Array) -> pa.Array:
+    """Return timestamps or times with their digits beyond microseconds cut off, also before 1970."""
+    plain = column.view(pa.timestamp("ns")) if pt.is_timestamp(column.type) else column
+    floors = pc.floor_temporal(plain, unit="microsecond")
+    lost = pc.index(pc.fill_null(pc.not_equal(plain, floors), False), pa.scalar(True)).as_py()
+    if lost >= 0:
+        record_truncated(f"{temporal_to_text(column[lost])}")
+    return floors.view(column.type)
 
 
 def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
@@ -127,15 +142,34 @@ def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
 
 
 def unwrap(column: pa.Array) -> pa.Array:
-    """Decode dictionaries, runs and extension types; other columns are returned unchanged.
+    """Decode dictionaries, runs, extension types and short decimals; other columns are returned unchanged.
 
     VARIANT and geometries are unchanged, as their text differs from that of their storage.
     """
-    if isinstance(column, pa.ExtensionArray) and not (is_variant(column.type) or is_wkb(column.type)):
-        return unwrap(column.storage)
-    if pt.is_run_end_encoded(column.type):
-        return unwrap(pc.run_end_decode(column))
-    return unwrap(column.dictionary_decode()) if pt.is_dictionary(column.type) else column
+    t = column.type
+    if isinstance(column, pa.ExtensionArray) and not (is_variant(t) or is_wkb(t)):
+        return column.storage.cast(pa.bool_()) if t.extension_name == "arrow.bool8" else unwrap(column.storage)
+    if pt.is_run_end_encoded(t):
+        return unwrap(_without_runs(column))
+    if pt.is_decimal32(t) or pt.is_decimal64(t):  # some of Arrow's casts lack them
+        return column.cast(pa.decimal128(t.precision, t.scale))
+    return unwrap(_taken(column.dictionary, column.indices)) if pt.is_dictionary(t) else column
+
+
+def _without_runs(column: Any) -> pa.Array:
+    """Return the values of runs; Arrow decodes only runs of plain values."""
+    numbers = pa.array(range(len(column.values)), pa.int64())
+    t = pa.run_end_encoded(column.run_ends.type, numbers.type)
+    children = [column.run_ends, numbers]
+    runs = pa.RunEndEncodedArray.from_buffers(t, len(column), [None], 0, column.offset, children)
+    return _taken(column.values, pc.run_end_decode(runs))
+
+
+def _taken(values: pa.Array, numbers: pa.Array) -> pa.Array:
+    """Return values by their numbers; Arrow's `take` lacks views."""
+    if pt.is_string_view(values.type) or pt.is_binary_view(values.type):
+        values = values.cast(pa.string() if pt.is_string_view(values.type) else pa.binary())
+    return values.take(numbers)
 
 
 def _fit_struct(column: pa.StructArray, target: pa.DataType) -> pa.Array:
@@ -197,7 +231,7 @@ def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
     source = column.type
-    if _is_text(source) or pt.is_binary(source) or pt.is_large_binary(source):
+    if _is_text(source) or _is_bytes(source):
         return column.cast(target)  # validates UTF-8 of binary
     check_printable(column)
     if pt.is_timestamp(source):
@@ -241,3 +275,7 @@ def _first(is_bad: Callable[[int, int], bool], rows: int) -> int:
 
 def _is_text(t: pa.DataType) -> bool:
     return bool(pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t))
+
+
+def _is_bytes(t: pa.DataType) -> bool:
+    return bool(pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t))

@@ -48,6 +48,8 @@ def temporal_to_text(value: pa.Scalar) -> str | None:
         return None
     if pt.is_time(t):
         return format_time(value.value, _PER_SECOND[t.unit])
+    if pt.is_interval(t):
+        return f"{value.as_py()}"
     if pt.is_duration(t) or beyond_years(pa.array([value], t), PRINTABLE_YEARS):
         return f"{value.value} ({t})"
     text: str = value.cast(pa.string()).as_py()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.casting.cut_digits import collect_truncated, set_column, warn_truncated
 from singer_arrow.casting.from_arrow import JSON_DATE, fit, fit_read
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.casting.from_text import BadValueError, display_value, type_in_words
@@ -44,13 +46,14 @@ from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, Skipped
 
 __all__ = ["fit", "fit_batch"]
 
+logger = logging.getLogger(__name__)
 _PLAIN = ReadOptions()
 _NO_PLACE = "the schema has no place for it, or for some members of it"
 
 
 @dataclass(frozen=True, slots=True)
 class EnforcementInput:
-    """A batch of a file, the schema to enforce, and its position: `first_row` counts from 1 within the row group."""
+    """A batch of a file, the schema to enforce, and its position: see `fit_batch`."""
 
     batch: pa.RecordBatch
     schema: pa.Schema
@@ -58,11 +61,11 @@ class EnforcementInput:
     row_group: int | None
     options: ReadOptions
     progress: ReadProgress
-    first_row: int = 1
+    first_row: int | None = None
 
     def error(self, reason: str, column: str, *, row: int | None = None, hint: str | None = None) -> DataError:
         """Return an error for a column, or for its value in a row of the batch (from 0)."""
-        number = None if row is None or self.row_group is None else self.first_row + row
+        number = None if row is None or self.first_row is None else self.first_row + row
         return DataError(reason, url=self.url, row_group=self.row_group, row=number, column=column, hint=hint)
 
     def row_error(self, error: RowError) -> DataError:
@@ -114,7 +117,7 @@ def fit_batch(
     url: object,
     *,
     row_group: int | None = None,
-    first_row: int = 1,
+    first_row: int | None = None,
     options: ReadOptions = _PLAIN,
     progress: ReadProgress | None = None,
 ) -> pa.RecordBatch:
@@ -125,7 +128,7 @@ def fit_batch(
         schema: The result's schema.
         url: The file.
         row_group: Number of the row group.
-        first_row: Number of the batch's first row in the row group.
+        first_row: Number of the batch's first row, from 1, in the row group or else in the file, if known.
         options: Policies for values that do not fit. Default: such a value is an error.
         progress: Counts skipped and rescued rows.
 
@@ -138,9 +141,21 @@ def fit_batch(
         DriftError: A value does not fit, the file has the column in another type, the column is not one of
             `options.declared_columns`, and `options.on_drift` is `raise`.
     """
-    fitting = EnforcementInput(batch, schema, url, row_group, options, progress or ReadProgress(), first_row)
+    progress = progress or ReadProgress()
+    fitting = EnforcementInput(batch, schema, url, row_group, options, progress, first_row)
+    if not options.cuts_digits:
+        return _fit(fitting)
+    with collect_truncated() as cuts:
+        fitted = _fit(fitting)
+    warn_truncated(logger, url, cuts, progress.warned)
+    return fitted
+
+
+def _fit(fitting: EnforcementInput) -> pa.RecordBatch:
+    batch, schema, options = fitting.batch, fitting.schema, fitting.options
     fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
     for name in schema_columns(schema, options):
+        set_column(name)
         at = batch.schema.get_all_field_indices(name)
         if len(at) > 1:
             raise fitting.error("the file has it twice", name, hint="Rename one of them at the source")

@@ -33,12 +33,12 @@ _WRITABLE = {
     "jsonl": "singer_arrow.formats.json.json_format.JsonLinesFormat",
     "parquet": "singer_arrow.formats.parquet.parquet_format.ParquetFormat",
     "avro": "singer_arrow.formats.avro.avro_format.AvroFormat",
+    "arrow": "singer_arrow.formats.arrow.arrow_format.ArrowFormat",
 }
 _ALL = {
     "csv": "singer_arrow.formats.csv.csv_format.CsvFormat",
     **_WRITABLE,
     "orc": "singer_arrow.formats.orc.orc_format.OrcFormat",
-    "arrow": "singer_arrow.formats.arrow.arrow_format.ArrowFormat",
     "lines": "singer_arrow.formats.text.lines_format.LinesFormat",
     "fixed_width": "singer_arrow.formats.text.fixed_width.FixedWidthFormat",
     "excel": "singer_arrow.formats.excel.excel_format.ExcelFormat",

@@ -23,6 +23,7 @@ class FilePart:
         rows: Number of rows according to the file.
         url: The file.
         row_group: Number of the row group, if the part is one.
+        rows_before: Number of rows before the part, in its row group or else in the file; None if it is unknown.
     """
 
     at: int
@@ -30,6 +31,7 @@ class FilePart:
     rows: int
     url: object
     row_group: int | None = None
+    rows_before: int | None = None
 
 
 def read_part(
@@ -60,7 +62,7 @@ def read_part(
         fresh = batch.slice(max(0, batch.num_rows - (rows - before)))
         if rows > until < part.rows:
             fresh, rows = fresh.slice(0, fresh.num_rows - (rows - until)), until
-        first = rows - fresh.num_rows + 1
+        first = None if part.rows_before is None else part.rows_before + rows - fresh.num_rows + 1
         fitted = fit_batch(
             fresh, schema, part.url, row_group=part.row_group, first_row=first, options=options, progress=progress
         )

@@ -18,7 +18,7 @@ class Item(Generic[ConversionT]):
 
     Args:
         urls: The files.
-        file_format: `parquet` or `jsonl`.
+        file_format: `parquet`, `jsonl` or `arrow`.
         conversion: What is done with their rows.
         batch_id: The tap's, if it gives one.
         rows: Number of rows in all files, if the tap sends it.

@@ -15,7 +15,7 @@ from singer_arrow.storage.urls import Url, glob_match, glob_prefix, glob_regex, 
 from tap_s3_files.paths.date_paths import Window, has_date, matches_key
 
 _CHOICE = re.compile(r"\{([^{}\[\]*?]*,[^{}\[\]*?]*)\}")
-_OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl)(\.gz)?$")
+_OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl|arrow)(\.gz)?$")
 
 
 @dataclass(frozen=True, slots=True)

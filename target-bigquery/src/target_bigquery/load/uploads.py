@@ -255,12 +255,19 @@ class Files:
         return LocalFile(path, url, is_temporary=True)
 
     def _converted(self, item: Item, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
-        read, on_skip = item.conversion.read_schema, _skip_callbacks(rejects)
-        sources = (
-            (url, read_file(self._storage, url, format=item.file_format, schema=read, on_skip=on_skip(url)))
-            for url in item.urls
-        )
-        return item.conversion.all_batches(sources, rejects=rejects)
+        read, on_skip, is_counted = item.conversion.read_schema, _skip_callbacks(rejects), item.rows is not None
+
+        def rows(url: str) -> Iterator[pa.RecordBatch]:
+            return read_file(
+                self._storage,
+                url,
+                format=item.file_format,
+                schema=read,
+                on_skip=on_skip(url),
+                is_counted=is_counted,
+            )
+
+        return item.conversion.all_batches(((url, rows(url)) for url in item.urls), rejects=rejects)
 
     def _reread(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion

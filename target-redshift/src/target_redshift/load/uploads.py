@@ -194,6 +194,8 @@ class Files:
             return NotCopyable("they are not on S3")
         if self._upload_format != "parquet":
             return NotCopyable("load_format is not parquet")
+        if item.file_format == "arrow":
+            return NotCopyable("COPY does not read Arrow files")
         look = self._parquet if item.file_format == "parquet" else self._jsonl
         files: list[tuple[Layout, CopyFile]] = []
         for url in item.urls:
@@ -241,7 +243,10 @@ class Files:
 
         def rows(url: str) -> Iterator[pa.RecordBatch]:
             on_skip = rejects.skip_callback(url) if rejects is not None else None
-            return read_file(self.storage, url, format=item.file_format, schema=read, on_skip=on_skip)
+            counted = item.rows is not None
+            return read_file(
+                self.storage, url, format=item.file_format, schema=read, on_skip=on_skip, is_counted=counted
+            )
 
         return conversion.all_batches(((url, rows(url)) for url in item.urls), prepare=check, rejects=rejects)
 

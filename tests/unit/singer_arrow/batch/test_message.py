@@ -43,7 +43,7 @@ def test_a_message_of_the_sdk() -> None:
         ({"stream": None}, "names no stream"),
         ({"encoding": None}, "no 'encoding'"),
         ({"encoding": {"format": 3}}, "no 'encoding'"),
-        ({"encoding": {"format": "arrow"}}, "format 'arrow'.*parquet or jsonl"),
+        ({"encoding": {"format": "avro"}}, "format 'avro'.*parquet or jsonl or arrow"),
         ({"manifest": "s3://b/x"}, "'manifest' must be a list"),
         ({"manifest": [None]}, "'manifest' must be a list"),
         ({"batch_id": 3}, "'batch_id' must be text, it is 3"),

@@ -16,7 +16,7 @@ from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
-FORMATS = ("parquet", "jsonl")
+FORMATS = ("parquet", "jsonl", "arrow")
 
 
 def batches(rows: int, size: int) -> list[pa.RecordBatch]:
@@ -131,10 +131,11 @@ def test_a_missing_batch_file_is_named(tmp_path: Path) -> None:
         list(read_file(Storage(), str(tmp_path / "gone.parquet"), format="parquet", schema=SCHEMA))
 
 
-def test_an_empty_batch_file(tmp_path: Path) -> None:
-    (tmp_path / "x.parquet").touch()
-    with pytest.raises(DataError, match=r"x\.parquet: it holds no byte"):
-        list(read_file(Storage(), str(tmp_path / "x.parquet"), format="parquet", schema=SCHEMA))
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_an_empty_batch_file(tmp_path: Path, format: str) -> None:
+    (path := tmp_path / f"x.{format}").touch()
+    with pytest.raises(DataError, match=rf"x\.{format}: it is empty"):
+        list(read_file(Storage(), str(path), format=format, schema=SCHEMA))
 
 
 def test_kinds_that_a_schema_leaves_open_are_text(tmp_path: Path) -> None:

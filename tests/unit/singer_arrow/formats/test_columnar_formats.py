@@ -140,7 +140,7 @@ def test_batches_are_of_bounded_size_and_the_same_on_every_run(objects: Any, nam
 
 @each
 def test_values_that_do_not_fit_are_named(objects: Any, name: str) -> None:
-    with pytest.raises(DataError, match=rf"{name}, column 'text': 'é' is not an integer"):
+    with pytest.raises(DataError, match=rf"{name}, row 1, column 'text': 'é' is not an integer"):
         objects.read(WRITE[name](TABLE), name, pa.schema([("text", pa.int64())]))
 
 

@@ -1,42 +1,42 @@
 """Arrow IPC files (also Feather version 2) and streams, read in order, one record batch at a time.
 
 A file is a stream between two marks and read as such; the end mark is required. Files of polars, which contain no
-stream, are read by their footer. The format has no checksums, and a stream may end without an end mark, so truncation
-between two batches is not detected.
+stream, are read by their footer. The format has no checksums, and a stream may end without an end mark: then truncation
+between two batches is detected only with `ReadOptions.needs_end_mark`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from singer_arrow.casting.extension_types import cast_to, register, with_geometries
+from singer_arrow.casting.layouts import to_plain
 from singer_arrow.casting.utf8 import storage_type
 from singer_arrow.compression.codecs import decompress, detect
 from singer_arrow.enforcement.schema_drift import columns_to_read
 from singer_arrow.errors import DataError
-from singer_arrow.formats.arrow.messages import check_messages
+from singer_arrow.formats.arrow.batch_size import slices
+from singer_arrow.formats.arrow.footer import OpenFile
+from singer_arrow.formats.arrow.messages import LARGEST_BODY, MAGIC, Messages
+from singer_arrow.formats.arrow.writer import ArrowWriting
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.random_access import ChunkFile, RangeFile, random_access
-from singer_arrow.schema.arrow_schema import canonical
+from singer_arrow.reading.random_access import ChunkFile
+from singer_arrow.schema.arrow_schema import MOST_DIGITS, canonical
 
-_MAGIC = b"ARROW1"
 _MARK = 8
 """Bytes of the mark and its padding at the start of a file."""
-_LONGEST_BATCH = 1 << 30
-_TAIL = 64 << 10
 _AGAIN = "Upload the file again, or set the stream's format"
 
 register()
 
 
-class ArrowFormat:
+class ArrowFormat(ArrowWriting):
     """The format Arrow IPC."""
 
     name = "arrow"
@@ -52,7 +52,7 @@ class ArrowFormat:
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         progress = progress or ReadProgress()
-        begin, number = progress.resume_point or ResumePoint(), -1
+        begin, number, before = progress.resume_point or ResumePoint(), -1, 0
         try:
             file, is_stream = _schema(reader, options)
             names = set(columns_to_read(file, schema, options, reader.url))
@@ -65,9 +65,11 @@ class ArrowFormat:
                     return
                 if number >= begin.at:
                     _check_layout(batch)
-                    part = FilePart(number, number + 1, batch.num_rows, reader.url)
-                    slices = _slices(cast_to(batch, file), options.batch_rows)
-                    yield from read_part(part, slices, schema, options, progress)
+                    part = FilePart(number, number + 1, batch.num_rows, reader.url, rows_before=before)
+                    most = reader.budget.decoded.limit
+                    found = slices(cast_to(batch, file), options.batch_rows, most, reader.url)
+                    yield from read_part(part, map(to_plain, found), schema, options, progress)
+                before += batch.num_rows
         except (pa.ArrowException, OSError, EOFError) as error:
             raise _broken(error, reader.url) from None
         if (begin.at, begin.lines) > (number + 1, 0):
@@ -79,39 +81,53 @@ def _schema(reader: ObjectReader, options: ReadOptions) -> tuple[pa.Schema, bool
 
     In files of polars only the footer has a readable schema.
     """
-    source, is_file = _source(reader, options)
+    source, _, is_file = _source(reader, options)
     try:
-        schema = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema
-        return with_geometries(schema, schema.metadata), True
+        schema, is_stream = pa.ipc.open_stream(pa.PythonFile(source, "r")).schema, True
     except (pa.ArrowException, OSError, EOFError):
         if not is_file:
             raise
-        with _opened_by_footer(reader) as file:
-            return with_geometries(file.schema, file.schema.metadata), False
+        with OpenFile.of(reader) as file:
+            schema, is_stream = file.schema, False
+    for field in schema:
+        _check_scales(field)
+    return with_geometries(schema, schema.metadata), is_stream
+
+
+def _check_scales(field: pa.Field) -> None:
+    """Check that decimals have a possible scale; Arrow's casts crash with others.
+
+    Raises:
+        ArrowInvalid: One has not.
+    """
+    t = field.type
+    if pt.is_decimal(t) and abs(t.scale) > MOST_DIGITS:
+        msg = f"column {field.name!r} has the scale {t.scale}"
+        raise pa.ArrowInvalid(msg)
+    stored = t.storage_type if isinstance(t, pa.BaseExtensionType) else t
+    if pt.is_dictionary(stored) or pt.is_run_end_encoded(stored):
+        _check_scales(field.with_type(stored.value_type))
+    elif stored is not t:
+        _check_scales(field.with_type(stored))
+    elif pt.is_nested(t):
+        for i in range(t.num_fields):
+            _check_scales(t.field(i))
 
 
 def _in_order(reader: ObjectReader, options: ReadOptions, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
-    source, is_file = _source(reader, options)
+    source, messages, is_file = _source(reader, options)
     yield from pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)
     if is_file and not _ends_well(source):
         raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
+    if options.needs_end_mark and not (is_file or messages.has_end_mark):
+        reason = "it is an Arrow stream without an end mark, so it may have been cut off"
+        hint = "Set 'row_count' in the BATCH message, or close the stream with its end mark, in the tap"
+        raise DataError(reason, url=reader.url, hint=hint)
 
 
 def _by_footer(reader: ObjectReader, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
-    with _opened_by_footer(reader, read) as file:
-        yield from (file.get_batch(number) for number in range(file.num_record_batches))
-
-
-@contextmanager
-def _opened_by_footer(reader: ObjectReader, read: pa.ipc.IpcReadOptions | None = None) -> Iterator[Any]:
-    with random_access(reader) as file:
-        start, end = file.tail(_TAIL)
-        source = RangeFile(start + len(end), [(start, end)], lambda span: file.fetch([span])[0])
-        yield pa.ipc.open_file(pa.PythonFile(source, "r"), options=read)
-
-
-def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+    with OpenFile.of(reader, read) as file:
+        yield from file.batches()
 
 
 def _check_layout(batch: pa.RecordBatch) -> None:
@@ -127,8 +143,8 @@ def _check_layout(batch: pa.RecordBatch) -> None:
             column.view(storage_type(column.type)).validate(full=True)
 
 
-def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool]:
-    """Return the stream, and whether it is within a file, whose start mark is skipped."""
+def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, Messages, bool]:
+    """Return the stream, its messages, and whether it is within a file, whose start mark is skipped."""
     head = bytes(reader.head_bytes(16))  # cached: the schema is read twice
     codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
     chunks = decompress(reader.chunks(), codec, url=reader.url)
@@ -137,10 +153,10 @@ def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, bool
         first += bytes(chunk)
         if len(first) >= _MARK:
             break
-    is_file = first.startswith(_MAGIC)
+    is_file = first.startswith(MAGIC)
     stream = ChunkFile(_chain(first[_MARK:] if is_file else first, chunks))
-    messages = check_messages(stream, reader.budget.decoded.limit, reader.url)
-    return ChunkFile(messages, longest=_LONGEST_BATCH), is_file
+    messages = Messages(stream, reader.budget.decoded.limit, reader.url)
+    return ChunkFile(messages, longest=LARGEST_BODY), messages, is_file
 
 
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
@@ -151,8 +167,8 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 def _ends_well(source: ChunkFile) -> bool:
     end = b""
     while data := source.read(1 << 20):
-        end = (end + data)[-len(_MAGIC) :]
-    return end == _MAGIC
+        end = (end + data)[-len(MAGIC) :]
+    return end == MAGIC
 
 
 def _broken(error: Exception, url: object) -> DataError:

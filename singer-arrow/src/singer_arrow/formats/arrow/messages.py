@@ -1,50 +1,109 @@
 """Size checks of the messages of an Arrow IPC stream before Arrow decompresses them.
 
 Arrow trusts the size in memory with which a compressed buffer starts. See the Arrow specification, "Serialization and
-Interprocess Communication"; the metadata is a FlatBuffer, of which three tables are parsed here.
+Interprocess Communication"; the metadata is a FlatBuffer, of which four tables are parsed here.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
+import pyarrow as pa
+
+from singer_arrow.errors import DataError
 from singer_arrow.formats.file_errors import too_large
 from singer_arrow.reading.random_access import ChunkFile
+from singer_arrow.reading.range_planner import Span
 
 MAX_INFLATION = 100
 """Compression ratio up to which batches are always accepted."""
+MAGIC = b"ARROW1"
+"""Mark at the start and at the end of a file."""
 _CONTINUES = b"\xff\xff\xff\xff"
 _DICTIONARY, _BATCH = 2, 3
-_LARGEST_BODY = 1 << 30
+LARGEST_BODY = 1 << 30
+"""Maximum bytes of a record batch in a file; it is in memory at once."""
 
 
-def check_messages(source: ChunkFile, most: int, url: object) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a stream unchanged.
+class Messages:
+    """The messages of a stream, each checked before it is yielded.
 
-    Raises:
-        DataError: A batch decompresses to more than `most` bytes, at a ratio above `MAX_INFLATION`.
+    Args:
+        source: The stream.
+        most: Bytes up to which a record batch may decompress at a ratio above `MAX_INFLATION`.
+        url: The file, for errors.
+
+    Attributes:
+        has_end_mark: Whether the stream's end mark was yielded.
     """
-    while len(start := source.read(4)) == 4:
-        length = source.read(4) if start == _CONTINUES else start
-        yield start if length is start else start + length
+
+    def __init__(self, source: ChunkFile, most: int, url: object) -> None:
+        self._source, self._most, self._url = source, most, url
+        self.has_end_mark = False
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of the stream unchanged.
+
+        Raises:
+            DataError: A record batch is too large, or decompresses to too much.
+        """
+        while (yield from self.one()):
+            pass
+        yield from self._source.pieces()
+
+    def one(self) -> Generator[bytes | memoryview, None, bool]:
+        """Yield the bytes of one message unchanged, and return whether another one may follow.
+
+        Raises:
+            DataError: As `__iter__`.
+        """
+        start = self._source.read(4)
+        length = self._source.read(4) if start == _CONTINUES else start
         size = int.from_bytes(length, "little")
-        if not 0 < size < _LARGEST_BODY:
-            break
-        yield (metadata := source.read(size))
+        self.has_end_mark = len(length) == 4 and size == 0
+        yield start if length is start else start + length
+        if not 0 < size < LARGEST_BODY:
+            return False
+        metadata = self._source.read(size)
         try:
             body, buffers = _body_of(metadata)
         except (struct.error, IndexError):
-            break
-        if not buffers or not 0 <= body <= _LARGEST_BODY:
-            yield from source.pieces(body)
-            continue
-        data = source.read(body)
-        _check(data, buffers, most, url)
+            yield metadata  # which Arrow refuses
+            return False
+        if body > LARGEST_BODY:
+            reason = f"a record batch of it has {body >> 20} MB, more than the {LARGEST_BODY >> 20} MB of one at most"
+            raise DataError(reason, url=self._url, hint="Write it with fewer rows in a record batch")
+        yield metadata
+        if not buffers or body < 0:
+            yield from self._source.pieces(body)
+            return True
+        data = self._source.read(body)
+        _check(data, buffers, self._most, self._url)
         yield data
-    else:
-        yield start
-    yield from source.pieces()
+        return True
+
+
+def blocks_of(footer: bytes) -> tuple[list[Span], list[Span]]:
+    """Return where the dictionaries and the record batches of a file are, according to its footer.
+
+    Raises:
+        ArrowInvalid: The footer is broken.
+    """
+    try:
+        table = _Table(footer, struct.unpack_from("<I", footer)[0])
+        return _blocks(footer, table.inner(2)), _blocks(footer, table.inner(3))
+    except (struct.error, IndexError):
+        msg = "the footer is broken"
+        raise pa.ArrowInvalid(msg) from None
+
+
+def _blocks(footer: bytes, vector: _Table | None) -> list[Span]:
+    if vector is None:
+        return []
+    count = struct.unpack_from("<I", footer, vector.at)[0]
+    found = (struct.unpack_from("<qi4xq", footer, vector.at + 4 + 24 * i) for i in range(count))
+    return [(offset, offset + metadata + body) for offset, metadata, body in found]
 
 
 def _check(body: bytes, buffers: list[tuple[int, int]], most: int, url: object) -> None:

@@ -58,7 +58,7 @@ class OrcFormat:
             if footer is not None and len(footer.columns) == len(file.schema.names):
                 columns = dict(zip(file.schema.names, footer.columns, strict=True))
                 rows = min(rows, _rows_at_once(source, footer, {name: columns[name] for name in names}))
-            part = FilePart(0, None, file.nrows, reader.url)
+            part = FilePart(0, None, file.nrows, reader.url, rows_before=0)
             fragment = dataset.OrcFileFormat().make_fragment(copy)
             try:
                 batches = fragment.to_batches(columns=names, batch_size=rows, batch_readahead=1, use_threads=False)

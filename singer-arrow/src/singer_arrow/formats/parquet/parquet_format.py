@@ -181,7 +181,7 @@ def _rows(
     ]
     found = decode_row_groups(sizes, _files(reader, footer, spans), read, reader.budget.decoded)
     for group in groups:
-        part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, row_group=group)
+        part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, group, 0)
         try:
             yield from read_part(part, next(found), schema, options, progress)
         except (pa.ArrowException, OSError) as error:
