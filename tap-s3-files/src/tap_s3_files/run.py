@@ -96,17 +96,17 @@ class TapRun:
         if kept is not None:
             return kept
         if self.settings.manifest:
-            claim = self.object_filter(stream)
-            return Listing(o for o in self._inventory if claim.matches(o.url))
+            object_filter = self.object_filter(stream)
+            return Listing(o for o in self._inventory if object_filter.matches(o.url))
         return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
 
     @cached_property
     def _inventory(self) -> Listing:
         """The objects of the inventory that belong to any stream; it is read once for all of them."""
         assert self.settings.manifest is not None
-        claims = [self.object_filter(s) for s in self.settings.streams]
+        filters = [self.object_filter(s) for s in self.settings.streams]
         objects = read_inventory(self.storage, self.settings.manifest, self.budget)
-        return Listing(o for o in objects if any(claim.matches(o.url) for claim in claims))
+        return Listing(o for o in objects if any(object_filter.matches(o.url) for object_filter in filters))
 
     def plan(
         self,

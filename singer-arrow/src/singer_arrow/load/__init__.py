@@ -1,19 +1,19 @@
 """Batches and records into a warehouse, each exactly once, whatever the warehouse is.
 
 backoff        Wait between the tries of a call that may succeed later, and log the reason once
-bisect         Which of many rows are refused, where only whole ranges of them can be tried
-checkpoint     When a STATE may leave a target: once everything that came before it is durable
-conversion     Batches as they are read -> batches as a warehouse gets them
-daemon_pool    Threads that run tasks and never keep the process from ending
-dead_letters   Rows that are not loaded
-finishing      What happens to tables at the end of the input
-item           What the messages of a stream bring to its load method
-key_ranges     Between which values the rows of a load lie, so that a MERGE need not look for them elsewhere
-ledger_lookup  Look batches up in a ledger by few queries, whose cost does not depend on how many entries the ledger h
-load_method    What the load methods of all warehouses and load methods share
-metrics        What a target did, stream by stream: the counts behind its progress and its closing lines
-scheduler      How what a target reads becomes loads
-staging        Files that a target puts into a bucket for its loads
-stream_ends    Where streams begin and end in the input, and which tables may be replaced at its end. Pure
-without_rows   Converted rows without those that a warehouse refuses
+bisect         Find the rows that a warehouse refuses by loading ranges of rows
+checkpoint     Hold STATE back until everything that came before it is durable
+conversion     Convert batches to the types of a warehouse
+daemon_pool    Thread pool that does not keep the process from ending
+dead_letters   Write rows that are not loaded to files for `_sdc_rejected`
+finishing      Finish tables at the end of the input
+item           Items: BATCH messages and files of RECORD messages
+key_ranges     Ranges of values of a load, by which a MERGE is pruned
+ledger_lookup  Look up batches in a ledger by few queries
+load_method    Base of load methods
+metrics        Count what is loaded, by stream, for progress and closing lines
+scheduler      Group items into loads and run them
+staging        Name and remove staged files
+stream_ends    Detect where streams begin and end in the input. Pure
+without_rows   Remove refused rows from converted ones
 """

@@ -19,7 +19,7 @@ from singer_arrow.storage.storage import SCHEMES, Storage
 from singer_arrow.storage.urls import Url
 
 CONNECTIONS = 32
-"""Number of concurrent requests for a large object, enough to saturate a fast network."""
+"""Number of ranges that a large object is divided into, at most; `retry.LIMITER` limits concurrent requests."""
 BUDGET = Budget()
 """Default budget of readers."""
 _LEAST_HEAD = MIB // 4

@@ -1,6 +1,6 @@
-"""What taps and targets share of the one seam to singer-sdk; only `sdk*.py` touch what the SDK keeps to itself.
+"""Settings of taps and targets checked, and log lines without secrets.
 
-The privates used are listed in `tests/unit/singer_arrow/test_sdk_*.py`, which fail when a new SDK changes them.
+The privates of the SDK that are used here are listed in tests of `tests/unit/singer_arrow/sdk`.
 """
 
 from __future__ import annotations

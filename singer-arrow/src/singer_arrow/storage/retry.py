@@ -97,7 +97,7 @@ class Permit:
 
 
 LIMITER = AdaptiveLimiter()
-"""Limiter of all requests that read objects."""
+"""Limiter of requests for objects and ranges; listings, HEAD and keys that only botocore reads are not limited."""
 
 
 def with_retries(

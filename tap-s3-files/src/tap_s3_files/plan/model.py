@@ -57,7 +57,7 @@ class Segment:
         after: The stream's watermark after it, never before `before`.
         tasks: In the order in which they are sent.
         from_queue: Its objects came from a queue: only the log knows of them.
-        settings: Identifies the settings of rows at the time; see `config.rows_identity`.
+        settings: Identifies the settings of rows at the time; see `settings.rows_identity`.
     """
 
     number: int

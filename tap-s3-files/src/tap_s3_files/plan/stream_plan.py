@@ -42,7 +42,7 @@ class StreamPlan:
     Args:
         log: Where it is kept; None: nowhere.
         state: Where earlier runs left the stream; None: at its beginning.
-        claim: Which objects are the stream's.
+        object_filter: Filter of the stream's objects.
         target_bytes: Requested size of the batch files of new segments.
         settings: Identifies the settings of rows.
         overlap: How late an object may appear. Older objects are not looked up in the log.
@@ -53,23 +53,23 @@ class StreamPlan:
         self,
         log: PlanLog | None,
         state: Bookmark | None,
-        claim: ObjectFilter,
+        object_filter: ObjectFilter,
         target_bytes: int,
         *,
         settings: str = "",
         overlap: timedelta = timedelta(0),
         from_queue: bool = False,
     ) -> None:
-        self.object_filter, self.log, self._overlap = claim, log, overlap
+        self.object_filter, self.log, self._overlap = object_filter, log, overlap
         self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
         self._is_rerun = state is None
         if log is not None and log.legacy is not None and self._is_rerun:
             logger.warning(
                 "Stream %r: an earlier version of the tap has removed plans. Without STATE all objects are sent again, "
                 "those of removed plans under new ids: empty the table first",
-                claim.stream,
+                object_filter.stream,
             )
-        self.bookmark = _start(log, state, claim.stream)
+        self.bookmark = _start(log, state, object_filter.stream)
         self._end = log.next_number if log is not None else 0
         self._next = max(self.bookmark.segment, self._end)
         self._before: Watermark | None = self.bookmark.watermark

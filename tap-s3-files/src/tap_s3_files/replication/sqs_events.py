@@ -166,7 +166,7 @@ class SqsEvents:
                 found.left.append(message)
                 continue
             settled = [[self._settle(found, r, found_objects[e]) for r in plans_of[e]] for e in events]
-            of_others = any(_concerns(e, claim) for e in events for claim in self._others)
+            of_others = any(_concerns(e, object_filter) for e in events for object_filter in self._others)
             is_outside = any(not all(of_event) for of_event in settled)
             is_unmatched = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
             if of_others or is_outside or is_unmatched:
@@ -206,6 +206,6 @@ class SqsEvents:
         return None
 
 
-def _concerns(event: Event, claim: ObjectFilter) -> bool:
+def _concerns(event: Event, object_filter: ObjectFilter) -> bool:
     """Return whether an event names a new object of a stream."""
-    return event.created and any(claim.matches(url) for url in event.urls)
+    return event.created and any(object_filter.matches(url) for url in event.urls)

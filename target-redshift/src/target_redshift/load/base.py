@@ -294,7 +294,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         self.context.staging_folder.remove(ours(copy_batches))
 
     def _discard(self, group: Group) -> None:
-        """Remove staging tables and what is on local disk; staged files stay, see `left`."""
+        """Remove staging tables and what is on local disk; staged files stay, see `removable_files`."""
         try:
             self._drop(group)
         finally:
