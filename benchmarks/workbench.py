@@ -67,7 +67,7 @@ class Workbench:
         return path
 
     def cloud(self, service: str) -> Any:
-        """The local `s3`, `bigquery` or `redshift` (a local_cloud.Cloud), running until the workbench is left.
+        """The local `s3`, `bigquery`, `redshift` or `flightsql` (a Cloud), running until the workbench is left.
 
         The one of `redshift` has an S3 too, which it loads from.
         """

@@ -6,6 +6,7 @@ from benchmarks.case import Case
 from benchmarks.cases import (
     avro,
     coalescing,
+    flight_sql,
     ledger,
     loads,
     memory,
@@ -51,6 +52,7 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "record-pipe": records.build_pipe,
     "record-target": records.build_target,
     "rows-or-arrow": rows_or_arrow.build,
+    "flight-sql": flight_sql.build,
     "loads": loads.build,
     "coalescing": coalescing.build,
     "storage-write": storage_write.build,
