@@ -2,9 +2,9 @@
 
 The rerun starts from the last STATE that was written; every other one has lost it. There are ten moments for each
 target and for the tap before it, of which `make test` tries two. Several tasks, batch files and loads are in progress
-at once. One object is large: it makes many batch files, and an interrupted run is resumed within it. Some runs stage
-their files on Google Cloud Storage, and some remove batch files once the STATE after them is written, so that later
-runs create them again.
+at once. One object is large: it makes many batch files, and an interrupted run is resumed within it. Some runs have
+batch files in Arrow IPC, some stage their files on Google Cloud Storage, and some remove batch files once the STATE
+after them is written, so that later runs create them again.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ KILLS = [
     for victim in ("target", "tap")
     for moment in range(10)
 ]
+IN_ARROW = {1, 4, 8}
 STAGED = {1, 2, 5, 6, 8, 9}
 CLEANED = {"target": {1, 3, 6, 7, 8}, "tap": {0, 2, 3, 6, 9}}
 
@@ -94,7 +95,16 @@ def test_kill_and_rerun(
         settings |= {"clean_up_batch_files": True, "manifest_roots": [f"s3://{bucket}/batches"]}
     keys = [*(f"{k}.csv" for k in size.keys), LARGE_KEY]
     streams = [{"name": "rows", "path": [f"s3://{source}/in/{key}" for key in keys]}]
-    pipeline = Pipeline(run, warehouse.program, streams, bucket, tmp_path, file_mb=size.file_mb, target=settings)
+    pipeline = Pipeline(
+        run,
+        warehouse.program,
+        streams,
+        bucket,
+        tmp_path,
+        file_mb=size.file_mb,
+        target=settings,
+        file_format="arrow" if moment in IN_ARROW else "parquet",
+    )
     expected = (len(size.ids), len(size.ids), sum(size.ids))
 
     tap, target = pipeline.start(state=state)

@@ -65,13 +65,14 @@ class Pipeline:
         *,
         file_mb: float,
         target: dict[str, Any],
+        file_format: str = "parquet",
         tap_program: str = "tap-s3-files",
         **more: Any,
     ) -> None:
         self._run, self._program, self._tap_program = run, program, tap_program
         self._out = folder / "target-stdout"
         storage = {"root": f"s3://{stage}/batches"}
-        batches = {"encoding": {"format": "parquet"}, "storage": storage, "target_file_mb": file_mb}
+        batches = {"encoding": {"format": file_format}, "storage": storage, "target_file_mb": file_mb}
         self._tap = {"streams": streams, "batch_config": batches, **more}
         self._target = {"max_batch_age_seconds": 0.3, **target}
         self.state: dict[str, Any] | None = None

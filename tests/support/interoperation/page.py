@@ -51,6 +51,19 @@ add are loaded and not compared.
 Decimals are compared exactly in meltanolabs-target-postgres and target-jsonl, and as floats in the others, which keep
 no decimals.
 
+## Batch files in Arrow IPC
+
+| writer | form of the files | target-bigquery | target-redshift |
+| --- | --- | --- | --- |
+| `ArrowBatcher` of meltano/sdk [1] | IPC file, not compressed | all values | all values |
+| the same rows | IPC stream, lz4 | all values | all values |
+| tap-s3-files | IPC file, none, lz4, zstd | all values | all values |
+
+[1] Commit cae6602 of 5 August 2026, in no release of singer-sdk yet. The first two are files as that encoder writes
+(`pa.Table.from_pylist` of each chunk), made and compared with Parquet and RECORD messages in
+`tests/integration/targets/test_arrow_batches.py`. Files of tap-s3-files are read by
+`pyarrow.ipc.open_file` in `tests/unit/singer_arrow/formats/arrow/test_writer.py`.
+
 ## Tried and left out
 
 {left_out}
