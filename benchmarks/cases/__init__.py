@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from benchmarks.case import Case
 from benchmarks.cases import (
+    arrow_batch,
     avro,
     coalescing,
     flight_sql,
@@ -45,6 +46,7 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "s3-schema": s3.build_schema,
     "s3-small": s3.build_small,
     "s3-torn": s3.build_torn,
+    "arrow-batch": arrow_batch.build,
     "avro": avro.build,
     "avro-from-jsonl": avro.build_from_jsonl,
     "wide": wide.build,
