@@ -24,12 +24,14 @@ from benchmarks.cases import (
     start,
     storage_write,
     taxi,
+    ten_million,
     wide,
 )
 from benchmarks.workbench import Workbench
 
 CASES: dict[str, Callable[[Workbench], Case]] = {
     "start": start.build,
+    "ten-million": ten_million.build,
     "taxi-parquet": taxi.build_parquet,
     "taxi-parquet-5": taxi.build_parquet_5,
     "taxi-csv": taxi.build_csv,
@@ -72,5 +74,5 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "scaling": scaling.build,
     "scaling-10gb": scaling.build_large,
 }
-ON_REQUEST = frozenset({"memory-5gb", "scaling-10gb", "taxi-60m", "wide-1m"})
+ON_REQUEST = frozenset({"memory-5gb", "scaling-10gb", "taxi-60m", "ten-million", "wide-1m"})
 """Cases that run only when they are named: they take long, or much of the disk."""
