@@ -2,6 +2,7 @@
 
 tap               The tap: discovery, the streams of a run, the preview
 stream            A stream: sends the batches or records of its plan, and STATE
+command_line      Paths and batch files given on the command line instead of in settings
 run               What the streams of a run share: settings, storage, memory, threads, listings
 plan              Which objects a run reads, in which batches, written to a log before they are sent
 replication       Learn of new objects from an SQS queue

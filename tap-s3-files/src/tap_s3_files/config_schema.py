@@ -183,7 +183,13 @@ _STREAM = th.ObjectType(
 )
 
 CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
-    th.Property("streams", th.ArrayType(_STREAM), required=True, description="The streams, each with its own objects."),
+    th.Property(
+        "streams",
+        th.ArrayType(_STREAM),
+        required=True,
+        description="The streams, each with its own objects.",
+        examples=[[{"name": "orders", "path": "s3://bucket/orders/**/*.csv"}]],
+    ),
     th.Property(
         "start_date", th.DateTimeType, description="Only objects changed at this time or later. Without a zone: UTC."
     ),

@@ -14,10 +14,12 @@ from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedEr
 from singer_arrow.formats import FORMATS
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.runtime.threads import ordered_results
+from singer_arrow.sdk.setting_options import add_setting_options
 from singer_arrow.sdk.tap import ArrowTap
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import catalog_schema, refuse_reserved, sample_objects, source_schema
+from tap_s3_files.command_line import merge_paths, path_params
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import find
@@ -47,8 +49,9 @@ class TapS3Files(ArrowTap):
 
     @classmethod
     def get_singer_command(cls) -> click.Command:
-        """The SDK's command, and `--plan`."""
+        """The SDK's command with paths, `--batch-root` and `--plan`."""
         command = super().get_singer_command()
+        add_setting_options(command, path_params(), merge_paths)
         words = "Show what a run would read: objects, bytes, tasks and batch files. Reads no data."
         command.params.append(click.Option(["--plan"], is_flag=True, help=words))
         return command

@@ -19,6 +19,7 @@ class TargetBigQuery(WarehouseTarget):
         "properties": dict(SETTINGS),  # to which the SDK adds its own
         "required": ["project"],
     }
+    setting_options = ("project", "dataset", "location", "credentials_path", "load_method")
     settings_class = Settings
     table_class = BigQueryStreamTable
     run_class = BigQueryRun

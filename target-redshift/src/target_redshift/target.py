@@ -19,6 +19,7 @@ class TargetRedshift(WarehouseTarget):
         "properties": dict(SETTINGS),  # to which the SDK adds its own
         "required": list(REQUIRED),
     }
+    setting_options = ("host", "port", "dbname", "user", "default_target_schema", "copy_role_arn", "load_method")
     settings_class = Settings
     table_class = RedshiftStreamTable
     run_class = RedshiftRun

@@ -190,7 +190,7 @@ def test_invalid_settings_are_an_error(config: dict[str, Any], words: str) -> No
         ),
         ({"streams": [STREAM], "max_worker": 1}, "Setting 'max_worker' does not exist; did you mean 'max_workers'?"),
         ({"streams": [{"name": "a"}]}, "Setting 'streams[0]' lacks 'path'"),
-        ({}, "The settings lack 'streams'"),
+        ({}, "The settings lack 'streams', for example"),
         ({"streams": ["s3://b/*.csv"]}, "Setting 'streams[0]' must be an object, it is text"),
         ({"streams": [STREAM], "batch_config": "s3://b"}, "Setting 'batch_config' must be an object, it is text"),
         ({"streams": [{**STREAM, "format": "xml"}]}, "Setting 'streams[0].format' is 'xml', it must be one of"),

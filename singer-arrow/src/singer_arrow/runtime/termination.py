@@ -8,6 +8,7 @@ is logged at the end of the run, outside of the handler.
 from __future__ import annotations
 
 import logging
+import signal
 
 _raised: list[Terminated] = []
 
@@ -32,7 +33,7 @@ class Terminated(SystemExit):
 
     def __init__(self, signum: int, advice: str = "") -> None:
         super().__init__(128 + signum)
-        self._line: str | None = f"Received signal {signum}{advice}"
+        self._line: str | None = f"Interrupted ({signal.Signals(signum).name}){advice}"
         _raised.append(self)
 
     def log(self, logger: logging.Logger) -> None:

@@ -15,6 +15,7 @@ stream_end_marks  Marks of the end of a stream
 plugin            Settings and log lines of taps and targets
 config_errors     Errors of settings, without secrets
 environment       Settings from environment variables
+setting_options   Command-line options that set settings
 cli               The command line around a connector
 lazy_import       Import of the SDK without the libraries that connectors do not use
 """

@@ -101,7 +101,9 @@ def _described(error: ValidationError) -> str:
     setting = f"Setting {where!r}" if where else "The settings"
     if error.validator == "required":
         missing = [n for n in error.validator_value if n not in error.instance]
-        return f"{setting} lack{'s' if where else ''} {', '.join(repr(n) for n in missing)}"
+        lack = f"{setting} lack{'s' if where else ''} {', '.join(repr(n) for n in missing)}"
+        examples = error.schema.get("properties", {}).get(missing[0], {}).get("examples")
+        return f"{lack}, for example {json.dumps({missing[0]: examples[0]})}" if examples else lack
     if error.validator == "type":
         allowed_types = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
         kinds = " or ".join(_WORDS[k] for k in allowed_types if k != "null")

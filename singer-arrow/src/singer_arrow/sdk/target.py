@@ -25,6 +25,7 @@ from singer_arrow.sdk.batch_to_records import records_of
 from singer_arrow.sdk.message_reader import LineReader
 from singer_arrow.sdk.plugin import checked_settings, config_input, environment_settings, shorten_logs
 from singer_arrow.sdk.record_lines import RecordLineRouter
+from singer_arrow.sdk.setting_options import add_setting_options, options_of
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.state_writer import StateOutput
 from singer_arrow.sdk.stream_maps import flattening_errors, keeps_values
@@ -48,6 +49,7 @@ class WarehouseTarget(Target):
     durable. A subclass sets `name`, `config_jsonschema` and the classes.
 
     Attributes:
+        setting_options: Settings that are options of the command line too: `--dataset` for `dataset`.
         settings_class: The settings, which `from_config` reads.
         table_class: The table of a stream.
         run_class: What the streams of a run share: connections, for example.
@@ -67,6 +69,7 @@ class WarehouseTarget(Target):
         TargetCapabilities.SOFT_DELETE,
     ]
 
+    setting_options: ClassVar[Sequence[str]] = ()
     settings_class: ClassVar[type[LoadSettings]] = LoadSettings
     table_class: ClassVar[type[WarehouseTable]]
     run_class: ClassVar[type[WarehouseRun[Any]]] = WarehouseRun
@@ -118,6 +121,13 @@ class WarehouseTarget(Target):
 
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
         return checked_settings(self, raise_errors=raise_errors)
+
+    @classmethod
+    def get_singer_command(cls) -> click.Command:
+        """Return the SDK's command, with options for `setting_options`."""
+        command = super().get_singer_command()
+        add_setting_options(command, options_of(cls.config_jsonschema, cls.setting_options))
+        return command
 
     @classmethod
     def invoke(  # type: ignore[override]  # the SDK's own targets narrow it alike

@@ -13,6 +13,7 @@ from singer_arrow.errors import ConfigError
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 """Control characters, which some programs drop from URLs."""
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+_ONE_SLASH = re.compile(r"(s3[an]?|gc?s|az|abfss?|https?):/(?!/)", re.IGNORECASE)
 _GLOB = re.compile(r"[*?\[{]")
 _QUERY = re.compile(r"[?#]")
 _USER = re.compile(r"[^/]*@|[^/:]*:(?!\d*(?:/|$)).*@", re.DOTALL)
@@ -39,12 +40,15 @@ class Url:
         """Parse `s3://bucket/key`, `gs://`, `az://`, `https://`, `file:///path`, or a local path.
 
         Raises:
-            ConfigError: The text is empty or names no bucket.
+            ConfigError: The text is empty, names no bucket, or has one slash where two are due.
         """
         if not text.strip():
             msg = "A path or URL is empty; omit the setting, or set a location"
             raise ConfigError(msg)
         match = _SCHEME.match(text)
+        if match is None and (one := _ONE_SLASH.match(text)):
+            msg = f"{shown(text)!r} has one slash after {one[1]}:; write it as {one[1]}://bucket/path"
+            raise ConfigError(msg)
         if match is None:
             return cls("file", "", Path(text.removeprefix("file:")).expanduser().absolute().as_posix().lstrip("/"))
         scheme = _ALIASES.get(match[1].lower(), match[1].lower())

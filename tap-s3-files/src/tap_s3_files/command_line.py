@@ -1,0 +1,57 @@
+"""Paths and the place of batch files, given on the command line instead of in settings. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from singer_arrow.storage.urls import Url, has_glob
+
+_BATCH_HELP = (
+    "URL below which batch files are written (Parquet); without it, and without batch_config, rows are records."
+)
+
+
+def path_params() -> list[click.Parameter]:
+    """Return the parameters of the command line that `merge_paths` reads."""
+    return [
+        click.Argument(["paths"], nargs=-1, required=False, metavar="[PATH]..."),
+        click.Option(["--batch-root", "batch_root"], help=_BATCH_HELP, metavar="URL"),
+    ]
+
+
+def merge_paths(config: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Write paths and the place of batch files into settings.
+
+    Args:
+        config: The settings. Paths replace `streams`; of `batch_config`, only the place is replaced.
+        given: What the command line gives: `paths`, `batch_root`, both or none.
+    """
+    if paths := given.get("paths"):
+        config["streams"] = [{"name": stream_name(path), "path": path} for path in paths]
+    if root := given.get("batch_root"):
+        batches = config.get("batch_config") or {"encoding": {"format": "parquet"}}
+        config["batch_config"] = {**batches, "storage": {**(batches.get("storage") or {}), "root": root}}
+
+
+def stream_name(path: str) -> str:
+    """Return the name of the stream that a path alone makes.
+
+    It is the last part of the path that is a plain name: of `s3://shop/orders/**/*.csv` it is `orders`, of
+    `s3://shop/orders.csv.gz` too, of `s3://shop/logs/orders-*.csv` too. Folders like `day=1` are no names. If there is
+    none, it is the name of the bucket.
+    """
+    url = Url.parse(path)
+    *folders, last = url.key.split("/")
+    candidates = [url.bucket, *folders, re.split(r"[*?\[{]", last)[0].split(".")[0]]
+    wild = next((n for n, part in enumerate(candidates) if has_glob(part)), len(candidates))
+    before = re.split(r"[*?\[{]", candidates[wild])[0] if wild < len(candidates) else ""
+    plain = [_name(part) for part in [*candidates[:wild], before] if "=" not in part]
+    return next((name for name in reversed(plain) if re.search(r"[^\W\d_]", name)), "files")
+
+
+def _name(part: str) -> str:
+    return re.sub(r"\W+", "_", part).strip("_")
