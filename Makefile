@@ -65,5 +65,5 @@ build: setup  ## Wheels into dist/, tried in an empty environment
 	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
 	@UV="$(UV)" bash .ci/try-wheels
 
-clean:  ## Remove what was made
-	@rm -rf .venv .uv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .meltano
+clean:  ## Remove what was made, and the local BigQuery that was installed outside this folder
+	@rm -rf .venv .uv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .meltano "$${XDG_CACHE_HOME:-$$HOME/.cache}/local-cloud"
