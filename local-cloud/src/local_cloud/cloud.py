@@ -271,12 +271,12 @@ class Cloud:
 
     def _start_s3(self, run_dir: Path) -> Service:
         kept = [self._data_dir.resolve() / "s3"] if self._data_dir else []
-        command: list[str | Path] = [sys.executable, "-m", "local_cloud.s3.server", run_dir, *kept]
+        command: list[str | Path] = [sys.executable, "-P", "-m", "local_cloud.s3.server", run_dir, *kept]
         return Service("s3", command, log=run_dir / "s3.log", env=self.environ())
 
     def _start_redshift(self, run_dir: Path) -> Service:
         kept = [self._data_dir.resolve() / "redshift"] if self._data_dir else []
-        command: list[str | Path] = [sys.executable, "-m", "local_cloud.redshift.server", run_dir, *kept]
+        command: list[str | Path] = [sys.executable, "-P", "-m", "local_cloud.redshift.server", run_dir, *kept]
         settings = {
             "AWS_ENDPOINT_URL": self.s3_url,  # never through a fault proxy, which is for clients only
             "LOCAL_CLOUD_REDSHIFT_PASSWORD": environment.REDSHIFT_PASSWORD,
@@ -287,7 +287,7 @@ class Cloud:
 
     def _start_flightsql(self, run_dir: Path) -> Service:
         kept = [self._data_dir.resolve() / "flightsql"] if self._data_dir else []
-        command: list[str | Path] = [sys.executable, "-m", "local_cloud.flightsql.server", run_dir, *kept]
+        command: list[str | Path] = [sys.executable, "-P", "-m", "local_cloud.flightsql.server", run_dir, *kept]
         settings = {
             "LOCAL_CLOUD_FLIGHTSQL_PASSWORD": environment.FLIGHTSQL_PASSWORD,
             "LOCAL_CLOUD_FLIGHTSQL_ENDPOINTS": str(self._flightsql_endpoints),

@@ -24,7 +24,10 @@ def run(command: Sequence[str], env: Mapping[str, str]) -> int:
         LocalCloudError: the command cannot be started.
     """
     guard = subprocess.Popen(
-        [sys.executable, "-m", "local_cloud.guard"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+        [sys.executable, "-P", "-m", "local_cloud.guard"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        process_group=0,
     )
     assert guard.stdin is not None
     assert guard.stdout is not None

@@ -44,7 +44,7 @@ def _install(making: Path, name: str) -> None:
     """Install into `making`/`name`, and move the result beside `making` when it is complete."""
     base = find_python(PYTHON, purpose="the local BigQuery")
     module = "local_cloud.bigquery.install"
-    command: list[str | Path] = [sys.executable, "-m", module, base, making, making / name, REQUIREMENTS]
+    command: list[str | Path] = [sys.executable, "-P", "-m", module, base, making, making / name, REQUIREMENTS]
     Service("BigQuery installation", command, log=making / "log", timeout=INSTALL_SECONDS).stop()
 
 

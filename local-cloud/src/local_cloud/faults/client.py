@@ -42,7 +42,7 @@ class FaultProxy:
 
     def __init__(self, upstream: str, *, log: Path) -> None:
         self.service = Service(
-            "fault proxy", [sys.executable, "-m", "local_cloud.faults.proxy", urlsplit(upstream).netloc], log=log
+            "fault proxy", [sys.executable, "-P", "-m", "local_cloud.faults.proxy", urlsplit(upstream).netloc], log=log
         )
         self.url = str(self.service.facts["url"])
 

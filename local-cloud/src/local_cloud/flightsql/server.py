@@ -44,7 +44,7 @@ def main() -> None:
     env = os.environ | {ACCESS: json.dumps(asdict(access) | {"folder": str(folder)})}
 
     def start(number: int, port: int) -> Service:
-        command = [sys.executable, "-m", "local_cloud.flightsql.endpoint", str(folder), str(port)]
+        command = [sys.executable, "-P", "-m", "local_cloud.flightsql.endpoint", str(folder), str(port)]
         return Service("endpoint", command, log=folder / f"endpoint-{number}.log", env=env)
 
     count = int(os.environ["LOCAL_CLOUD_FLIGHTSQL_ENDPOINTS"])

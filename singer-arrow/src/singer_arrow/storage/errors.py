@@ -26,6 +26,11 @@ from singer_arrow.storage.urls import Url
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
+_PERMISSIONS = {
+    "s3": "s3:ListBucket on the bucket, s3:GetObject on its objects and, for batch files, s3:PutObject",
+    "gs": "storage.objects.list, .get and, for batch files, .create",
+}
+"""What is needed to read and write objects, by scheme."""
 _EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestExpired")
 _NO_RANGE = re.compile(r"InvalidRange|416 Range Not Satisfiable|range was invalid|starting at \d+ but|beyond the end")
 _NO_PATH = re.compile(r'invalid path: (?:Error parsing )?Path "(.*?)"', re.DOTALL)
@@ -204,8 +209,10 @@ def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exce
         why = f"{url}: the bucket is in another region ({summary(answer)}); omit aws.region, or set it to the bucket's"
         return CredentialsError(why)
     if denied or _DENIED.search(text):
+        needed = _PERMISSIONS.get(url.scheme, "listing, reading and, for batch files, writing")
         return CredentialsError(
-            f"{url}: access is denied ({summary(answer)}); check the credentials and what they allow"
+            f"{url}: access is denied ({summary(answer)}); check the credentials, and that they allow {needed}; see "
+            "docs/access.md"
         )
     return ServiceError(f"{url}: the storage did not answer as it should ({summary(answer)}); try again")
 
