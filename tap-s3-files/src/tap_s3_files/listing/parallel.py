@@ -10,9 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 
+from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.storage import Storage, lists_in_order
 from singer_arrow.storage.urls import Url
 from tap_s3_files.listing.listing import Listing
@@ -67,10 +68,13 @@ class _Lister:
         self._failed = threading.Event()
 
     def run(self) -> Listing:
-        with ThreadPoolExecutor(PARALLEL, thread_name_prefix="list") as pool:
+        with ThreadPool(PARALLEL, "list") as pool:
             try:
                 for number, part in enumerate(self._parts):
-                    self._submit(pool, _Scan(number, part.prefix, self._start_of(part)))
+                    if part.object:
+                        self._list(pool, _Scan(number, part.prefix))
+                    else:
+                        self._submit(pool, _Scan(number, part.prefix, self._start_of(part)))
                 self._wait()
             except BaseException:
                 self._failed.set()
@@ -91,10 +95,10 @@ class _Lister:
         known = self._begin
         return known.key if known and part.matches(known) and lists_in_order(known) else ""
 
-    def _submit(self, pool: ThreadPoolExecutor, place: _Scan) -> None:
+    def _submit(self, pool: ThreadPool, place: _Scan) -> None:
         self._waiting.append(pool.submit(self._list, pool, place))
 
-    def _list(self, pool: ThreadPoolExecutor, place: _Scan) -> None:
+    def _list(self, pool: ThreadPool, place: _Scan) -> None:
         part, earlier = self._parts[place.part], self._earlier[place.part]
         left = MANY
         for page in listed_pages(self._storage, replace(part, prefix=place.prefix), after=place.after):
