@@ -14,7 +14,6 @@ from singer_arrow.errors import DataError
 from singer_arrow.read_progress import ReadProgress, ResumePoint, Skipped
 
 logger = logging.getLogger(__name__)
-_ADVICE = "Correct the row, or set on_bad_row to skip or rescue to read the other rows"
 
 
 class FilePosition:
@@ -75,7 +74,7 @@ def deliver(
             refuse_drift(block, position)
         warn_truncated(logger, position.url, block.cuts, warned)
         if block.failed is not None:
-            raise position.error(block.failed).hinting(_ADVICE)
+            raise position.error(block.failed)
         report_rows(block, progress, position.error, position.record if with_records else None)
         position.advance(block)
         progress.resume_point = position.resume_point

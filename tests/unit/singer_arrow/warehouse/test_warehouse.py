@@ -242,7 +242,8 @@ def test_no_state_leaves_before_an_emptied_table_is_replaced(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("error", "words"), [(BrokenPipeError(), "has closed the pipe"), (OSError(28, "No space left on device"), "No space left")]
+    ("error", "words"),
+    [(BrokenPipeError(), "has closed the pipe"), (OSError(28, "No space left on device"), "No space left")],
 )
 def test_a_state_that_could_not_be_written_ends_the_run(
     error: OSError, words: str, monkeypatch: pytest.MonkeyPatch
