@@ -138,6 +138,8 @@ class Listing:
         direction = "ascending" if oldest else "descending"
         best = self._ranked(pa.Table.from_batches([], _COLUMNS))
         for rows in self._tables(first):
+            if not rows.num_rows:
+                continue
             is_ours = pc.greater(rows["size"], 0)
             if end is not None:
                 is_ours = pc.and_(is_ours, pc.less(rows["modified"], _microseconds(end)))
