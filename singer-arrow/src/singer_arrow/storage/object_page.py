@@ -10,6 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from itertools import compress
 from typing import NamedTuple
 from urllib.parse import unquote_plus
@@ -111,7 +112,7 @@ def _usual_page(parts: Sequence[bytes]) -> ObjectPage | None:
     return ObjectPage(
         list(map(bytes.decode, keys)),
         list(map(int, sizes)),
-        [etag.decode().replace("&quot;", '"') if etag else None for etag in etags],
+        [unescape(etag.decode()) if etag else None for etag in etags],  # `&quot;` of S3, `&#34;` of others
         modified.to_pylist(),
     )
 

@@ -82,3 +82,20 @@ def test_a_truncated_listing_that_cannot_be_completed_is_an_error(token: str, pr
     with pytest.raises(ServiceError, match=f"listing of 'p' is truncated and {problem} continuation token"):
         list(Bucket("b", client, AwsOptions()).pages("p", ""))
     assert len(client.asked) == (2 if token else 1)
+
+
+@pytest.mark.parametrize("quote", ["&quot;", "&#34;", '"'])
+def test_an_etag_is_in_quotes_however_the_service_escapes_them(quote: str) -> None:
+    entry = ENTRY.format("a").replace("<Size>", f"<ETag>{quote}0a{quote}</ETag><Size>")
+    page, _, _ = page_from_xml(f"<ListBucketResult>{entry}</ListBucketResult>".encode())
+    assert page.etags == ['"0a"']
+
+
+def test_a_page_in_another_form_has_the_same_objects() -> None:
+    usual = f"<ListBucketResult>{ENTRY.format('a')}{ENTRY.format('b')}</ListBucketResult>"
+    indented = usual.replace("><", ">\n  <")
+    assert page_from_xml(indented.encode()) == page_from_xml(usual.encode())
+    owner = usual.replace("</Size>", "</Size><Owner><ID>x</ID></Owner><StorageClass>STANDARD</StorageClass>")
+    assert page_from_xml(owner.encode()) == page_from_xml(usual.encode())
+    escaped = usual.replace("<Key>a<", "<Key>a&amp;b<")
+    assert page_from_xml(escaped.encode())[0].keys == ["a&b", "b"]
