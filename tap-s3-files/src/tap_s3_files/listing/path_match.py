@@ -81,12 +81,9 @@ def earlier_overlaps(parts: Sequence[ListedPrefix]) -> list[list[ListedPrefix]]:
     """Return for each part those before it that may name the same objects: one prefix begins with the other."""
     found: list[list[int]] = [[] for _ in parts]
     enclosing: list[int] = []
-    prefixes = [(p.prefix.scheme, p.prefix.bucket, p.prefix.key) for p in parts]
+    prefixes = [str(part.prefix) for part in parts]
     for number in sorted(range(len(parts)), key=prefixes.__getitem__):
-        *bucket, key = prefixes[number]
-        while enclosing and not (
-            bucket == [*prefixes[enclosing[-1]][:2]] and key.startswith(prefixes[enclosing[-1]][2])
-        ):
+        while enclosing and not prefixes[number].startswith(prefixes[enclosing[-1]]):
             enclosing.pop()
         for other in enclosing:
             found[max(number, other)].append(min(number, other))

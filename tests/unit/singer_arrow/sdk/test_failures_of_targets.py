@@ -67,6 +67,9 @@ def state(number: int) -> bytes:
     return line("STATE", value={"n": number})
 
 
+RECORDS_AND_STATES = [message(number) for number in (1, 3, 4) for message in (record, state)]
+
+
 def source(*lines: bytes) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(b"".join(lines)), encoding="utf-8")
 
@@ -132,16 +135,7 @@ def test_no_state_passes_a_file_that_the_ticker_could_not_end(
         end(self)
 
     monkeypatch.setattr(ArrowFile, "close", close)
-    error = failure(
-        Overtaken(config={"max_batch_age_seconds": 0}),
-        schema(),
-        record(1),
-        state(1),
-        record(3),
-        state(3),
-        record(4),
-        state(4),
-    )
+    error = failure(Overtaken(config={"max_batch_age_seconds": 0}), schema(), *RECORDS_AND_STATES)
     assert isinstance(error, OSError)
     assert states(capsys.readouterr().out) == []
     assert loaded() == []
@@ -159,16 +153,7 @@ def test_no_state_passes_records_that_could_not_be_handed_over(
         hand_over(self, *args, **options)
 
     monkeypatch.setattr(RecordingTable, "take_records", take_records)
-    found = failure(
-        Overtaken(config={"max_batch_age_seconds": 0}),
-        schema(),
-        record(1),
-        state(1),
-        record(3),
-        state(3),
-        record(4),
-        state(4),
-    )
+    found = failure(Overtaken(config={"max_batch_age_seconds": 0}), schema(), *RECORDS_AND_STATES)
     assert found is error
     assert states(capsys.readouterr().out) == []
     assert 1 not in loaded()
