@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, DataError
 
 PROBE = 'SELECT "a" AS b FROM (SELECT 1 AS a) AS q'
 """A query whose row is 1 where double quotes enclose names, and `a` where they enclose text."""
@@ -77,13 +78,20 @@ def check_key_type(stream: str, key: str, t: pa.DataType) -> None:
 
 
 def bound_of(value: pa.Scalar) -> Bound:
-    """Return a value that is not null as a bound."""
+    """Return a value that is not null as a bound.
+
+    Raises:
+        DataError: It is NaN or infinite, which neither STATE nor SQL can compare.
+    """
     t = value.type
     if pt.is_timestamp(t):
         text = value.cast(pa.timestamp(t.unit)).cast(pa.string()).as_py()
         return f"{text.replace(' ', 'T')}{'+00:00' if t.tz else ''}"
     if pt.is_integer(t) or pt.is_floating(t):
         number: int | float = value.as_py()
+        if not isfinite(number):
+            reason = f"the largest value of the replication key is {number}, above which no rows can be found"
+            raise DataError(reason, hint="Leave such rows out in the stream's query")
         return number
     return str(value.cast(pa.string()).as_py())
 

@@ -12,7 +12,7 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.batch.reader import read_file
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.enforcement.enforce import fit_batch
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.runtime.temporary import temporary_folder
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
@@ -147,7 +147,10 @@ class QueryStream(ArrowStream):
         check_key_type(self.name, self._key, self._key_type)
         key = quoted_name(self._key, self._server.quote)
         value = self._server.value(largest(self.settings.query, key, lower, self._key_type))
-        return bound_of(value) if value.is_valid else None
+        try:
+            return bound_of(value) if value.is_valid else None
+        except DataError as error:
+            raise error.at(f"stream {self.name!r}") from None
 
     def _query(self, schema: pa.Schema, lower: Bound | None, upper: Bound | None) -> str:
         """Return the query for the selected columns, between the bounds."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from singer_arrow.batch.message import Batch
@@ -57,7 +57,7 @@ class Window:
     compression: str | None
     schema: Mapping[str, Any]
     files: tuple[WindowFile, ...]
-    version: int | None = field(default=None, compare=False)
+    version: int | None = None
 
     def batches(self) -> Iterator[Batch]:
         """Yield the BATCH messages of the window, one for each file, the same ones at any time."""
@@ -134,7 +134,8 @@ class WindowLog:
             SupersededError: Another run has taken the number.
         """
         url = self._url(window.number)
-        if not self._storage.put(url, window.to_bytes(), if_absent=True) and self._read(window.number) != window:
+        is_new = self._storage.put(url, window.to_bytes(), if_absent=True)
+        if not is_new and self._read(window.number).token != window.token:
             self._storage.delete([Url.parse(file.url) for file in window.files])
             msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"
             raise SupersededError(msg)

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, DataError
 from tap_flight_sql.sql import Bound, Bounds, bound_of, check_key_type, largest, quoted_name, select
 
 QUERY = "SELECT * FROM t"
@@ -72,3 +72,9 @@ def test_a_key_must_be_comparable() -> None:
     check_key_type("rows", "id", pa.decimal128(10, 0))
     with pytest.raises(ConfigError, match="'rows': the replication key 'raw' is of type binary; it must be"):
         check_key_type("rows", "raw", pa.binary())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_bound_that_is_no_number_is_an_error(value: float) -> None:
+    with pytest.raises(DataError, match=rf"the largest value of the replication key is {value}"):
+        bound_of(pa.scalar(value))
