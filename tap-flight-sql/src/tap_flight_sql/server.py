@@ -113,7 +113,9 @@ class Server:
                     found = cursor.adbc_execute_schema(query)
                 except NotSupportedError:
                     _, found = cursor.adbc_execute_partitions(query)
-        assert found is not None, "the server named no columns"
+        if found is None:
+            msg = f"{self.uri}: the server does not name the columns of the query; it cannot be read"
+            raise ConfigError(msg)
         return found
 
     def value(self, query: str) -> pa.Scalar:
