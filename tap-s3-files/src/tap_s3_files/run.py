@@ -1,4 +1,4 @@
-"""What the streams of one run share: settings, storage, memory, threads, and the objects that were listed."""
+"""The parts that the streams of one run share: settings, storage, memory, threads and listings."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Listing:
         self._count = 0
         self._lock = threading.Lock()
         self.began = datetime.now(UTC)
-        """When it was begun: what appeared since may be missing."""
+        """Time at which the listing began; objects that appeared later may be missing."""
         remaining = iter(objects)
         while some := list(islice(remaining, _PAGE)):
             for (scheme, bucket), page in groupby(some, key=lambda o: (o.url.scheme, o.url.bucket)):
@@ -106,7 +106,7 @@ class Listing:
         return self._count
 
     def __iter__(self) -> Iterator[ObjectInfo]:
-        """All objects, in no order."""
+        """Yield all objects, in any order."""
         for rows in self._tables():
             yield from self._objects(rows)
 
@@ -129,8 +129,8 @@ class Listing:
 
         Args:
             count: Number of objects.
-            start: None that was changed before is.
-            end: None that was changed at this time or later is.
+            start: Time of the last modification from which on objects count.
+            end: Time before which they count.
         """
         import pyarrow.compute as pc
 
@@ -150,18 +150,18 @@ class Listing:
     def in_order(
         self, keep: Callable[[ObjectInfo], bool] = lambda _: True, *, since: datetime | None = None
     ) -> Iterator[ObjectInfo]:
-        """Objects in the order in which they are read: by time of last change, then by URL.
+        """Yield the objects in the order in which they are read: by time of last modification, then by URL.
 
         Args:
             keep: Selects objects.
-            since: None that was changed before is. Those cost little.
+            since: Time of the last modification from which on objects are returned; earlier ones cost little.
         """
         for rows in self._by_time(_microseconds(since) if since is not None else None):
             for first in range(0, rows.num_rows, BLOCK):
                 yield from filter(keep, self._objects(rows.slice(first, BLOCK)))
 
     def _tables(self, earliest: int | None = None) -> Iterator[pa.Table]:
-        """Yield the rows from a time on, in no order."""
+        """Yield the rows from a time on, in any order."""
         yield from (c.table(earliest) for part in self._parts for c in part if earliest is None or c.newest >= earliest)
         if self._last:
             yield _Chunk.of(pa.Table.from_batches(self._last)).table(earliest)

@@ -1,7 +1,7 @@
-"""Lists the objects of a stream, several places at once.
+"""List the objects of a stream by several requests at a time.
 
-A service answers with a thousand keys at a time, one answer after the other. So each path is a place of its own, and so
-is each folder of one in which many objects were met: a bucket of millions is listed in parallel without a setting.
+A service returns a thousand keys in an answer, and the next answer can only be requested after that. So each path is
+listed separately, and a path with many objects is divided by folders: a bucket of millions is listed in parallel.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tap_s3_files.listing.path_match import ListedPrefix, earlier_overlaps, foun
 
 logger = logging.getLogger("tap-s3-files")
 PARALLEL = 16
-"""Places that are listed at once."""
+"""Maximum number of concurrent listings."""
 MANY = 5_000
-"""Objects after which the folders of a place are listed apart."""
+"""Number of objects after which a listing is divided by folders."""
 FOLDERS = 64
-"""Folders that are looked for then; what comes after them is one more place."""
+"""Number of folders it is divided into; the rest is listed as one."""
 LINE_SECONDS = 30.0
 """Seconds between log lines with the number of listed objects."""
 _LAST = "\U0010ffff"
@@ -42,14 +42,14 @@ class _Scan:
 def list_objects(
     storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = (), begin: Url | None = None
 ) -> Listing:
-    """The objects that any of the paths names; see `find`.
+    """Return the objects that match any of the paths, as `find` does.
 
     Args:
-        storage: Where they are.
-        paths: Of one stream.
-        own: Roots below which this tap writes.
-        begin: Keys ascend with time, and objects up to this one are known: of the path that it belongs to only later
-            keys are asked for.
+        storage: The storage of the objects.
+        paths: Paths of one stream.
+        own: Folders to which this tap writes; its plans and batch files are left out.
+        begin: An object up to which all are known, if keys ascend with time: the path that matches it is listed from
+            there on.
 
     Raises:
         NotFoundError: A bucket does not exist.
@@ -85,50 +85,50 @@ class _Lister:
         """Wait for all scans; log the number of objects from time to time."""
         logged = time.monotonic()
         while self._waiting:  # each adds those that it finds before it ends
-            place = self._waiting.pop()
-            while not wait([place], max(0.0, logged + LINE_SECONDS - time.monotonic())).done:
+            scan = self._waiting.pop()
+            while not wait([scan], max(0.0, logged + LINE_SECONDS - time.monotonic())).done:
                 logger.info("Listing %s: %s objects so far", self._parts[0].prefix, f"{len(self._listing):,}")
                 logged = time.monotonic()
-            place.result()
+            scan.result()
 
     def _start_of(self, part: ListedPrefix) -> str:
         known = self._begin
         return known.key if known and part.matches(known) and lists_in_order(known) else ""
 
-    def _submit(self, pool: ThreadPool, place: _Scan) -> None:
-        self._waiting.append(pool.submit(self._list, pool, place))
+    def _submit(self, pool: ThreadPool, scan: _Scan) -> None:
+        self._waiting.append(pool.submit(self._list, pool, scan))
 
-    def _list(self, pool: ThreadPool, place: _Scan) -> None:
-        part, earlier = self._parts[place.part], self._earlier[place.part]
+    def _list(self, pool: ThreadPool, scan: _Scan) -> None:
+        part, earlier = self._parts[scan.part], self._earlier[scan.part]
         left = MANY
-        for page in listed_pages(self._storage, replace(part, prefix=place.prefix), after=place.after):
+        for page in listed_pages(self._storage, replace(part, prefix=scan.prefix), after=scan.after):
             if self._failed.is_set():
                 return
             if not page.keys:
                 continue
             self._listing.add(part.prefix, page.select(found_first(page.keys, part, earlier, self._own)))
             left -= len(page.keys)
-            if left <= 0 and lists_in_order(place.prefix):
-                if places := self._folders(place, page.keys[-1]):
-                    for one in places:
+            if left <= 0 and lists_in_order(scan.prefix):
+                if scans := self._folders(scan, page.keys[-1]):
+                    for one in scans:
                         self._submit(pool, one)
                     return
                 left = MANY
 
-    def _folders(self, place: _Scan, key: str) -> list[_Scan]:
-        """The rest of a place after a key, by folders; none if the key lies in no folder of it."""
-        top = place.prefix.key.rpartition("/")[0]
+    def _folders(self, scan: _Scan, key: str) -> list[_Scan]:
+        """Return listings that together hold the rest after a key, by folder; none if the key is in no folder."""
+        top = scan.prefix.key.rpartition("/")[0]
         base = f"{top}/" if top else ""
         found: list[_Scan] = []
         while len(found) < FOLDERS and "/" in key[len(base) :]:
             folder = base + key[len(base) :].partition("/")[0] + "/"
-            found.append(_Scan(place.part, _at(place.prefix, folder), "" if found else key))
-            following = next(self._storage.list(place.prefix, after=folder + _LAST), None)
+            found.append(_Scan(scan.part, _at(scan.prefix, folder), "" if found else key))
+            following = next(self._storage.list(scan.prefix, after=folder + _LAST), None)
             if following is None:
                 return found
             key = following.url.key
-        return [*found, _Scan(place.part, place.prefix, found[-1].prefix.key + _LAST)] if found else []
+        return [*found, _Scan(scan.part, scan.prefix, found[-1].prefix.key + _LAST)] if found else []
 
 
-def _at(place: Url, key: str) -> Url:
-    return Url(place.scheme, place.bucket, key)
+def _at(bucket: Url, key: str) -> Url:
+    return Url(bucket.scheme, bucket.bucket, key)

@@ -1,4 +1,4 @@
-"""Which objects belong to a stream."""
+"""Match objects against the paths of a stream."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ _OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl|arrow)(\.gz)?$")
 
 @dataclass(frozen=True, slots=True)
 class ListedPrefix:
-    """Where some of a stream's objects are listed: those whose keys begin with `prefix`, and of them what `path` names.
+    """A path of a stream with the prefix by which its objects are listed.
 
-    `object` is the object itself where the path is no pattern and no folder; nothing is listed then.
+    Attributes:
+        path: The path.
+        prefix: Bucket and beginning of the keys that are listed.
+        object: The object, if the path names a single one; nothing is listed then.
     """
 
     path: Url
@@ -30,7 +33,7 @@ class ListedPrefix:
     object: ObjectInfo | None = None
 
     def matches(self, url: Url) -> bool:
-        """Whether an object is one of the path's."""
+        """Return whether the path matches an object."""
         if self.object is not None:
             return url == self.object.url
         place = self.prefix
@@ -39,7 +42,7 @@ class ListedPrefix:
         return not has_glob(self.path.key) or glob_match(self.path.key, url.key)
 
     def selects(self, keys: Iterable[str]) -> Iterator[bool]:
-        """Yield for each key that begins with the prefix whether it is of an object of the path."""
+        """Yield for each key whether the path matches it; the keys must begin with the prefix."""
         if not has_glob(self.path.key):
             return (True for _ in keys)
         match = glob_regex(self.path.key).fullmatch
@@ -47,21 +50,21 @@ class ListedPrefix:
 
 
 def listed_prefixes(storage: Storage, paths: Iterable[Url]) -> list[ListedPrefix]:
-    """Where the objects of paths are listed. Alternatives before the first other wildcard are places of their own.
+    """Return the prefixes to list for some paths: one for each alternative before the first other wildcard.
 
-    A path with wildcards is a pattern; one that ends with a slash, or that is no object but a folder, means all objects
-    below it.
+    A path with wildcards is a pattern. A path that ends with a slash, or of which no object exists, is a folder, and
+    matches all objects below it.
     """
     return [_listed_prefix(storage, path) for path in dict.fromkeys(p for path in paths for p in _alternatives(path))]
 
 
 def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> Iterator[ObjectInfo]:
-    """The objects that any of the paths names, each once, in no promised order.
+    """Yield the objects that match any of the paths, each once, in any order.
 
     Args:
-        storage: Where they are.
-        paths: Of one stream.
-        own: Roots below which this tap writes: its plans and batch files there are no source.
+        storage: The storage of the objects.
+        paths: Paths of one stream.
+        own: Folders to which this tap writes; its plans and batch files are left out.
 
     Raises:
         NotFoundError: A bucket does not exist.
@@ -73,12 +76,12 @@ def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> 
 
 
 def listed_pages(storage: Storage, part: ListedPrefix, *, after: str = "") -> Iterator[ObjectPage]:
-    """Yield the objects below a prefix whose keys follow `after`, or the part's only object."""
+    """Yield the objects of a listed prefix whose keys follow `after`, or its single object."""
     return iter([ObjectPage.of([part.object])]) if part.object else storage.list_pages(part.prefix, after=after)
 
 
 def earlier_overlaps(parts: Sequence[ListedPrefix]) -> list[list[ListedPrefix]]:
-    """Return for each part those before it that may name the same objects: one prefix begins with the other."""
+    """Return for each prefix the earlier ones that may match the same objects: one begins with the other."""
     found: list[list[int]] = [[] for _ in parts]
     enclosing: list[int] = []
     prefixes = [str(part.prefix) for part in parts]
@@ -94,7 +97,7 @@ def earlier_overlaps(parts: Sequence[ListedPrefix]) -> list[list[ListedPrefix]]:
 def found_first(
     keys: Sequence[str], part: ListedPrefix, earlier: Sequence[ListedPrefix], own: Iterable[Url]
 ) -> list[bool]:
-    """Return for each key that was listed for a part whether it is the stream's, and of no earlier part."""
+    """Return for each listed key whether the path matches it, and no earlier path and no folder of `own` does."""
     mask = list(part.selects(keys))
     place = part.prefix
     roots = [root for root in own if (root.scheme, root.bucket) == (place.scheme, place.bucket)]
@@ -118,7 +121,7 @@ def _listed_prefix(storage: Storage, path: Url) -> ListedPrefix:
 
 
 def _alternatives(path: Url) -> list[Url]:
-    """A path for each choice of its alternatives `{a,b}`, as long as these come before any other wildcard."""
+    """Return a path for each alternative of `{a,b}` that comes before any other wildcard."""
     found = _CHOICE.search(path.key)
     if found is None or has_glob(path.key[: found.start()]):
         return [path]
@@ -128,14 +131,14 @@ def _alternatives(path: Url) -> list[Url]:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFilter:
-    """Filter of the objects of a stream that an inventory or a queue names.
+    """Filter of the objects that an inventory or a queue reports for a stream.
 
     Args:
-        stream: Its name.
-        paths: Where they are; their dates are those of `dates`.
-        own: Roots below which this tap writes.
-        dates: From when on, and before when.
-        window: When an object must have been changed.
+        stream: Name of the stream.
+        paths: Paths of the stream.
+        own: Folders to which this tap writes.
+        dates: First date, and date after the last one, of dates in paths.
+        window: Time from which on, and before which, an object must have been modified.
     """
 
     stream: str
@@ -145,7 +148,7 @@ class ObjectFilter:
     window: Window = (None, None)
 
     def matches(self, url: Url) -> bool:
-        """Whether `find` would give an object of this URL, or a folder marker at its place, if it exists."""
+        """Return whether `find` would yield an object of this URL if it existed."""
         return any(self._names(path, url) for path in self.paths) and not any(_is_own(url, root) for root in self.own)
 
     def _names(self, path: Url, url: Url) -> bool:
