@@ -297,7 +297,7 @@ def test_jobs_are_not_kept_between_servers_and_tables_are(tmp_path: Path, capsys
     folder = tmp_path / "bigquery"
     (folder / "local.ducklake").touch()
     assert asked(job_id) == ["t"]
-    warning = f"local-cloud: the tables of an earlier version in {folder} (*.ducklake) are not read; load them again\n"
+    warning = f"local-cloud: tables of an earlier version in {folder} (*.ducklake) are not read; load them again\n"
     assert capsys.readouterr().err == warning
 
 

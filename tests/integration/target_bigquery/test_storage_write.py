@@ -36,7 +36,7 @@ def test_batches_and_records_arrive_without_a_load_job(
 ) -> None:
     jsonl = batch([{"id": 20, "name": "é"}], file_format="jsonl")
     messages = [*some_batches(batch, 3), record(id=10, name="x"), record(id=11, name=None), jsonl, state(9)]
-    counts = load(messages, config).tally("rows").counts()
+    counts = load(messages, config).run.tallies.of("rows").counts()
     found = [*rows(0, 6), {"id": 10, "name": "x"}, {"id": 11, "name": None}, {"id": 20, "name": "é"}]
     assert table() == found
     assert load_jobs(bq, dataset) == []
@@ -44,7 +44,7 @@ def test_batches_and_records_arrive_without_a_load_job(
     assert counts["write_streams"] >= 1
     assert counts["rows"] == 9
     assert states(capsys.readouterr().out)[-1] == 9
-    again = load(messages, config).tally("rows").counts()
+    again = load(messages, config).run.tallies.of("rows").counts()
     assert again["skipped"] == 3
     assert [r["id"] for r in table()] == [*range(6), 10, 10, 11, 11, 20, 20]
     assert load_jobs(bq, dataset) == []
@@ -107,11 +107,11 @@ def test_rows_that_are_too_large_go_by_a_load_job(
 ) -> None:
     monkeypatch.setattr(arrow_rows.split_requests, "__defaults__", (20_000,))
     large = batch([{"id": 0, "name": "x" * 30_000}, {"id": 1, "name": "y"}], batch_id="large")
-    counts = load([schema(), large, batch(rows(2, 1000), batch_id="small")], config).tally("rows").counts()
+    counts = load([schema(), large, batch(rows(2, 1000), batch_id="small")], config).run.tallies.of("rows").counts()
     assert [len(r["name"]) for r in table()][:2] == [30_000, 1]
     assert [r["id"] for r in table()] == list(range(1002))
     assert (counts["load_jobs"], counts["write_streams"]) == (1, 1)
-    assert load([schema(), large], config).tally("rows").counts()["skipped"] == 1
+    assert load([schema(), large], config).run.tallies.of("rows").counts()["skipped"] == 1
     upsert = config | {"load_method": "upsert"}
     load([schema(), large, batch([{"id": 2, "name": "z"}])], upsert)
     assert len(table()) == 1002

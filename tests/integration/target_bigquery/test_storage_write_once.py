@@ -74,13 +74,13 @@ def test_killed_at_each_step(
     wait_until(lambda: cloud.write_faults()[0]["fired"])
     victim.kill()
     assert victim.communicate()[0] == b""
-    counts = load(run, config).tally("rows").counts()  # while the victim's call is still in progress
+    counts = load(run, config).run.tallies.of("rows").counts()  # while the victim's call is still in progress
     assert ids() == list(range(6))
     assert counts["skipped"] == (3 if STEPS[step]["call"] == "commit" else 0)
     fail_writes()
     wait_until(lambda: not cloud.write_faults())  # the victim's last call ends now, and must find the work done
     assert ids() == list(range(6))
-    assert load(run, config | {"load_via": "load_job"}).tally("rows").counts()["skipped"] == 3
+    assert load(run, config | {"load_via": "load_job"}).run.tallies.of("rows").counts()["skipped"] == 3
     assert ids() == list(range(6))
 
 
@@ -141,7 +141,7 @@ def test_what_was_committed_is_written_down(
     assert sorted(e["batch_id"] for e in commits) == ["batch-0", "batch-1", "batch-2"]
     assert len(found) == 6
     fail_writes({"call": "get", "match": dataset, "status": "NOT_FOUND"})  # BigQuery forgets write streams
-    assert load(run, config).tally("rows").counts()["skipped"] == 3
+    assert load(run, config).run.tallies.of("rows").counts()["skipped"] == 3
     assert cloud.write_faults()[0]["fired"] == 0
     assert ids() == list(range(6))
 
@@ -171,7 +171,7 @@ def test_a_lost_write_stream_without_a_ledger_entry(
         leave_out = errors[-1].partition("to leave them out, run ")[2]
         bq.query(leave_out).result()  # as the message advises
     assert errors[0] != errors[1]
-    assert load(run, config).tally("rows").counts()["skipped"] == 2
+    assert load(run, config).run.tallies.of("rows").counts()["skipped"] == 2
     assert ids() == list(range(4))
 
 

@@ -116,7 +116,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             DataError: The numbers differ, because a file was cut off or replaced.
         """
         if not item.is_source and None not in (found, item.rows) and found != item.rows:
-            msg = f"its BATCH message counts {item.rows:,} rows, its files have {found:,}; was one replaced or cut off?"
+            msg = f"its BATCH message counts {item.rows:,} rows, its files have {found:,}; one was replaced or cut off"
             hint = "Remove the batch file, and run the tap again"
             raise DataError(msg, url=item.urls[0] if item.urls else f"stream {item.stream!r}", hint=hint)
 
