@@ -203,7 +203,7 @@ NOT_IN_PARQUET = (
     "opaque",
     "views",
     "of objects",
-    *(["of a size"] if int(pa.__version__.split(".")[0]) < 24 else []),  # nulls among them were not read
+    *(["of a size"] if int(pa.__version__.split(".")[0]) < 26 else []),  # nulls among them were not read
 )
 
 
