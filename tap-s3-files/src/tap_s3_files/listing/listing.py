@@ -114,13 +114,13 @@ class Listing:
         """Yield each folder that holds an object; its key ends with a slash."""
         import pyarrow.compute as pc
 
-        found: set[tuple[int, str]] = set()
+        found: set[str] = set()  # number of the place, slash, folder; `group_by` would import all of pyarrow.dataset
         for rows in self._tables():
             folders = pc.replace_substring_regex(rows["key"], "[^/]*$", "")
-            pairs = pa.table({"place": rows["place"], "folder": folders}).group_by(["place", "folder"]).aggregate([])
-            found.update(zip(pairs["place"].to_pylist(), pairs["folder"].to_pylist(), strict=True))
+            found.update(pc.unique(pc.binary_join_element_wise(rows["place"].cast("string"), folders, "/")).to_pylist())
         places = list(self._places)
-        return (Url(places[place][0], places[place][1], folder) for place, folder in found)
+        for place, _, folder in (pair.partition("/") for pair in found):
+            yield Url(*places[int(place)], folder)
 
     def newest(
         self, count: int, start: datetime | None, end: datetime | None, *, oldest: bool = False
