@@ -10,6 +10,7 @@ enforcement   Rows of a file -> rows of exactly the stream's schema; bad rows, d
 errors        The exception tree: fatal, retriable or skippable
 formats       A folder or file for each file format, and the list of them
 load          Loads of items into tables, each batch once; checkpoints, dead letters
+monitoring    Log formats, progress on terminals, lineage
 naming        Names with a meaning in every package, and short digests
 read_options  How a file is read
 read_progress  Where reading is, and what it leaves out

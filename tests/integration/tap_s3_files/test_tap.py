@@ -212,7 +212,7 @@ def test_about_prints_settings_and_capabilities(tap: Programs) -> None:
 
 def test_the_run_ends_with_its_counts(source: Source) -> None:
     source.csv("in/a.csv", 0)
-    ran = source.run()
+    ran = source.run(source.config(batch_config=source.batches(), log_metrics=True))
     assert "rows: 1 objects, 0.0 MB read, 10 rows read, 10 written in 1 batch files, " in ran.stderr
     (metric,) = [line for line in ran.stderr.splitlines() if '"metric":"record_count"' in line]
     point = json.loads(metric.partition("METRIC: ")[2])

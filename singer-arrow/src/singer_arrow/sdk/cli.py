@@ -47,13 +47,30 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
             signalled.log(logging.getLogger(name))
             raise signalled from None
         lines = _lines(error)
-        if not lines:
+        if not lines and not _writes_json():
             raise
-        if _debug(name):
-            traceback.print_exc()
+        if not lines or _debug(name):
+            _show_traceback(name, error)
         for line in lines:
             _log_error(name, line)
         sys.exit(1)
+
+
+def _writes_json() -> bool:
+    if SDK not in sys.modules:
+        return False
+    from singer_arrow.monitoring.logs import writes_json
+
+    return writes_json()
+
+
+def _show_traceback(name: str, error: Exception) -> None:
+    if not _writes_json():
+        traceback.print_exc()
+        return
+    from singer_arrow.monitoring.logs import log_exception
+
+    log_exception(logging.getLogger(name), error)
 
 
 def _lines(error: Exception) -> list[str]:

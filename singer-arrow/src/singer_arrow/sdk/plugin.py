@@ -16,6 +16,8 @@ from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase, _ConfigInput
 from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
 from singer_arrow.errors import one_line
+from singer_arrow.monitoring.logs import set_up_logs
+from singer_arrow.monitoring.settings import RUN_SETTINGS
 from singer_arrow.sdk.config_errors import json_file, problems
 from singer_arrow.sdk.environment import from_environment
 
@@ -114,7 +116,13 @@ def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInp
             if name in merged and merged[name] != value:
                 plugin.logger.warning("Setting %r: %s replaces the value of %s", name, what, origins[name])
             merged[name], origins[name] = value, what
+    set_up_logs(plugin.name, merged, plugin.config_jsonschema)
     return _ConfigInput(config=merged)
+
+
+def add_run_settings(config_jsonschema: dict[str, Any]) -> None:
+    """Add the settings that all connectors have for the observation of their runs."""
+    config_jsonschema["properties"].update(RUN_SETTINGS)
 
 
 def discard_output() -> None:

@@ -31,7 +31,13 @@ from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.config_errors import json_object
 from singer_arrow.sdk.exact_catalog import ExactSchema, exact_catalog
 from singer_arrow.sdk.message_writer import LineWriter
-from singer_arrow.sdk.plugin import checked_settings, config_input, environment_settings, shorten_logs
+from singer_arrow.sdk.plugin import (
+    add_run_settings,
+    checked_settings,
+    config_input,
+    environment_settings,
+    shorten_logs,
+)
 from singer_arrow.sdk.stream_end_marks import MarkedStream
 
 if TYPE_CHECKING:
@@ -85,6 +91,12 @@ class ArrowTap(Tap):
         Raises:
             ConfigError: Something is wrong.
         """
+
+    @classmethod
+    def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
+        """Add the SDK's settings, and those for the observation of runs."""
+        super().append_builtin_config(config_jsonschema)
+        add_run_settings(config_jsonschema)
 
     @classmethod
     def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003

@@ -23,7 +23,13 @@ from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.batch_to_records import records_of
 from singer_arrow.sdk.message_reader import LineReader
-from singer_arrow.sdk.plugin import checked_settings, config_input, environment_settings, shorten_logs
+from singer_arrow.sdk.plugin import (
+    add_run_settings,
+    checked_settings,
+    config_input,
+    environment_settings,
+    shorten_logs,
+)
 from singer_arrow.sdk.record_lines import RecordLineRouter
 from singer_arrow.sdk.setting_options import add_setting_options, options_of
 from singer_arrow.sdk.sink import LoadSink
@@ -109,6 +115,7 @@ class WarehouseTarget(Target):
         batch_config = copy.deepcopy(config_jsonschema["properties"]["batch_config"])  # the SDK's plugins share it
         batch_config["properties"]["storage"]["properties"]["params"] = STORAGE_PARAMS
         config_jsonschema["properties"]["batch_config"] = batch_config
+        add_run_settings(config_jsonschema)
 
     @classmethod
     def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003

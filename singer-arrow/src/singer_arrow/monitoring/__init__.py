@@ -1,0 +1,6 @@
+"""Observation of a run by people and programs: its settings, the format of log lines, and what they leave out.
+
+settings  Declarations of the settings of this folder
+secrets   Settings without their secrets
+logs      Log lines for people, or JSON for programs
+"""

@@ -1,0 +1,83 @@
+"""Log lines on standard error: text for people, without metrics, or JSON for programs, without secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from singer_sdk import metrics
+from singer_sdk.logging import StructuredFormatter
+
+from singer_arrow.monitoring.secrets import mask_secrets, secret_values
+from singer_arrow.monitoring.settings import JSON
+
+CONFIG_FILE = "SINGER_SDK_LOG_CONFIG"
+"""Environment variable with the path of a logging configuration, which the SDK applies."""
+
+
+class JsonFormatter(StructuredFormatter):
+    """The SDK's structured format, one JSON object a line, with the name of the stream and with secrets mask_secrets.
+
+    Args:
+        name: Name of the connector.
+        secrets: Texts to mask.
+    """
+
+    def __init__(self, name: str, secrets: Iterable[str]) -> None:
+        super().__init__(defaults={"app_name": name})
+        self._of_stream = f"{name}."
+        self._secrets = [json.dumps(secret)[1:-1] for secret in secrets]
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.name.startswith(self._of_stream) and not hasattr(record, "stream_name"):
+            record.stream_name = record.name.removeprefix(self._of_stream)
+        return mask_secrets(super().format(record), self._secrets)
+
+
+def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Apply the settings `log_format` and `log_metrics` to the lines on standard error.
+
+    Args:
+        name: Name of the connector.
+        config: Its settings; need not be valid.
+        schema: The JSON Schema that declares them.
+    """
+    is_configured = CONFIG_FILE in os.environ
+    is_json = config.get("log_format") == JSON and not is_configured
+    shows_metrics = config.get("log_metrics")
+    for handler in _handlers():
+        if is_json:
+            handler.setFormatter(JsonFormatter(name, secret_values(config, schema, os.environ)))
+        if not (is_json or is_configured if shows_metrics is None else shows_metrics):
+            handler.addFilter(_is_no_metric)
+    if is_json:
+        logger = logging.getLogger(name)
+        threading.excepthook = lambda thrown: log_exception(logger, thrown.exc_value)
+        sys.unraisablehook = lambda thrown: log_exception(logger, thrown.exc_value)
+
+
+def writes_json() -> bool:
+    """Return whether the lines on standard error are JSON by the setting `log_format`."""
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in _handlers())
+
+
+def log_exception(logger: logging.Logger, error: BaseException | None) -> None:
+    """Log an unexpected error with its traceback."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    logger.critical(text, exc_info=error)
+
+
+def _handlers() -> Iterator[logging.Handler]:
+    """Yield the handlers that write to standard error."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:
+            yield handler
+
+
+def _is_no_metric(record: logging.LogRecord) -> bool:
+    return record.name != metrics.METRICS_LOGGER_NAME

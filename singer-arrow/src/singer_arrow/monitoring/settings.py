@@ -1,0 +1,22 @@
+"""The settings of every connector for the observation of its runs, declared as JSON Schema. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+JSON = "json"
+
+RUN_SETTINGS: dict[str, dict[str, Any]] = {
+    "log_format": {
+        "type": "string",
+        "enum": ["text", JSON],
+        "default": "text",
+        "description": "Format of the lines on standard error: text, or one JSON object a line, tracebacks included. "
+        "A logging configuration in `SINGER_SDK_LOG_CONFIG`, as Meltano gives it, takes precedence.",
+    },
+    "log_metrics": {
+        "type": ["boolean", "null"],
+        "description": "Whether the SDK's metrics (`METRIC`) are logged. By default in JSON logs and with "
+        "`SINGER_SDK_LOG_CONFIG` only.",
+    },
+}
