@@ -113,7 +113,9 @@ def test_every_format_is_read_whole_over_a_bad_network(
 ) -> None:
     monkeypatch.setattr(pace, "MAX_PAUSE", 0.1)
     patience = "1s" if fault == "stall" else "30s"
-    monkeypatch.setattr(stores, "_CLIENT", {"connect_timeout": "5s", "read_timeout": patience, "timeout": "60s"})
+    monkeypatch.setattr(
+        stores, "CLIENT_TIMEOUTS", {"connect_timeout": "5s", "read_timeout": patience, "timeout": "60s"}
+    )
     for name, value in cloud.environ().items():
         if name.startswith("AWS_"):
             monkeypatch.setenv(name, value)

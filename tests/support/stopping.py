@@ -105,13 +105,13 @@ def watch(run: Run, patch: pytest.MonkeyPatch) -> None:
     for client in (BigQuery, Redshift):
         before(client, "__init__", run.made)
     before(BigQuery, "call_once", run.call)
-    before(write_api.WriteApi, "_call", lambda api: run.call(api._bigquery))
+    before(write_api.WriteApi, "call", lambda api: run.call(api.bigquery))
     before(Session, "execute", run.call)
-    connect = Redshift._connect
+    connect = Redshift.connect
 
     def connected(self: Redshift) -> Session:
         session = connect(self)
         run.opened(self, session)
         return session
 
-    patch.setattr(Redshift, "_connect", connected)
+    patch.setattr(Redshift, "connect", connected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -16,7 +17,7 @@ from pyarrow import orc
 from pyarrow import types as pt
 from singer_sdk.singerlib.json import serialize_json
 from singer_sdk.sinks.core import JSONSchemaValidator
-from stock_target import LinesSink, StockTarget
+from stock_target import StockTarget, rows_of
 from type_kinds import MICROSECONDS, Kind, kinds
 from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
 
@@ -149,11 +150,6 @@ def target() -> Iterator[MemoryTarget]:
     made.run.close()
 
 
-@pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> StockTarget:
-    return StockTarget(config={"out": str(tmp_path_factory.mktemp("stock") / "out")})
-
-
 def message(**content: Any) -> dict[str, Any]:
     """Return a message written by a tap and read by the target."""
     return LineReader().deserialize_json(serialize_json(content))
@@ -278,16 +274,21 @@ def uploaded(conversion: Any, url: str, way: str, target: MemoryTarget) -> str:
 
 
 @each_kind
-def test_records_are_good_for_stock_targets(kind: Kind, stock: StockTarget) -> None:
+def test_records_are_good_for_stock_targets(kind: Kind, tmp_path: Path) -> None:
     rows = pa.table([kind.expected], schema=pa.schema([kind.field]))
     schema = message(schema=to_json_schema(rows.schema))["schema"]
     records = [message(record=r)["record"] for b in rows.to_batches() for r in to_records(b)]
-    sink = LinesSink(stock, "s", schema, [])
     # RFC 3339 times have a zone, but the SDK's own `format: time` has none.
     strict = JSONSchemaValidator(schema, validate_formats="time" not in json.dumps(schema, default=str).split('"'))
     for record in records:
         strict.validate(record)
-        sink._validate_and_parse(record)
+    messages = [
+        {"type": "SCHEMA", "stream": "s", "schema": schema, "key_properties": []},
+        *({"type": "RECORD", "stream": "s", "record": record} for record in records),
+    ]
+    stock = StockTarget(config={"out": str(tmp_path / "out")})
+    stock.listen(io.StringIO("".join(f"{serialize_json(m)}\n" for m in messages)))
+    assert len(rows_of(tmp_path / "out")) == len(records)
 
 
 # From files of text --------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
+import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -131,8 +133,10 @@ POLICIES = (
 
 
 def policies(bq: Any, warehouse: BigQuery) -> list[str]:
-    path = f"/projects/{bq.project}/datasets/{warehouse.schema}/tables/rows/rowAccessPolicies"
-    found = bq._connection.api_request(method="GET", path=path).get("rowAccessPolicies", [])
+    """Return the names of the table's policies by BigQuery's own API, which Google's client has no method for."""
+    path = f"projects/{bq.project}/datasets/{warehouse.schema}/tables/rows/rowAccessPolicies"
+    with urllib.request.urlopen(f"{warehouse.config['api_endpoint']}/bigquery/v2/{path}") as answer:
+        found = json.load(answer).get("rowAccessPolicies", [])
     return [p["rowAccessPolicyReference"]["policyId"] for p in found]
 
 

@@ -193,15 +193,15 @@ def hasten_storage() -> None:
     from singer_arrow.storage import store_factory as stores
 
     change(vars(pace), DEADLINE=3.0, FIRST_PAUSE=0.01, MAX_PAUSE=0.1)
-    change(stores._CLIENT, read_timeout="600ms")
-    tries = stores._tries
+    change(stores.CLIENT_TIMEOUTS, read_timeout="600ms")
+    options = stores.retry_options
     backoff = {"init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(milliseconds=100), "base": 2}
 
     def few(*, persistent: bool) -> dict[str, Any]:
         quick = {"retry_config": {"max_retries": 8, "backoff": backoff, "retry_timeout": timedelta(seconds=3)}}
-        return tries(persistent=persistent) or quick
+        return options(persistent=persistent) or quick
 
-    change(vars(stores), _tries=few)
+    change(vars(stores), retry_options=few)
 
 
 def change(where: dict[str, Any], **values: Any) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 # `read_timeout` ends a stalled body. `timeout` bounds the whole body, so obstore's default of 30 s is too short.
-_CLIENT = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
+CLIENT_TIMEOUTS = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def open_store(
     if url.scheme == "gs":
         return _open_gcs(url.bucket, google, day, persistent=persistent)
     if url.scheme == "az":
-        return store.AzureStore(url.bucket, client_options=_client(), **_tries(persistent=persistent))
+        return store.AzureStore(url.bucket, client_options=_client(), **retry_options(persistent=persistent))
     msg = f"{url}: the scheme {url.scheme!r} can only be read one object at a time; use s3, gs, az or file"
     raise ConfigError(msg)
 
@@ -149,7 +149,7 @@ def _open_s3(
     if keyed:
         config |= {"server_side_encryption": "sse-c", "sse_customer_key_base64": options.sse_customer_key}
     client = _client(allow_http=bool(location.endpoint and location.endpoint.startswith("http://")))
-    more = {"client_options": client, **_tries(persistent=persistent)}
+    more = {"client_options": client, **retry_options(persistent=persistent)}
     if location.credentials is None:
         return S3Store(bucket, config=cast("Any", {**config, "skip_signature": True}), **more)
     return S3Store(bucket, config=cast("Any", config), credential_provider=cast("Any", location.credentials), **more)
@@ -167,7 +167,7 @@ def _open_gcs(bucket: str, google: GoogleToken | None, day: date | None, *, pers
         begun = datetime.combine(day, time(), UTC)
         more["default_headers"] = {"x-goog-custom-time": f"{begun:%Y-%m-%dT%H:%M:%SZ}"}
     client = _client(allow_http=config.get("base_url", "").startswith("http://"), **more)
-    options = {"client_options": client, **_tries(persistent=persistent)}
+    options = {"client_options": client, **retry_options(persistent=persistent)}
     if google is not None:
         options["credential_provider"] = google
     return GCSStore(bucket, config=cast("Any", config), **options)
@@ -178,7 +178,8 @@ def _no_token() -> dict[str, Any]:
     return {"token": "none", "expires_at": None}
 
 
-def _tries(*, persistent: bool) -> dict[str, Any]:
+def retry_options(*, persistent: bool) -> dict[str, Any]:
+    """Return the options for retries of a store: obstore's own, or none."""
     return {} if persistent else {"retry_config": {"max_retries": 0}}
 
 
@@ -187,4 +188,4 @@ def _client(**more: Any) -> Any:
     bundle = aws.ca_bundle()
     if bundle and bundle != os.environ.get("SSL_CERT_FILE"):
         more["root_certificate"] = Path(bundle).read_bytes()
-    return {**_CLIENT, **more}
+    return {**CLIENT_TIMEOUTS, **more}

@@ -5,4 +5,5 @@ requests     Rows as Arrow record batches in requests of a bounded size
 stream       Fills a write stream with the rows of a group, and commits it
 client       Pending write streams, written under offsets and committed once
 error_kinds  Classifies the errors of the API
+errors       Errors of the API, as errors of ours
 """

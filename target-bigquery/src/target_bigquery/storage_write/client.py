@@ -6,25 +6,23 @@ until it is committed, which cannot be done twice. So every call here may be tri
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
-from singer_arrow.errors import CredentialsError, LoadError, SingerArrowError
+from singer_arrow.errors import CredentialsError, LoadError
 from singer_arrow.load.backoff import Waiting, pauses
-from target_bigquery.connection import connection, resources
+from target_bigquery.connection import connection
 from target_bigquery.connection.connection import REQUEST_SECONDS, Connection, logger
-from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind, classify_write_error
+from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
+from target_bigquery.storage_write.errors import call_once, row_error, short_name, table_of, write_error
 
 T = TypeVar("T")
 CONNECTION_SECONDS = 600.0
 """How long one connection is written to; what was not acknowledged by then is sent again on another."""
 HIDDEN_SECONDS = 30.0
 """Longest retry of the error that a table is denied \"or may not exist\", which may be temporary."""
-_QUOTA_HINT = "raise the quota in the Google Cloud console, or set load_via: load_job"
-_DENIED_HINT = "check the credentials and the roles they have (BigQuery Data Editor)"
 _TRACE = "target-bigquery"
 
 
@@ -43,7 +41,7 @@ class WriteApi:
     """The Storage Write API of one project and dataset; safe to use from any thread, and opened on first use."""
 
     def __init__(self, bigquery: Connection) -> None:
-        self._bigquery = bigquery
+        self.bigquery = bigquery
         self._lock = threading.Lock()
         self._client: Any = None
 
@@ -52,7 +50,7 @@ class WriteApi:
         """Google's client, one for all threads."""
         with self._lock:
             if self._client is None:
-                self._client = _open(self._bigquery)
+                self._client = _open(self.bigquery)
             return self._client
 
     def close(self) -> None:
@@ -70,7 +68,7 @@ class WriteApi:
         """
         from google.cloud.bigquery_storage_v1 import types
 
-        settings = self._bigquery.settings
+        settings = self.bigquery.settings
         parent = f"projects/{settings.project}/datasets/{settings.dataset}/tables/{table}"
         pending = types.WriteStream(type_=types.WriteStream.Type.PENDING)
 
@@ -79,7 +77,7 @@ class WriteApi:
                 parent=parent, write_stream=pending, retry=None, timeout=REQUEST_SECONDS
             )
 
-        return str(self._call(f"Opening a write stream into table {self._bigquery.path(table)}", create).name)
+        return str(self.call(f"Opening a write stream into table {self.bigquery.path(table)}", create).name)
 
     def append(self, name: str, schema: bytes, requests: Sequence[Request]) -> None:
         """Append all rows to a write stream, in as many connections as it takes.
@@ -92,7 +90,7 @@ class WriteApi:
         Raises:
             WriteError: It cannot be done; with `NEW_STREAM` or `UNKNOWN_STREAM`, another write stream may take them.
         """
-        what, done, tries = f"Writing to {_short(name)}", 0, _Tries()
+        what, done, tries = f"Writing to {short_name(name)}", 0, _Tries()
         while done < len(requests):
             before = done
             try:
@@ -112,7 +110,7 @@ class WriteApi:
         def finalize() -> Any:
             return self.client.finalize_write_stream(name=name, retry=None, timeout=REQUEST_SECONDS)
 
-        return int(self._call(f"Ending {_short(name)}", finalize).row_count)
+        return int(self.call(f"Ending {short_name(name)}", finalize).row_count)
 
     def commit(self, name: str) -> datetime | None:
         """Bring the rows of a write stream into its table, all at once and never twice.
@@ -123,20 +121,20 @@ class WriteApi:
         Raises:
             WriteError: With `UNKNOWN_STREAM`, it is unknown whether it was committed.
         """
-        what = f"Committing {_short(name)}"
+        what = f"Committing {short_name(name)}"
 
         def commit() -> datetime:
             answer = self.client.batch_commit_write_streams(
                 {"parent": table_of(name), "write_streams": [name]}, retry=None, timeout=REQUEST_SECONDS
             )
             for error in answer.stream_errors:
-                raise _refused(what, "FAILED_PRECONDITION", error.error_message, error.code.name)
+                raise write_error(what, "FAILED_PRECONDITION", error.error_message, error.code.name)
             if (when := _moment(answer, "commit_time")) is None:
-                raise _refused(what, "INTERNAL", "the response has neither a commit time nor an error", None)
+                raise write_error(what, "INTERNAL", "the response has neither a commit time nor an error", None)
             return when
 
         try:
-            return self._call(what, commit)
+            return self.call(what, commit)
         except WriteError as error:
             if error.kind is WriteErrorKind.ALREADY_DONE:
                 return None
@@ -152,7 +150,7 @@ class WriteApi:
         def read() -> Any:
             return self.client.get_write_stream(name=name, retry=None, timeout=REQUEST_SECONDS)
 
-        return _moment(self._call(f"Reading {_short(name)}", read), "commit_time")
+        return _moment(self.call(f"Reading {short_name(name)}", read), "commit_time")
 
     def _acknowledged(self, what: str, name: str, schema: bytes, requests: Sequence[Request]) -> Iterator[None]:
         """Send requests on one connection; once for each that BigQuery has taken, in their order."""
@@ -165,26 +163,26 @@ class WriteApi:
 
         call: Any = None
         try:
-            call = _mapped(what, opened)
+            call = call_once(what, opened)
             answered = iter(call)
             for _ in requests:
-                answer = _mapped(what, lambda: next(answered, None))
+                answer = call_once(what, lambda: next(answered, None))
                 if answer is None:
                     msg = f"{what}: BigQuery closed the connection"
                     raise WriteError(msg, WriteErrorKind.RETRY)
                 if answer.error.code:
-                    raise _row_error(what, answer)
+                    raise row_error(what, answer)
                 yield
         finally:
             if call is not None:
                 call.cancel()
 
-    def _call(self, what: str, function: Callable[[], T]) -> T:
-        """Call Google's library: errors become ours, transient ones are met with another try."""
+    def call(self, what: str, function: Callable[[], T]) -> T:
+        """Call Google's library, again after errors that may be temporary, and raise its errors as ours."""
         tries = _Tries()
         while True:
             try:
-                return _mapped(what, function)
+                return call_once(what, function)
             except WriteError as error:
                 tries.wait(error)
 
@@ -212,11 +210,6 @@ class _Tries:
             msg = f"{error}; all retries failed; run again later"
             raise LoadError(msg) from None
         self._waiting.before_again(pause, error)
-
-
-def table_of(name: str) -> str:
-    """The table of a write stream, as the API writes it."""
-    return name.rpartition("/streams/")[0]
 
 
 def _moment(message: Any, name: str) -> datetime | None:
@@ -267,59 +260,3 @@ def _messages(name: str, schema: bytes, requests: Sequence[Request]) -> Iterator
         message.offset.value = request.offset
         message.arrow_rows.rows.serialized_record_batch = request.data()
         yield message
-
-
-def _mapped(what: str, function: Callable[[], T]) -> T:
-    """Call Google's library once: its errors become ours."""
-    from google.api_core.exceptions import GoogleAPICallError
-
-    try:
-        return function()
-    except SingerArrowError:
-        raise
-    except GoogleAPICallError as error:
-        if (status := error.grpc_status_code) is None:
-            raise resources.translate_error(error, what) from None
-        codes = [code for detail in error.details if (code := _storage_code(detail))]
-        raise _refused(what, status.name, error.message or "", codes[0] if codes else None) from None
-    except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
-        raise resources.translate_error(error, what) from None
-
-
-def _row_error(what: str, answer: Any) -> SingerArrowError:
-    """The error of rows that were not appended."""
-    import grpc
-
-    names = {code.value[0]: code.name for code in grpc.StatusCode}
-    codes = [code for detail in answer.error.details if (code := _storage_code(detail))]
-    text = answer.error.message
-    if rows := [f"row {row.index + 1} of the request: {row.message}" for row in answer.row_errors][:3]:
-        text = f"{text} ({'; '.join(rows)})"
-    return _refused(what, names.get(answer.error.code, "UNKNOWN"), text, codes[0] if codes else None)
-
-
-def _storage_code(detail: Any) -> str | None:
-    """BigQuery's own word in a detail of an error."""
-    from google.cloud.bigquery_storage_v1 import types
-
-    if not getattr(detail, "type_url", "").endswith("/google.cloud.bigquery.storage.v1.StorageError"):
-        return None
-    return str(types.StorageError.deserialize(detail.value).code.name)
-
-
-def _refused(what: str, status: str, text: str, storage_code: str | None) -> SingerArrowError:
-    text = " ".join(text.split())[:1000]
-    message = f"{what}: {storage_code or status}: {text}"
-    kind = classify_write_error(status, storage_code, text)
-    if kind is WriteErrorKind.DENIED:
-        return CredentialsError(f"{message}; {_DENIED_HINT}")
-    hint = {WriteErrorKind.QUOTA: f"; {_QUOTA_HINT}", WriteErrorKind.POSSIBLY_MISSING: f"; {_DENIED_HINT}"}.get(
-        kind, ""
-    )
-    return WriteError(f"{message}{hint}", kind)
-
-
-def _short(name: str) -> str:
-    """Return a short description of a write stream for messages."""
-    found = re.fullmatch(r"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/streams/(.+)", name)
-    return f"a write stream into table {'.'.join(found.groups()[:3])}" if found else name

@@ -237,12 +237,13 @@ class Connection:
         session.close()
 
     def _open(self) -> Session:
-        session = self.retried(self._connect)
+        session = self.retried(self.connect)
         with self._lock:
             self._sessions.add(session)
         return session
 
-    def _connect(self) -> Session:
+    def connect(self) -> Session:
+        """Open a new session, with one attempt."""
         import redshift_connector
 
         logging.getLogger("redshift_connector").setLevel(logging.WARNING)  # it logs every message of the protocol

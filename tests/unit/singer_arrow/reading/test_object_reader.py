@@ -111,16 +111,18 @@ def test_an_object_that_changes_is_never_a_mix(objects: Any, delete: bool) -> No
 def test_the_read_ahead_grows_only_for_a_receiver_that_waits(
     objects: Any, monkeypatch: pytest.MonkeyPatch, receiver_is_slow: bool, least: int, most: int
 ) -> None:
-    started, start = list[Any](), ObjectReader._start
+    started = list[Any]()
 
-    def seen_by_the_receiver(self: ObjectReader, *given: Any) -> list[Any]:
-        begun = start(self, *given)
-        for future in begun:
+    class Pool(ThreadPoolExecutor):
+        """Threads whose futures are done, or not, whenever the receiver takes one."""
+
+        def submit(self, *given: Any) -> Any:
+            started.append(future := super().submit(*given))
             future.done = lambda: receiver_is_slow  # type: ignore[method-assign]
-        started.extend(begun)
-        return begun
+            return future
 
-    monkeypatch.setattr(ObjectReader, "_start", seen_by_the_receiver)
+    pool = Pool(4)
+    monkeypatch.setattr(objects_module, "shared_pool", lambda *_: pool)
     monkeypatch.setattr(objects_module, "_FIRST_AHEAD", 4 * MIB)
     reader = objects.reader(LARGE, listed=True)
     chunks = reader.chunks()
@@ -128,6 +130,7 @@ def test_the_read_ahead_grows_only_for_a_receiver_that_waits(
         next(chunks)
     assert least <= len(started) - 8 <= most
     chunks.close()
+    pool.shutdown()
     assert reader.budget.fetched.used == 0
 
 

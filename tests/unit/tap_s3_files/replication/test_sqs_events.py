@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -108,16 +108,34 @@ def message(name: str, *keys: str) -> Message:
     return Message(name, "receipt", json.dumps({"Records": records}), 0)
 
 
+class OneRound(Queue):
+    """A queue whose messages are received once; it records what is deleted."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        keys = AwsOptions(region="eu-west-1", access_key_id="a", secret_access_key="b")
+        super().__init__("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)
+        self.messages, self.deleted = messages, set[str]()
+
+    def receive(self, wait: int) -> list[Message]:
+        messages, self.messages = self.messages, []
+        return messages
+
+    def receive_many(self) -> list[Message]:
+        return []
+
+    def delete(self, messages: Iterable[Message]) -> None:
+        self.deleted.update(m.id for m in messages)
+
+    def drop(self, messages: Iterable[Message]) -> None:
+        assert not self.deleted.intersection(m.id for m in messages)
+
+    def release(self, messages: Iterable[Message]) -> None:
+        self.drop(messages)
+
+
 @pytest.mark.parametrize("unmatched", ["keep", "delete"])
 def test_a_message_is_deleted_when_no_stream_needs_it(tmp_path: Path, unmatched: str) -> None:
-    keys = AwsOptions(region="eu-west-1", access_key_id="a", secret_access_key="b")
-    queue = Queue("https://sqs.eu-west-1.amazonaws.com/1/q", keys, visibility=30)  # no request is made
-    plan = plan_of(log_in(tmp_path))
-    others = [ObjectFilter("other", (Url("s3", "b", "**/*.csv"),))]
-    intake = SqsEvents(
-        queue, {"orders": plan}, others, Objects(), SqsSettings("q", delete_unmatched=unmatched == "delete")
-    )
-    found = intake._sort(
+    queue = OneRound(
         [
             message("ours", "in/1.json"),
             message("of both", "in/2.csv"),
@@ -127,9 +145,13 @@ def test_a_message_is_deleted_when_no_stream_needs_it(tmp_path: Path, unmatched:
             message("another's", "out/6.csv"),
         ]
     )
-    gone = {"ours"} | ({"ours and unmatched", "unmatched"} if unmatched == "delete" else set())
-    assert {m.id for m in found.done} == gone
-    assert [str(o.url) for o in found.new["orders"].values()] == [
+    plan = plan_of(log_in(tmp_path))
+    others = [ObjectFilter("other", (Url("s3", "b", "**/*.csv"),))]
+    settings = SqsSettings("q", delete_unmatched=unmatched == "delete", max_wait_seconds=0)
+    events = SqsEvents(queue, {"orders": plan}, others, Objects(), settings)
+    planned = [info for wave in events.waves("orders") for segment in wave for info in segment.objects]
+    assert queue.deleted == {"ours"} | ({"ours and unmatched", "unmatched"} if unmatched == "delete" else set())
+    assert [str(o.url) for o in planned] == [
         "s3://b/in/1.json",
         "s3://b/in/2.csv",
         "s3://b/in/3.json",

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -123,10 +122,21 @@ class Refusing:
         raise self.error
 
 
+class RefusingJobs(Jobs):
+    """Jobs of a client that refuses each request."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(Settings("p", "d"))
+        self.refusing = Refusing(error)
+
+    @property
+    def client(self) -> Refusing:
+        return self.refusing
+
+
 def refusing(error: Exception) -> tuple[Jobs, Refusing]:
-    jobs, client = Jobs(Settings("p", "d")), Refusing(error)
-    jobs._threads = SimpleNamespace(client=client)  # type: ignore[assignment]
-    return jobs, client
+    jobs = RefusingJobs(error)
+    return jobs, jobs.refusing
 
 
 def test_what_only_informs_is_asked_for_once() -> None:

@@ -13,11 +13,24 @@ from singer_arrow.errors import CredentialsError, LoadError
 from target_bigquery.connection.connection import Connection
 from target_bigquery.connection.dead_connections import GRPC_OPTIONS
 from target_bigquery.settings import Settings
-from target_bigquery.storage_write import client as write_api
+from target_bigquery.storage_write import errors
 from target_bigquery.storage_write.client import WriteApi
 from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 
 NAME = "projects/p/datasets/d/tables/t/streams/Cic2"
+
+
+@pytest.fixture
+def channels(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Return the options of each gRPC channel that is created; it is created nevertheless."""
+    created, create = list[dict[str, Any]](), BigQueryWriteGrpcTransport.create_channel
+
+    def channel(*args: Any, **options: Any) -> Any:
+        created.append(options)
+        return create(*args, **options)
+
+    monkeypatch.setattr(BigQueryWriteGrpcTransport, "create_channel", channel)
+    return created
 
 
 @pytest.mark.parametrize(
@@ -28,25 +41,28 @@ NAME = "projects/p/datasets/d/tables/t/streams/Cic2"
         ("https://storage.example.org:8443/", "storage.example.org:8443"),
     ],
 )
-def test_with_tls_it_gets_the_credentials_of_bigquery(endpoint: str | None, host: str) -> None:
+def test_with_tls_it_gets_the_credentials_of_bigquery(channels: list[dict[str, Any]], endpoint: str, host: str) -> None:
     bigquery = Connection(Settings("p", "d", storage_write_endpoint=endpoint, credentials_path="key.json"))
     bigquery.__dict__["credentials"] = credentials = AnonymousCredentials()
     writes = WriteApi(bigquery)
     try:
         assert writes.client.transport.host == host
-        assert writes.client.transport._credentials is credentials
         assert writes.client is writes.client
+        assert [channel["credentials"] for channel in channels] == [credentials]
     finally:
         writes.close()
 
 
 @pytest.mark.parametrize(("endpoint", "is_sent"), [("eu.rep.googleapis.com", True), ("example.org:8443", False)])
-def test_outside_of_google_only_credentials_that_are_set_are_sent(endpoint: str, is_sent: bool) -> None:
+def test_outside_of_google_only_credentials_that_are_set_are_sent(
+    channels: list[dict[str, Any]], endpoint: str, is_sent: bool
+) -> None:
     bigquery = Connection(Settings("p", "d", storage_write_endpoint=endpoint))
     bigquery.__dict__["credentials"] = credentials = AnonymousCredentials()  # as if they were the machine's own
     writes = WriteApi(bigquery)
     try:
-        assert (writes.client.transport._credentials is credentials) == is_sent
+        assert writes.client is not None
+        assert [channel["credentials"] is credentials for channel in channels] == [is_sent]
     finally:
         writes.close()
 
@@ -64,7 +80,7 @@ def fail(error: Exception) -> Any:
         raise error
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is what the tests look at
-        write_api._mapped("Writing", function)
+        errors.call_once("Writing", function)
     return caught.value
 
 
@@ -75,28 +91,22 @@ def test_errors_without_a_status_are_those_of_bigquery() -> None:
 
 
 def test_errors_name_the_table_of_a_write_stream() -> None:
-    assert write_api.table_of(NAME) == "projects/p/datasets/d/tables/t"
-    assert write_api._short(NAME) == "a write stream into table p.d.t"
-    error = write_api._refused("Writing", "OUT_OF_RANGE", "beyond\n the end", "OFFSET_OUT_OF_RANGE")
+    assert errors.table_of(NAME) == "projects/p/datasets/d/tables/t"
+    assert errors.short_name(NAME) == "a write stream into table p.d.t"
+    error = errors.write_error("Writing", "OUT_OF_RANGE", "beyond\n the end", "OFFSET_OUT_OF_RANGE")
     assert isinstance(error, WriteError)
     assert error.kind is WriteErrorKind.NEW_STREAM
     assert str(error) == "Writing: OFFSET_OUT_OF_RANGE: beyond the end"
 
 
-def test_a_connection_with_tls_is_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, create = list[dict[str, Any]](), BigQueryWriteGrpcTransport.create_channel
-
-    def channel(*args: Any, **more: Any) -> Any:
-        opened.append(dict(more["options"]))
-        return create(*args, **more)
-
-    monkeypatch.setattr(BigQueryWriteGrpcTransport, "create_channel", channel)
+def test_a_connection_with_tls_is_pinged(channels: list[dict[str, Any]]) -> None:
     bigquery = Connection(Settings("p", "d", credentials_path="key.json"))
     bigquery.__dict__["credentials"] = AnonymousCredentials()
     writes = WriteApi(bigquery)
     try:
         assert writes.client is not None
-        assert dict(GRPC_OPTIONS).items() <= opened[0].items()
-        assert opened[0]["grpc.max_send_message_length"] == -1
+        options = dict(channels[0]["options"])
+        assert dict(GRPC_OPTIONS).items() <= options.items()
+        assert options["grpc.max_send_message_length"] == -1
     finally:
         writes.close()
