@@ -96,17 +96,18 @@ class TapRun:
         if kept is not None:
             return kept
         if self.settings.manifest:
-            object_filter = self.object_filter(stream)
-            return Listing(o for o in self._inventory if object_filter.matches(o.url))
+            return self._inventory[stream.name]
         return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
 
     @cached_property
-    def _inventory(self) -> Listing:
-        """The objects of the inventory that belong to any stream; it is read once for all of them."""
+    def _inventory(self) -> dict[str, Listing]:
+        """The objects of the inventory by stream; it is read once for all of them."""
         assert self.settings.manifest is not None
-        filters = [self.object_filter(s) for s in self.settings.streams]
-        objects = read_inventory(self.storage, self.settings.manifest, self.budget)
-        return Listing(o for o in objects if any(object_filter.matches(o.url) for object_filter in filters))
+        found = [(self.object_filter(stream), Listing()) for stream in self.settings.streams]
+        for bucket, rows in read_inventory(self.storage, self.settings.manifest, self.budget):
+            for object_filter, listing in found:
+                listing.add_rows(bucket, rows.filter(object_filter.select(bucket, rows["key"])))
+        return {object_filter.stream: listing for object_filter, listing in found}
 
     def plan(
         self,

@@ -31,6 +31,12 @@ _CONTENTS = re.compile(
 _PARTS = _CONTENTS.groups + 1
 
 
+OBJECT_COLUMNS = pa.schema(
+    [("key", pa.string()), ("size", pa.int64()), ("etag", pa.string()), ("modified", pa.int64())]
+)
+"""Objects of one bucket as Arrow columns; see `ObjectPage` for their values."""
+
+
 class ObjectPage(NamedTuple):
     """Objects of one bucket, in columns of equal lengths.
 
@@ -64,6 +70,11 @@ class ObjectPage(NamedTuple):
             return self
         keys, sizes, etags, modified = (list(compress(column, chosen)) for column in self)
         return ObjectPage(keys, sizes, etags, modified)  # type: ignore[arg-type]  # mypy joins their types
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Return the objects in the columns of `OBJECT_COLUMNS`."""
+        columns = zip(self, OBJECT_COLUMNS.types, strict=True)
+        return pa.RecordBatch.from_arrays([pa.array(values, kind) for values, kind in columns], schema=OBJECT_COLUMNS)
 
     def objects(self, bucket: Url) -> Iterator[ObjectInfo]:
         """Yield the objects.

@@ -5,7 +5,6 @@ To be read in order, it is divided by time into parts that fit into memory one b
 
 from __future__ import annotations
 
-import re
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +30,7 @@ _COLUMNS = pa.schema(
 _ORDER = ("modified", "rank", "key")
 _SAMPLED = 61  # one time in so many is looked at to divide a listing
 _PAGE = 1000
-_DIGITS = re.compile('"[0-9a-f]{32}"')
+_DIGITS = '^"[0-9a-f]{32}"$'
 _DIGEST = 16
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -90,10 +89,19 @@ class Listing:
             bucket: URL with the scheme and the bucket of the objects.
             page: The objects.
         """
+        self.add_rows(bucket, page.to_arrow())
+
+    def add_rows(self, bucket: Url, rows: pa.RecordBatch) -> None:
+        """Add objects.
+
+        Args:
+            bucket: URL with the scheme and the bucket of the objects.
+            rows: The objects, in the columns of `OBJECT_COLUMNS`.
+        """
         full: list[pa.RecordBatch] = []
         with self._lock:
             place = self._places.setdefault((bucket.scheme, bucket.bucket), len(self._places))
-        batch = _batch(place, page)
+        batch = _batch(place, rows)
         with self._lock:
             self._count += batch.num_rows
             self._last.append(batch)
@@ -225,24 +233,37 @@ class Listing:
             )
 
 
-def _batch(place: int, page: ObjectPage) -> pa.RecordBatch:
-    places, etags = [place] * len(page.keys), [_short(etag) for etag in page.etags]
-    columns = (page.modified, places, page.keys, etags, page.sizes)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, _COLUMNS, strict=True)], schema=_COLUMNS
-    )
+def _batch(place: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    places = pa.repeat(pa.scalar(place, pa.int16()), rows.num_rows)
+    columns = [rows["modified"], places, rows["key"], _short_etags(rows["etag"]), rows["size"]]
+    return pa.RecordBatch.from_arrays(columns, schema=_COLUMNS)
 
 
 def _microseconds(at: datetime) -> int:
     return (at - EPOCH) // _MICROSECOND
 
 
+def _short_etags(etags: pa.StringArray) -> pa.BinaryArray:
+    """Return ETags in as few bytes as they need: the usual ones are quoted digits."""
+    import pyarrow.compute as pc
+
+    is_usual = pc.fill_null(pc.match_substring_regex(etags, _DIGITS), False)
+    usual = pc.utf8_slice_codeunits(etags.filter(is_usual), 1, -1).to_pylist()
+    digests = pa.Array.from_buffers(
+        pa.binary(_DIGEST), len(usual), [None, pa.py_buffer(bytes.fromhex("".join(usual)))]
+    ).cast(pa.binary())
+    if len(usual) == len(etags):
+        return digests
+    is_other = pc.invert(is_usual)
+    others = pa.array([_short(etag) for etag in etags.filter(is_other).to_pylist()], pa.binary())
+    found = pc.replace_with_mask(pa.nulls(len(etags), pa.binary()), is_usual, digests)
+    return pc.replace_with_mask(found, is_other, others)
+
+
 def _short(etag: str | None) -> bytes:
-    """Return an ETag in as few bytes as it needs: the usual ones are quoted digits."""
+    """Return the bytes of an unusual ETag, padded so that their number is not that of a usual one."""
     if not etag:
         return b""
-    if _DIGITS.fullmatch(etag):
-        return bytes.fromhex(etag[1:-1])
     text = etag.encode()
     return text.rjust(len(text) + (2 if len(text) + 1 == _DIGEST else 1), b"\0")
 

@@ -6,16 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
 
 from singer_arrow.errors import NotFoundError
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.object_page import ObjectPage
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url, glob_match, glob_prefix, glob_regex, has_glob
-from tap_s3_files.paths.date_paths import Window, has_date, matches_key
+from tap_s3_files.paths.date_paths import Window, date_pattern, has_date, matches_key
 
 _CHOICE = re.compile(r"\{([^{}\[\]*?]*,[^{}\[\]*?]*)\}")
-_OWN_NAME = re.compile(r"--[0-9a-f]{32}-\d+-\d+\.(parquet|jsonl|arrow)(\.gz)?$")
+_OWN_NAME = r"--[0-9a-f]{32}-[0-9]+-[0-9]+\.(?:parquet|jsonl|arrow)(?:\.gz)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,22 +152,74 @@ class ObjectFilter:
 
     def matches(self, url: Url) -> bool:
         """Return whether `find` would yield an object of this URL if it existed."""
-        return any(self._names(path, url) for path in self.paths) and not any(_is_own(url, root) for root in self.own)
+        own = any(_is_own(url, root) for root in self.own)
+        return not own and any(self._names(path, url.key) for path in self._paths_in(url))
 
-    def _names(self, path: Url, url: Url) -> bool:
-        if (path.scheme, path.bucket) != (url.scheme, url.bucket):
-            return False
+    def select(self, bucket: Url, keys: pa.Array) -> pa.BooleanArray:
+        """Return for each key of a bucket what `matches` returns, many times as fast.
+
+        Args:
+            bucket: URL with the scheme and the bucket of the keys.
+            keys: Keys, without nulls.
+        """
+        import pyarrow.compute as pc
+
+        mask = pa.repeat(False, len(keys))
+        for path in self._paths_in(bucket):
+            mask = pc.or_(mask, self._named(path, keys))
+        for root in self.own:
+            if _is_same_bucket(root, bucket):
+                mask = pc.and_(mask, pc.invert(_full_matches(_own_pattern(root), keys)))
+        return mask
+
+    def _paths_in(self, bucket: Url) -> Iterator[Url]:
+        return (path for path in self.paths if _is_same_bucket(path, bucket))
+
+    def _names(self, path: Url, key: str) -> bool:
         if has_date(path):
-            return matches_key(path, url.key, *self.dates)
-        if has_glob(path.key):
-            return url.key.startswith(glob_prefix(path.key)) and glob_match(path.key, url.key)
-        folder = path.key.rstrip("/") + "/" if path.key else ""
-        return url.key.startswith(folder) or (url.key == path.key and not path.key.endswith("/"))
+            return matches_key(path, key, *self.dates)
+        return _path_pattern(path).fullmatch(key) is not None
+
+    def _named(self, path: Url, keys: pa.Array) -> pa.BooleanArray:
+        if not has_date(path):
+            return _full_matches(_path_pattern(path), keys)
+        mask = _full_matches(date_pattern(path), keys)
+        if self.dates[0] is None:
+            return mask
+        chosen = zip(mask.to_pylist(), keys.to_pylist(), strict=True)
+        return pa.array([may and matches_key(path, key, *self.dates) for may, key in chosen], pa.bool_())
+
+
+def _full_matches(pattern: re.Pattern[str], keys: pa.Array) -> pa.BooleanArray:
+    """Return for each key whether the pattern matches all of it."""
+    import pyarrow.compute as pc
+
+    try:
+        return pc.match_substring_regex(keys, f"(?s)^(?:{pattern.pattern})$")
+    except pa.ArrowInvalid:  # RE2, which Arrow uses, has no lookahead
+        return pa.array([pattern.fullmatch(key) is not None for key in keys.to_pylist()], pa.bool_())
+
+
+@lru_cache(maxsize=1024)
+def _path_pattern(path: Url) -> re.Pattern[str]:
+    """Return the pattern of the keys that a path without dates names."""
+    if has_glob(path.key):
+        return glob_regex(path.key)
+    if not path.key or path.key.endswith("/"):
+        return re.compile(re.escape(path.key) + ".*", re.DOTALL)
+    return re.compile(re.escape(path.key) + "(?:/.*)?", re.DOTALL)
+
+
+@lru_cache(maxsize=1024)
+def _own_pattern(root: Url) -> re.Pattern[str]:
+    """Return the pattern of the keys of plans and batch files below a folder."""
+    folder = re.escape(f"{root.key.rstrip('/')}/") if root.key else ""
+    return re.compile(f"{folder}(?:_plans/.*|.*{_OWN_NAME})", re.DOTALL)
 
 
 def _is_own(url: Url, root: Url) -> bool:
-    if (url.scheme, url.bucket) != (root.scheme, root.bucket):
-        return False
-    folder = f"{root.key.rstrip('/')}/" if root.key else ""
-    below = url.key.removeprefix(folder)
-    return url.key.startswith(folder) and (below.startswith("_plans/") or _OWN_NAME.search(below) is not None)
+    return _is_same_bucket(url, root) and _own_pattern(root).fullmatch(url.key) is not None
+
+
+def _is_same_bucket(a: Url, b: Url) -> bool:
+    return a.scheme == b.scheme and a.bucket == b.bucket

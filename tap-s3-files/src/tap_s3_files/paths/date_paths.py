@@ -107,7 +107,7 @@ def matches_key(path: Url, key: str, start: datetime | None, end: datetime | Non
         start: None: any digits match, also those that are no date.
         end: None: without an end.
     """
-    found = _pattern(path).fullmatch(key)
+    found = date_pattern(path).fullmatch(key)
     if found is None or start is None:
         return found is not None
     digits: dict[str, str] = {}
@@ -122,8 +122,8 @@ def matches_key(path: Url, key: str, start: datetime | None, end: datetime | Non
 
 
 @lru_cache(maxsize=1024)
-def _pattern(path: Url) -> re.Pattern[str]:
-    """Matches the keys of a path; its groups are the digits of its dates: `Y0`, `m1`, ... by directive and place."""
+def date_pattern(path: Url) -> re.Pattern[str]:
+    """Return the pattern of a path's keys; its groups are the digits of its dates: `Y0`, `m1`, ... by place."""
     places: list[str] = []
 
     def mark(directive: re.Match[str]) -> str:

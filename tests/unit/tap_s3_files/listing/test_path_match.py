@@ -2,13 +2,18 @@
 
 import os
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.listing.path_match import ObjectFilter, find
+from tap_s3_files.paths.date_paths import Window
 
 
 @pytest.fixture
@@ -69,3 +74,17 @@ def test_what_the_tap_writes_is_no_source(folder: Path) -> None:
         path.write_text("x")
     assert found(folder, "a/**", own=["a"]) == ["a/1.csv", "a/2.csv", "a/_SUCCESS", "a/deep/3.csv", "a/x.json"]
     assert f"a/rows--{'0' * 32}-0-100.parquet" in found(folder, "a/**", own=["elsewhere"])
+
+
+@given(
+    st.lists(st.text("a=01/\né%-.", max_size=8), max_size=20),
+    st.sampled_from(["", "a", "a/", "a/*", "**/[!0]", "[a0]*", "a={0,1}/**", "a\n?", "a/{date:%Y}/*", "{date:%Y}"]),
+    st.sampled_from([(None, None), (datetime(1000, 1, 1, tzinfo=UTC), None)]),
+)
+def test_columns_of_keys_are_matched_like_objects(keys: list[str], path: str, dates: Window) -> None:
+    own = f"a--{'0' * 32}-0-9.jsonl.gz"
+    keys += ["1010", "a/1000/0", "a/0999/0", own, f"{own}\n", f"a/{own}", f"a/{own}/", "a/_plans/0", "_plans/0"]
+    for roots in ([], [Url("s3", "b", "")], [Url("s3", "b", "a/"), Url("s3", "c", "")]):
+        match = ObjectFilter("orders", (Url("s3", "c", ""), Url("s3", "b", path)), tuple(roots), dates)
+        mask = match.select(Url("s3", "b", ""), pa.array(keys, pa.string())).to_pylist()
+        assert mask == [match.matches(Url("s3", "b", key)) for key in keys]
