@@ -24,7 +24,7 @@ class Bookmark:
     window: int = 0
 
     def to_state(self, key: str) -> dict[str, Any]:
-        """The stream's entry in STATE."""
+        """Return the stream's entry in STATE."""
         value = {"replication_key_value": self.value} if self.value is not None else {}
         return {"replication_key": key, **value, "window": self.window}
 

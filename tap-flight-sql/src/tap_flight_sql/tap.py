@@ -36,7 +36,7 @@ class TapFlightSql(ArrowTap):
         return Storage(self.settings.aws)
 
     def discover_streams(self) -> Sequence[QueryStream]:
-        """The streams of the settings, or the tables of the server; with a given catalog, the schemas are its own."""
+        """Return the streams of the settings, or the tables of the server, with the schemas of a given catalog."""
         streams = self.settings.streams or tuple(table_streams(self.server))
         catalog, found = self.input_catalog, []
         nothing: Mapping[str, Any] = {"type": "object", "properties": {}}

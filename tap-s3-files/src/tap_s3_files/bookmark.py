@@ -61,11 +61,11 @@ class Bookmark:
         return bool(self.done or self.ahead or self.rows)
 
     def is_sent(self, task: int) -> bool:
-        """Whether a task of the bookmark's segment is sent."""
+        """Return whether a task of the bookmark's segment is sent."""
         return task < self.done or task in self.ahead
 
     def sent(self, task: int) -> Bookmark:
-        """The bookmark after a task of its segment was sent, in any order."""
+        """Return the bookmark after a task of its segment was sent, in any order."""
         ahead = {task, *self.ahead}
         done = self.done
         while done in ahead:
@@ -74,11 +74,11 @@ class Bookmark:
         return replace(self, done=done, ahead=tuple(sorted(t for t in ahead if t > done)), rows=rows)
 
     def segment_sent(self, end: Watermark | None) -> Bookmark:
-        """The bookmark after all tasks of its segment were sent; the segment ends at `end`."""
+        """Return the bookmark after all tasks of its segment were sent; the segment ends at `end`."""
         return Bookmark(watermark=latest(self.watermark, end), segment=self.segment + 1)
 
     def to_state(self) -> dict[str, Any]:
-        """The stream's entry in STATE."""
+        """Return the stream's entry in STATE."""
         return {
             "watermark": self.watermark.to_json() if self.watermark else None,
             "segment": self.segment,
@@ -114,5 +114,5 @@ class Bookmark:
 
 
 def latest(a: Watermark | None, b: Watermark | None) -> Watermark | None:
-    """The later of two places; None is before all."""
+    """Return the later of two places; None is before all."""
     return max((w for w in (a, b) if w is not None), default=None)

@@ -84,7 +84,7 @@ def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:
 def sample_objects(
     listed: Listing, count: int, start: datetime | None = None, end: datetime | None = None
 ) -> list[ObjectInfo]:
-    """The objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.
+    """Return the objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.
 
     If none lies within the window, all are looked at: the stream then has nothing to read, but a schema still.
     """
@@ -105,7 +105,7 @@ def source_schema(
     *,
     sampled: Sequence[object] = (),
 ) -> pa.Schema:
-    """The columns that a stream's files give: those of the samples, merged, with the settings' types and selection.
+    """Return the columns of a stream's files: those of the samples, merged, with the settings' types and selection.
 
     Args:
         inferred: Of the samples.
@@ -134,7 +134,7 @@ def source_schema(
 
 
 def _open(field: pa.Field) -> pa.Field:
-    """The field, open for values where no sample has one: text, or JSON text instead of a list or map of nothing."""
+    """Return the field as text, or as JSON text instead of an empty list or map, where no sample has a value."""
     t = field.type
     if pt.is_null(t):
         return pa.field(field.name, pa.string())
@@ -150,7 +150,7 @@ def _open(field: pa.Field) -> pa.Field:
 
 
 def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_columns: bool) -> dict[str, Any]:
-    """The JSON Schema of a stream as discovery reports it.
+    """Return the JSON Schema of a stream as discovery reports it.
 
     Raises:
         ConfigError: A key property is no column.
@@ -193,7 +193,7 @@ def refuse_reserved(
 
 
 def split(schema: pa.Schema, *, metadata_columns: bool, constants: Collection[str] = ()) -> pa.Schema:
-    """What of a selected schema is read from files: all but the metadata columns, and what is known without reading.
+    """Split a selected schema into the columns read from files, the metadata columns and those known without reading.
 
     Raises:
         ConfigError: Nothing is.

@@ -79,7 +79,7 @@ def _check_job(job: StreamJob) -> None:
 
 
 def _check(job: StreamJob, info: ObjectInfo, worker: Worker) -> int | None:
-    """The rows of an object that goes as it is, or None where they are not known; raises if it does not."""
+    """Return the rows of an object that is passed as it is, or None if unknown; raise if it cannot be passed."""
     if info.size == 0:
         raise _NeedsConversionError
     kind = format_of(job.format, info.url)

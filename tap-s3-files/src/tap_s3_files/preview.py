@@ -40,7 +40,7 @@ class Row:
 
 
 def format_table(rows: Iterable[Row]) -> Iterator[str]:
-    """The lines of the table, with a sum where there are several streams."""
+    """Format the table, with a total where there are several streams."""
     listed = list(rows)
     if len(listed) > 1:
         sums = [sum(column) for column in zip(*(astuple(r)[1:] for r in listed), strict=True)]

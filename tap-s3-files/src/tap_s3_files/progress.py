@@ -67,7 +67,7 @@ class Progress:
         return self._counts
 
     def object_changed(self, info: ObjectInfo) -> None:
-        """An object, as it was planned, was replaced or deleted before it was read to its end."""
+        """Record that an object was replaced or deleted before it was read to its end."""
         with self._lock:
             self._changed.append(info)
 
@@ -77,7 +77,7 @@ class Progress:
         return bool(self._changed)
 
     def take_changed(self) -> list[ObjectInfo]:
-        """The objects that have changed since this was last asked; one may be there more than once."""
+        """Return the objects that have changed since the last call; one may be there more than once."""
         with self._lock:
             taken, self._changed = self._changed, []
         return taken
@@ -93,7 +93,7 @@ class Progress:
             self._counts += more
 
     def line(self) -> str:
-        """The counts in words."""
+        """Format the counts as a line."""
         c = self._counts
         gone = f" ({c.skipped_objects:,} skipped)" if c.skipped_objects else ""
         files = f" in {c.batch_files:,} batch files" if c.batch_files else ""

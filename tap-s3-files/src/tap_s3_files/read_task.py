@@ -88,7 +88,7 @@ class Piece:
     counts: Counts
 
     def up_to(self, row: int) -> Piece:
-        """The piece without its rows from a row of the object on."""
+        """Return the piece without its rows from a row of the object on."""
         surplus = self.after.rows - row
         if self.batch is None or surplus <= 0:
             return self
@@ -100,7 +100,7 @@ class Piece:
 def read(
     job: StreamJob, task: Task, worker: Worker, start: Position | None = None, end: ResumePoint | None = None
 ) -> Generator[Piece]:
-    """The rows of a task's objects, in order, in batches of exactly the job's schema.
+    """Yield the rows of a task's objects, in order, in batches of exactly the job's schema.
 
     Empty objects, and objects that were replaced or deleted since they were listed, are skipped with a warning. All
     changed objects are added to the worker's progress.
@@ -151,7 +151,7 @@ def read(
 def _readers(
     job: StreamJob, task: Task, start: Position, storage: Storage, worker: Worker
 ) -> Iterator[tuple[ObjectReader, pa.RecordBatch | None]]:
-    """A reader of each object of a task from a position on, with all its rows if they were read with its neighbours."""
+    """Yield a reader of each object of a task from a position on, with its rows if they were read together."""
     for group in prefetch_groups(storage, task.objects[start.object :], worker.budget):
         found = _rows_of(job, group) if not start.rows else None
         yield from zip(group, found or [None] * len(group), strict=True)
@@ -263,7 +263,7 @@ class _AddedColumns:
         self._values = {**(metadata if job.metadata_columns else {}), **constants}
 
     def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The next batch of the object, with its metadata and partition columns where the job's schema has them."""
+        """Complete the next batch of the object with the metadata and partition columns of the job's schema."""
         import pyarrow.compute as pc
 
         if not self._values:

@@ -111,15 +111,15 @@ class Settings:
         return max(_LEAST_HELD, min(HELD_BYTES, self.memory_bytes // 4 // self.max_workers))
 
     def window(self, stream: StreamSettings) -> tuple[datetime | None, datetime | None]:
-        """When objects of a stream must have been changed; dates in its paths bound them already."""
+        """Return the bounds of the objects' last modification; dates in a stream's paths bound them already."""
         return (None, None) if stream.is_dated else (self.start, self.end)
 
     def paths(self, stream: StreamSettings, *, begin: Url | None = None) -> list[Url]:
-        """Where the objects of a stream are, as of now; see `resolve_dates`."""
+        """Return the paths of a stream with the dates of today; see `resolve_dates`."""
         return resolve_dates(stream.paths, self.start, self.end, datetime.now(UTC), begin=begin)
 
     def is_backfill(self, stream: StreamSettings) -> bool:
-        """Whether only places of some dates are listed: that there is none is no mistake then."""
+        """Return whether only places of some dates are listed, so that an empty one is no error."""
         return stream.is_dated and self.start is not None
 
     @classmethod

@@ -200,7 +200,7 @@ class FileStream(ArrowStream):
                 return
 
     def _allows_state(self, pending: PendingTask) -> bool:
-        """Whether STATE may pass a task: its objects' new versions are planned, and no task before it is held back."""
+        """Return whether STATE may pass a task: new versions of its objects are planned, and no earlier task waits."""
         assert self._plan is not None
         if self.progress.has_changed and self._plan.log is not None:
             self._plan.replan(self.run.storage, self.progress.take_changed())
@@ -317,7 +317,7 @@ def _key(pending: PendingTask) -> tuple[int, int]:
 
 
 def _encoded(encode: Encode[Encoded], batch: pa.RecordBatch) -> Generator[Encoded, None, tuple[int, DataError | None]]:
-    """What is made of a batch; returns of how many rows, and the error that ended it."""
+    """Yield the encoded parts of a batch; return the number of rows, and the error that ended it."""
     from singer_arrow.records.encoder import rows_in
 
     rows = 0

@@ -49,7 +49,7 @@ class TapS3Files(ArrowTap):
 
     @classmethod
     def get_singer_command(cls) -> click.Command:
-        """The SDK's command with paths, `--batch-root` and `--plan`."""
+        """Return the SDK's command with paths, `--batch-root` and `--plan`."""
         command = super().get_singer_command()
         add_setting_options(command, path_params(), merge_paths)
         words = "Show what a run would read: objects, bytes, tasks and batch files. Reads no data."
@@ -65,7 +65,7 @@ class TapS3Files(ArrowTap):
             click.echo(line)
 
     def preview(self) -> Iterator[Row]:
-        """What a run would read of each stream."""
+        """Yield what a run would read of each stream."""
         batch, root = self.settings.batch, self.settings.plan_root
         for stream in self.settings.streams:
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
@@ -100,7 +100,7 @@ class TapS3Files(ArrowTap):
         return SqsEvents(self.queue, plans, others, self.shared.storage, sqs)
 
     def discover_streams(self) -> Sequence[FileStream]:
-        """The streams of the settings; those that a given catalog holds have its schemas, and no object is read."""
+        """Return the streams of the settings; those of a given catalog have its schemas, and no object is read."""
         catalog = self.input_catalog
         if catalog is not None:
             for name in catalog.keys() - {s.name for s in self.settings.streams}:
@@ -128,7 +128,7 @@ class TapS3Files(ArrowTap):
         return FileStream(self, self.shared, settings, schema, events=lambda: self.sqs_events)
 
     def _inferred(self) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
-        """Each stream that has objects, with the schemas of its samples, and its partition columns."""
+        """Yield each stream that has objects, with the schemas of its samples, and its partition columns."""
         settings = self.settings
         samples: dict[str, list[ObjectInfo]] = {}
         folders: dict[str, list[pa.Field]] = {}

@@ -240,7 +240,7 @@ class _BatchFiles:
 
 
 def _is_whole(worker: Worker, cut: Cut) -> bool:
-    """Whether a file is there as it was made; on a disk it may be cut off since."""
+    """Return whether a file is there in full; on a disk it may have been cut off since."""
     try:
         return worker.storage.head(Url.parse(cut.url)).size == cut.bytes
     except NotFoundError:

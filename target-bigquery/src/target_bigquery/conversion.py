@@ -65,7 +65,7 @@ def _check_lists(array: pa.Array, column: Column, url: str) -> None:
 
 
 def needs_list_check(columns: Sequence[Column]) -> bool:
-    """Whether there are lists, at any depth."""
+    """Return whether there are lists, at any depth."""
     return any(c.repeated or needs_list_check(c.fields) for c in columns)
 
 
@@ -79,7 +79,7 @@ def _has_dates(columns: Sequence[Column]) -> bool:
 
 
 def loads_as_it_is(file: pa.Schema, columns: Sequence[Column]) -> bool:
-    """Whether BigQuery loads a Parquet file of that schema into the columns without any change.
+    """Return whether BigQuery loads a Parquet file of that schema into the columns without any change.
 
     Columns that the file REQUIREs are changed: loads into NULLABLE ones have been refused for them.
     """
@@ -115,7 +115,7 @@ def _is_loadable(t: pa.DataType, column: Column) -> bool:
 
 
 def quoted_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with text for numbers that JSON's readers may bend: BigQuery asks for integers beyond 2^53 as text."""
+    """Return the schema with text for numbers that JSON readers may change, such as integers beyond 2^53."""
     return pa.schema([f.with_type(_quoted(f.type)) for f in schema])
 
 

@@ -210,7 +210,7 @@ class StreamLedger:
             self._is_open = True
 
     def _find(self, batches: Sequence[str]) -> Mapping[str, list[Entry]]:
-        """The entries of batches; with the first ones also the marks, which show since when entries count."""
+        """Return the entries of batches; with the first ones also the marks since when entries count."""
         is_first = self._opened is None
         parameters = {"ids": ["", *batches] if is_first else list(batches)}
         rows, started = self._read(sql.ledger_entries_of(self.client.quoted(LEDGER)), parameters)
@@ -221,13 +221,13 @@ class StreamLedger:
         return _by_batch(rows)
 
     def _following(self, entries: list[Entry]) -> Mapping[str, list[Entry]]:
-        """The entries that were written at the time of the newest of these, and next."""
+        """Return the entries from the time of the newest of these on, at most a page."""
         first = max(entry.started_at for entry in entries)
         parameters = {"prefix": self.prefix, "first": first, "last": first + _PAGE_TIME}
         return _by_batch(self._read(sql.ledger_entries_between(self.client.quoted(LEDGER), PAGE), parameters)[0])
 
     def _read(self, text: str, parameters: Mapping[str, Any]) -> tuple[list[Entry], datetime | None]:
-        """The entries of the table that a query finds, and when it was asked."""
+        """Return the entries of the table that a query finds, and the time of the query."""
         answer = self._query(text, {"stream": self.stream, **parameters}, "Reading")
         return self._with_outcomes(self._of_table(answer.rows)), answer.started
 
@@ -244,7 +244,7 @@ class StreamLedger:
             self.void(count.started)
 
     def _has_entries(self) -> bool:
-        """Whether there are entries of batches that may count."""
+        """Return whether there are entries of batches that may count."""
         parameters = {"stream": self.stream, "prefix": self.prefix, "since": self._since - _LONGEST_JOB}
         text = sql.has_ledger_entries(self.client.quoted(LEDGER))
         return bool(self._query(text, parameters, "Reading").rows)
@@ -271,7 +271,7 @@ class StreamLedger:
         return [e for e in entries if e.job_id.startswith(self.prefix)]
 
     def _with_outcomes(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries under the ids of their jobs; what became of those that are settled is known from here on."""
+        """Return the entries under the ids of their jobs, and keep the outcome of those that are settled."""
         found = []
         with self._lock:
             for entry in entries:
@@ -366,7 +366,7 @@ class StreamLedger:
 
 
 def is_own_load(job: Job, table: str) -> bool:
-    """Whether a job that is done has loaded rows into a table (`project.dataset.table`)."""
+    """Return whether a job that is done has loaded rows into a table (`project.dataset.table`)."""
     return job.succeeded and job.kind == "load" and job.table in (table, None)
 
 

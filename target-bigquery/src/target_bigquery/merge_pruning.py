@@ -62,7 +62,7 @@ def grid(partitions: Partitioning, kind: str) -> Grid | None:
 
 
 def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Sequence[str]) -> tuple[ColumnRanges, ...]:
-    """The bounds of a MERGE.
+    """Return the bounds of a MERGE.
 
     There is none of a column whose values cannot be written as literals, and none of one that is no key where a value
     is null: a row that marks its key as deleted often has only the key, so its partition is unknown.
@@ -80,7 +80,7 @@ def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Seque
 
 
 def _is_collated(table: Table, name: str) -> bool:
-    """Whether texts are compared by other rules than by their characters."""
+    """Return whether texts are compared by other rules than by their characters."""
     return any(f["name"] == name and f.get("collation") for f in table.fields)
 
 
@@ -90,7 +90,7 @@ def _literals(span: Span, kind: str) -> tuple[str, str] | None:
 
 
 def value_literal(value: object, kind: str) -> str | None:
-    """A value as SQL has it; None if it is better not written."""
+    """Return a value as a SQL literal; None if it should not be written."""
     if isinstance(value, str):
         is_plain = len(value) <= LONGEST_TEXT and value.isprintable()
         escaped = value.replace("\\", "\\\\").replace("'", "\\'")

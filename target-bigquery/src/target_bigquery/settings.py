@@ -190,7 +190,7 @@ class Settings(LoadSettings):
         return list(of_stream(self.cluster_by, stream) or [])
 
     def keys_stay(self, stream: str) -> bool:
-        """Whether rows of the stream's table never go to another partition."""
+        """Return whether rows of the stream's table never go to another partition."""
         return of_stream(self.keys_stay_in_partition, stream) is True
 
 
@@ -236,7 +236,7 @@ def _credentials(given: Any) -> Mapping[str, Any] | None:
 
 
 def _host_of(endpoint: str | None) -> str:
-    """The host of `api_endpoint`; empty without one."""
+    """Return the host of `api_endpoint`; empty without one."""
     if not endpoint:
         return ""
     try:

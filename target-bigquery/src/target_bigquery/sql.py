@@ -26,12 +26,12 @@ class ColumnRanges:
 
 
 def quoted(*parts: str) -> str:
-    """A name in backticks: `quoted("p", "d", "t")` is `` `p`.`d`.`t` ``."""
+    """Quote a name with backticks: `quoted("p", "d", "t")` is `` `p`.`d`.`t` ``."""
     return ".".join(f"`{part.replace(chr(92), chr(92) * 2).replace('`', chr(92) + '`')}`" for part in parts)
 
 
 def count_rows(table: str, filtered_by: str | None = None) -> str:
-    """How many rows a table has; without a condition BigQuery answers from its metadata and bills nothing.
+    """Return a query for the number of rows; without a condition BigQuery answers from metadata and bills nothing.
 
     `filtered_by`, here and below: the column by which each query of the table must choose partitions, if that is so; it
     is read then.
@@ -41,7 +41,7 @@ def count_rows(table: str, filtered_by: str | None = None) -> str:
 
 
 def _all_partitions(column: str, of: str = "") -> str:
-    """A condition that all rows meet, and that BigQuery takes where it requires one on the column of the partitions."""
+    """Return a condition that all rows meet, and that BigQuery accepts as a filter on the partitioning column."""
     return f"({of}{quoted(column)} IS NULL OR {of}{quoted(column)} IS NOT NULL)"
 
 
@@ -49,12 +49,12 @@ _ENTRIES = "SELECT batch_id, job_id, `rows`, started_at FROM {} WHERE stream = @
 
 
 def ledger_entries_of(ledger: str) -> str:
-    """The entries of @stream for the batches @ids."""
+    """Return a query for the entries of @stream for the batches @ids."""
     return f"{_ENTRIES.format(ledger)}batch_id IN UNNEST(@ids) ORDER BY started_at"
 
 
 def ledger_entries_between(ledger: str, most: int) -> str:
-    """The first entries of @stream from @first to @last for the table of @prefix, at most so many."""
+    """Return a query for the first `most` entries of @stream from @first to @last for the table of @prefix."""
     return (
         f"{_ENTRIES.format(ledger)}STARTS_WITH(job_id, @prefix) AND started_at BETWEEN @first AND @last "
         f"ORDER BY started_at LIMIT {most:d}"
@@ -62,12 +62,12 @@ def ledger_entries_between(ledger: str, most: int) -> str:
 
 
 def ledger_entries_of_job(ledger: str) -> str:
-    """The entries of @stream for @job, which were written together at @at."""
+    """Return a query for the entries of @stream for @job, which were written together at @at."""
     return f"{_ENTRIES.format(ledger)}started_at = @at AND job_id = @job"
 
 
 def has_ledger_entries(ledger: str) -> str:
-    """A row if @stream has entries of batches since @since for the table of @prefix."""
+    """Return a query for a row if @stream has entries of batches since @since for the table of @prefix."""
     return (
         f"SELECT 1 AS found FROM {ledger} WHERE stream = @stream AND batch_id != '' AND started_at >= @since "
         "AND STARTS_WITH(job_id, @prefix) LIMIT 1"
@@ -159,7 +159,7 @@ def merge(
 
 
 def _within(bound: ColumnRanges) -> str:
-    """A condition of constants alone, by which BigQuery leaves partitions and blocks out."""
+    """Return a condition of constants alone, by which BigQuery skips partitions and blocks."""
     column = f"t.{quoted(bound.column)}"
     terms = [f"{column} = {low}" if low == high else f"{column} BETWEEN {low} AND {high}" for low, high in bound.spans]
     return terms[0] if len(terms) == 1 else f"({' OR '.join(terms)})"
@@ -229,6 +229,6 @@ def claim(write_stream: str) -> str:
 
 
 def claimed(text: str) -> str | None:
-    """The write stream that a `claim` names; None if the text is none."""
+    """Return the write stream that a `claim` names; None if the text is none."""
     found = _CLAIM.fullmatch(text)
     return found[1] if found else None

@@ -65,14 +65,14 @@ class UnloadableValue:
     kind: type[DataError] = DataError
 
     def error(self, url: str, column: str, before: int, file_format: str) -> DataError:
-        """The error for a value of a file; so many rows came before those that were looked at."""
+        """Return the error for a value of a file, with the number of rows before those that were checked."""
         number = before + self.row + 1
         if file_format == "jsonl":
             return self.kind(self.reason, url=url, line=number, column=column, hint=self.hint)
         return self.kind(self.reason, url=url, row=number, column=column, hint=self.hint)
 
     def place(self, column: str, before: int, file_format: str) -> str:
-        """Where the value is in its file."""
+        """Return the place of the value in its file."""
         return f"{'line' if file_format == 'jsonl' else 'row'} {before + self.row + 1}, column {column!r}"
 
 
@@ -119,7 +119,7 @@ class Check:
         return replace(self, found=ValueReport(), rescued=ValueReport())
 
     def __call__(self, batch: pa.RecordBatch, url: str, before: int) -> pa.RecordBatch:
-        """A batch that Redshift takes.
+        """Convert a batch to one that Redshift takes.
 
         Args:
             batch: As it was read, so with the names of properties.
@@ -171,7 +171,7 @@ def _explained(bad: UnloadableValue, column: Column, *, rescues: bool) -> Unload
 
 
 def _too_long_a_row(batch: pa.RecordBatch, texts: pa.Array) -> UnloadableValue | None:
-    """The first row that, with its long texts, is more than COPY takes of JSON Lines."""
+    """Return the first row that, with its long texts, is more than COPY takes of JSON Lines."""
     for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
         if (size := long_texts.json_bytes(batch, row, texts[row].as_py())) > MAX_JSON:
             return UnloadableValue(
@@ -181,12 +181,12 @@ def _too_long_a_row(batch: pa.RecordBatch, texts: pa.Array) -> UnloadableValue |
 
 
 def holds_json(column: Column) -> bool:
-    """Whether a column is read as JSON text."""
+    """Return whether a column is read as JSON text."""
     return column.kind == "SUPER" and not column.is_quoted
 
 
 def limit(column: Column, varchar_max: int = MAX_VARCHAR, upload_format: str = "parquet") -> int | None:
-    """The most bytes that a value of the column may have; None if it is of another kind.
+    """Return the most bytes that a value of the column may have; None if it is of another kind.
 
     JSON that is too long to be staged as text goes as JSON Lines (see `has_long_json`).
     """
@@ -202,13 +202,13 @@ def limit(column: Column, varchar_max: int = MAX_VARCHAR, upload_format: str = "
 
 
 def has_long_json(batch: pa.RecordBatch) -> bool:
-    """Whether converted rows hold JSON that is too long to be staged as text."""
+    """Return whether converted rows hold JSON that is too long to be staged as text."""
     texts = (a for f, a in zip(batch.schema, batch.columns, strict=True) if is_json(f))
     return any((pc.max(pc.binary_length(a)).as_py() or 0) > MAX_VARCHAR for a in texts)
 
 
 def first_unloadable(array: pa.Array, most: int, *, is_json: bool = False) -> UnloadableValue | None:
-    """The first value of text or bytes that is longer than `most` bytes, or text that is no UTF-8 or holds a NUL."""
+    """Return the first value that is longer than `most` bytes, or text that is no UTF-8 or holds a NUL."""
     is_text = pa.types.is_string(array.type)
     if is_text and (row := _not_utf8(array)) is not None:
         return UnloadableValue(row, "the text is no UTF-8", "Correct it in the tap, or read the column as binary")
@@ -227,7 +227,7 @@ def first_unloadable(array: pa.Array, most: int, *, is_json: bool = False) -> Un
 
 
 def _not_utf8(array: pa.Array) -> int | None:
-    """The row of the first text that is no UTF-8, which Parquet files may hold; None if there is none."""
+    """Return the row of the first text that is no UTF-8, which Parquet files may hold; None if there is none."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:

@@ -173,7 +173,7 @@ class StreamLedger:
         return self.client.retried(find) if batches else {}
 
     def _following(self, loaded_at: datetime) -> Mapping[str, datetime]:
-        """The entries of batches that were loaded at that time, and next."""
+        """Return the entries from the time of the newest of these on, at most a page."""
         text, what = sql.ledger_entries_from(self._quoted, MARK, PAGE), f"Reading {self.client.path(LEDGER)}"
         with self._present():
             rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
@@ -190,7 +190,7 @@ def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
 
 
 def ledger_stream(stream: str, table: str) -> str:
-    """What entries call a stream: by its own name; where settings gave it another table, by that one's too.
+    """Return the name of a stream in ledger entries: its own, or also that of its table if settings gave it another.
 
     A source may go to several tables of a schema, and what one of them has the others need not have.
     """

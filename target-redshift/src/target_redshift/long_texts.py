@@ -22,14 +22,14 @@ _PLAIN_BYTES = 64
 
 
 def parted(array: pa.Array, most: int) -> tuple[pa.Array, pa.Array]:
-    """The texts of at most so many bytes, and the longer ones; each is null in one of the two."""
+    """Split texts into those of at most so many bytes and longer ones; each is null in one of the two."""
     is_long = pc.fill_null(pc.greater(pc.binary_length(array), most), False)
     nothing = pa.scalar(None, array.type)
     return pc.if_else(is_long, nothing, array), pc.if_else(is_long, array, nothing)
 
 
 def objects(rows: int, texts: Mapping[str, pa.Array]) -> pa.Array:
-    """The JSON text of each row's long texts by column; null where a row has none."""
+    """Return the JSON text of each row's long texts by column; null where a row has none."""
     found: dict[int, dict[str, str]] = {}
     for name, array in texts.items():
         for row in pc.indices_nonzero(array.is_valid()).to_pylist():
@@ -38,7 +38,7 @@ def objects(rows: int, texts: Mapping[str, pa.Array]) -> pa.Array:
 
 
 def json_bytes(batch: pa.RecordBatch, row: int, long: str) -> int:
-    """The most bytes that a row takes in JSON Lines, with the JSON text of its long texts."""
+    """Return the most bytes that a row takes in JSON Lines, with the JSON text of its long texts."""
     size = len(long.encode()) + len(COLUMN) + _PLAIN_BYTES
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         value = array[row].as_py()

@@ -29,12 +29,12 @@ class Bound:
 
 
 def can_bound(column: Column) -> bool:
-    """Whether a column may have a bound."""
+    """Return whether a column may have a bound."""
     return column.kind in _WRITTEN
 
 
 def bound(column: Column, low: str | None, high: str | None) -> Bound | None:
-    """The bound of a column that `can_bound`; None if a value is not there, or not written as expected."""
+    """Return the bound of a column that `can_bound`; None if a value is missing, or not written as expected."""
     written = _WRITTEN[column.kind]
     if low is None or high is None or not all(re.fullmatch(written, text, re.ASCII) for text in (low, high)):
         return None

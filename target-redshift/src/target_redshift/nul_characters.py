@@ -34,7 +34,7 @@ def count(array: pa.Array, *, is_json: bool = False) -> int:
 
 
 def replaced(array: pa.Array, choice: str, *, is_json: bool = False) -> pa.Array:
-    """The texts without NULs.
+    """Return the texts without NULs.
 
     Args:
         array: The texts.

@@ -48,7 +48,7 @@ class TooManyRefusedError(Exception):
 def refused_rows(
     count: int, probe: Probe, *, most: int = MOST_REFUSED, first: Refusal | None = None
 ) -> list[tuple[int, Refusal]]:
-    """The rows that are refused, each also alone, in order, and why.
+    """Return the rows that are refused, each also alone, in order, with the reasons.
 
     With `b` refused rows of `n`, it tries about `2 * b * log2(n / b)` ranges, or `3 * b` where the refusals name rows.
 
@@ -92,7 +92,7 @@ def _note(found: dict[int, Refusal], row: int, refusal: Refusal, most: int) -> N
 
 
 def refused_of_each(found: Iterable[tuple[int, Refusal]], counts: Sequence[int]) -> list[dict[int, Refusal]]:
-    """Those of the refused rows that each of several parts has, by their numbers within it.
+    """Return the refused rows of each of several parts, by their numbers within it.
 
     Args:
         found: The refused rows, by their numbers in all parts together.

@@ -297,7 +297,7 @@ def _in_floats(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def has_finer(t: pa.DataType) -> bool:
-    """Whether there are nanoseconds in the type."""
+    """Return whether there are nanoseconds in the type."""
     if pt.is_struct(t):
         return any(has_finer(f.type) for f in t)
     if pt.is_list(t):

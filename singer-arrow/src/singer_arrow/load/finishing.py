@@ -48,7 +48,7 @@ class Finishing:
         self._ends.begin(stream, self._checkpoints.newest)
 
     def tables_of(self, stream: str) -> Collection[str]:
-        """The sinks that the rows of an announced stream go to."""
+        """Return the sinks that the rows of an announced stream go to."""
         return self._tables.get(stream, ())
 
     def end(self, stream: str) -> None:

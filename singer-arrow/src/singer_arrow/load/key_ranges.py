@@ -36,7 +36,7 @@ class Grid:
     end: int
 
     def cell(self, value: int) -> int:
-        """The number of a value's cell; also of cells that would be beyond."""
+        """Return the number of a value's cell, which may lie outside of the cells."""
         return (value - self.origin) // self.width
 
 
@@ -101,7 +101,7 @@ class Extent:
         self._spans = _fewer(joined, MOST_SPANS)
 
     def _touches(self, high: Any, low: Any) -> bool:
-        """Whether no cell is between the end of a span and the beginning of the next one."""
+        """Return whether no cell is between the end of a span and the beginning of the next one."""
         return self.grid is None or low <= high or self.grid.cell(low) - self.grid.cell(high) <= 1
 
 
@@ -130,7 +130,7 @@ class Extents:
 
 
 def together(found: Sequence[Extents | None], rows: int) -> dict[str, Extent]:
-    """The extents of the columns of several items; none if they are not those of exactly so many rows.
+    """Merge the extents of the columns of several items; empty if their rows are not exactly `rows`.
 
     Args:
         found: Those of each item, or None where they were not searched.

@@ -58,7 +58,7 @@ class LoadSteps(Protocol[ContentT_contra, PreparedT, StagedT]):
         """Make all of a deferred load method part of the table."""
 
     def removable_files(self, parts: Sequence[PreparedT], staged: StagedT, /) -> Sequence[Url]:
-        """What of a group that is part of the table is to be removed once the STATE behind it is out."""
+        """Return the files of a published group that are removed after its STATE has left."""
 
 
 AnyLoadSteps = LoadSteps[Any, Any, Any]

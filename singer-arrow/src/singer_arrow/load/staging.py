@@ -101,7 +101,7 @@ class StagingFolder:
             self.remove(old)
 
     def _is_there(self, url: Url, size: int) -> bool:
-        """Whether the object exists, whole: no other run writes this name."""
+        """Return whether the whole object exists; no other run writes this name."""
         try:
             return self._storage.head(url).size == size
         except NotFoundError:

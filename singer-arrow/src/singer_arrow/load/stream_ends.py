@@ -21,12 +21,12 @@ KEY = "end_of_stream"
 
 
 def is_announced(schema_message: Mapping[str, Any]) -> bool:
-    """Whether a SCHEMA message announces that the end of its stream will be marked."""
+    """Return whether a SCHEMA message announces that the end of its stream will be marked."""
     return schema_message.get(KEY) is True
 
 
 def ended_stream(state_message: Mapping[str, Any]) -> str | None:
-    """The stream whose end a STATE message marks, if any."""
+    """Return the stream whose end a STATE message marks, if any."""
     name = state_message.get(KEY)
     return name if isinstance(name, str) else None
 
@@ -65,11 +65,11 @@ class StreamEnds:
             self._spans[stream].end = token
 
     def unfinished(self) -> list[str]:
-        """The announced streams without an end mark, in the order of the input."""
+        """Return the announced streams without an end mark, in the order of the input."""
         return [stream for stream, span in self._spans.items() if span.end is None]
 
     def span(self, streams: Collection[str], last: int) -> StreamSpan | None:
-        """The span of a table that these streams go to; None if no stream of them is announced.
+        """Return the span of a table that these streams go to; None if no stream of them is announced.
 
         Args:
             streams: Names of streams.
@@ -84,7 +84,7 @@ class StreamEnds:
 
 
 def kept_tables(spans: Mapping[str, StreamSpan]) -> set[str]:
-    """The tables that must not be replaced: those of unfinished streams, and those that share their STATE.
+    """Return the tables that must not be replaced: those of unfinished streams, and those that share their STATE.
 
     The rows of an unfinished stream never become durable, so the last STATE that leaves precedes the first of them. A
     finished stream whose span that STATE would cut must wait too: the next run sends only the rest of it, which would

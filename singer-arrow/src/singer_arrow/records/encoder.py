@@ -35,7 +35,7 @@ class EncodedRecords:
 
 
 def rows_in(item: object) -> int:
-    """How many rows there are in what was made of a batch: a block's, or the one of a record."""
+    """Return how many rows an encoded part of a batch has: those of a block, or one record."""
     return item.count if isinstance(item, EncodedRecords) else 1
 
 
@@ -60,7 +60,7 @@ class RecordEncoder:
         self._rows = _FIRST_ROWS
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[EncodedRecords]:
-        """The lines of a batch, in blocks of some MB; one record is never in two.
+        """Yield the lines of a batch in blocks of some MB; a record is never split.
 
         Raises:
             DataError: A date or timestamp lies outside the years 1 to 9999, a map has a key twice, or JSON text is not
@@ -84,7 +84,7 @@ def check_all_years(batch: pa.RecordBatch) -> None:
 
 
 def to_records(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows of a batch of canonical types.
+    """Yield the rows of a batch of canonical types.
 
     Raises:
         DataError: A date or timestamp lies outside the years 1 to 9999, a map has a key twice, or JSON text is not

@@ -68,7 +68,7 @@ class Rules:
 
 
 def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str]) -> Rules | None:
-    """The rules for records; None if they must be checked one by one.
+    """Return the rules for records; None if they must be checked one by one.
 
     Args:
         schema: The stream's SCHEMA.
@@ -102,7 +102,7 @@ def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str])
 
 
 def rules_unchecked(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str]) -> Rules | None:
-    """As `rules_for`, for records that are not validated: keys must be there, and dates must be some."""
+    """Return the rules for records that are not validated: keys must be there, and dates must be valid."""
     names = set(fields.names)
     if set(keys) - names:
         return None
@@ -114,7 +114,7 @@ def rules_unchecked(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable
 
 
 def _is_all_read(properties: Mapping[str, Any], fields: pa.Schema) -> bool:
-    """Whether Arrow's reader reads all properties, so that it detects others."""
+    """Return whether Arrow's reader reads all properties, so that it detects others."""
     return set(properties) == set(fields.names) and not any(is_json(f) or "map<" in str(f.type) for f in fields)
 
 
@@ -160,7 +160,7 @@ def _types(prop: Mapping[str, Any], default: Iterable[str]) -> set[str]:
 
 
 def _is_of(prop: Mapping[str, Any], t: pa.DataType) -> bool:
-    """Whether all values that Arrow's reader takes for a type are of one of the property's types."""
+    """Return whether all values that Arrow's reader takes for a type are of one of the property's types."""
     if "type" not in prop:
         return True
     return any(_KINDS[kind](t) for kind in _types(prop, ()) - {"null"} if kind in _KINDS)
@@ -207,7 +207,7 @@ def _in_member(rule: Rule, name: str) -> Rule:
 
 
 def _json_rules(prop: Mapping[str, Any], asked: set[str], against: Any) -> tuple[Rule, ...] | None:
-    """Of values that are read as their JSON text."""
+    """Return the rules for values that are read as their JSON text."""
     kinds = _types(prop, ()) - {"null"}
     if not asked:
         return ()
@@ -227,7 +227,7 @@ def _json_rules(prop: Mapping[str, Any], asked: set[str], against: Any) -> tuple
 
 
 def _scalar_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field, against: Any) -> tuple[Rule, ...] | None:
-    """Of texts, numbers and booleans."""
+    """Return the rules for texts, numbers and booleans."""
     t, rules = field.type, list[Rule]()
     if kind := date_format(dict(prop)):
         if not pt.is_string(t):
@@ -253,7 +253,7 @@ def _scalar_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field, aga
 
 
 def _is_step(step: Any, t: pa.DataType) -> bool:
-    """Whether all integers, or all decimals, of a type are multiples of a number."""
+    """Return whether all integers, or all decimals, of a type are multiples of a number."""
     scale = t.scale if pt.is_decimal(t) else 0 if pt.is_integer(t) else -1
     if isinstance(step, bool) or not isinstance(step, int | float | Decimal) or scale < 0:
         return False
@@ -267,7 +267,7 @@ def _extremes(column: pa.Array) -> list[Any]:
 
 
 def _within(column: pa.Array, prop: Mapping[str, Any]) -> bool:
-    """Whether numbers lie within bounds, and not on them: their digits may have been rounded."""
+    """Return whether numbers lie within bounds, and not on them: their digits may have been rounded."""
     found = _extremes(column)
     if not found:
         return True
@@ -281,7 +281,7 @@ def _no_nulls(column: pa.Array) -> bool:
 
 
 def _has_number(field: pa.Field, prop: Any) -> bool:
-    """Whether a column has decimals, at any depth, that must be numbers in JSON."""
+    """Return whether a column has decimals, at any depth, that must be numbers in JSON."""
     t = field.type
     if is_json(field):
         return False

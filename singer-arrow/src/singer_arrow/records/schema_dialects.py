@@ -179,7 +179,7 @@ def _rename(node: Schema) -> None:
 
 
 def _within(path: str, keyword: str, name: Any) -> str:
-    """The path of what a keyword names: of a property, or still of the owner."""
+    """Return the path of what a keyword names: of a property, or still of the owner."""
     if keyword != "properties":
         return path
     return f"{path}.{name}" if path else str(name)
@@ -203,7 +203,7 @@ def _walk(node: Any, path: str) -> Iterator[tuple[Schema, str]]:
 
 @cache
 def _checks() -> dict[str, Validator]:
-    """What each keyword of the newest draft may have as its value, from its meta-schema."""
+    """Return what each keyword of the newest draft may have as its value, from its meta-schema."""
     found: dict[str, Validator] = {}
     meta = _NEWEST.META_SCHEMA
     parts = [REGISTRY.contents(urljoin(meta["$id"], part["$ref"])) for part in meta["allOf"]]
@@ -228,7 +228,7 @@ def _malformed(root: Schema) -> Iterator[tuple[Schema, Unusable]]:
 
 
 def _without_schemas(keyword: str, value: Any) -> Any:
-    """The value of a keyword without the schemas in it, which are looked at apart."""
+    """Return the value of a keyword without the schemas in it, which are checked separately."""
     if keyword in _NAMED and isinstance(value, dict):
         return dict.fromkeys(value if keyword == "patternProperties" else (), True)
     if keyword in _LISTED and isinstance(value, list):
@@ -264,7 +264,7 @@ def _is_url(text: str) -> bool:
 
 
 def _leads(root: Schema, reference: str) -> bool:
-    """Whether a reference leads to a schema, as it does from the root."""
+    """Return whether a reference leads to a schema, as it does from the root."""
     resolver = EMPTY_REGISTRY.resolver_with_root(DRAFT202012.create_resource(root))
     try:
         return isinstance(resolver.lookup(reference).contents, dict | bool)

@@ -170,7 +170,7 @@ def check_dates(record: Mapping[str, Any], formats: Mapping[str, str]) -> None:
 
 
 def all_dates(texts: list[Any], kind: str) -> bool:
-    """Whether all values but None are texts, and dates as Python reads them."""
+    """Return whether all values but None are texts, and dates as Python reads them."""
     parse = _PARSERS[kind]
     try:
         for text in texts:

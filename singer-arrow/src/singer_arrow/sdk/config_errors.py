@@ -25,7 +25,7 @@ _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list:
 
 
 def problems(config: Mapping[str, Any], schema: Mapping[str, Any], errors: Iterable[ValidationError] = ()) -> list[str]:
-    """One line for each thing that is wrong with a configuration.
+    """Return one line for each fault of a configuration.
 
     Args:
         config: The configuration.
@@ -36,7 +36,7 @@ def problems(config: Mapping[str, Any], schema: Mapping[str, Any], errors: Itera
 
 
 def json_object(text: str | bytes, what: str) -> dict[str, Any]:
-    """A JSON object that somebody gave; a message never repeats what is in it.
+    """Parse a JSON object from the user; an error message never repeats its content.
 
     Args:
         text: What was given.
@@ -61,7 +61,7 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
 
 
 def json_file(path: str, what: str) -> dict[str, Any]:
-    """The JSON object in a file; see `json_object`.
+    """Parse the JSON object in a file; see `json_object`.
 
     Raises:
         ConfigError: There is none.
@@ -75,7 +75,7 @@ def json_file(path: str, what: str) -> dict[str, Any]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names what the user may have meant; empty if nothing is near."""
+    """Return a hint that names what the user may have meant; empty if nothing is near."""
     match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {match[0]!r}?" if match else ""
 

@@ -22,7 +22,7 @@ class ExactSchema(Schema):
         self._exact = exact
 
     def to_dict(self) -> dict[str, Any]:
-        """A copy of the schema as it was given."""
+        """Return a copy of the schema as it was given."""
         return copy.deepcopy(dict(self._exact))
 
 

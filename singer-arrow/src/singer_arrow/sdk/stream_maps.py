@@ -79,7 +79,7 @@ def flattening_errors(stream: str) -> Iterator[None]:
 
 
 def drops_members(mask: Mapping[tuple[str, ...], bool], schema: pa.Schema) -> bool:
-    """Whether records of the schema may hold something that is not selected.
+    """Return whether records of the schema may hold something that is not selected.
 
     Args:
         mask: The selection by breadcrumb: `("properties", column, "properties", member, ...)`.
@@ -89,7 +89,7 @@ def drops_members(mask: Mapping[tuple[str, ...], bool], schema: pa.Schema) -> bo
 
 
 def is_nested(field: pa.Field) -> bool:
-    """Whether the values of a column may be objects or lists of JSON."""
+    """Return whether the values of a column may be objects or lists of JSON."""
     return is_json(field) or bool(pt.is_nested(field.type))
 
 

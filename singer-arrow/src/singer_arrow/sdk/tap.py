@@ -80,7 +80,7 @@ class ArrowTap(Tap):
         super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
 
     def given_state(self, stream: str) -> Mapping[str, Any]:
-        """The STATE that a stream was started with; known also while streams are discovered."""
+        """Return the STATE that a stream was started with, also while streams are discovered."""
         entry = self._given_state.get("bookmarks", {}).get(stream, {})
         assert isinstance(entry, Mapping)
         return entry
@@ -168,7 +168,7 @@ class ArrowTap(Tap):
 
 
 def _ends_as_one_line(error: BaseException) -> bool:
-    """Whether the command line reports an error in one line; see `cli.run`."""
+    """Return whether the command line reports an error in one line; see `cli.run`."""
     return isinstance(error, SingerArrowError) or is_of_disk(error) or is_of_memory(error)
 
 
@@ -231,7 +231,7 @@ class ArrowStream(MarkedStream):
         return all(isinstance(m, RemoveRecordTransform) for m in self.stream_maps)
 
     def records_needed_by(self) -> str | None:
-        """What settings make batch files impossible, because they change single records; None if nothing does."""
+        """Return the settings that change single records and so make batch files impossible; None if there are none."""
         maps = self.stream_maps
         if len(maps) > 1 or not isinstance(maps[0], SameRecordTransform | RemoveRecordTransform):
             return "stream_maps"
@@ -274,7 +274,7 @@ class ArrowStream(MarkedStream):
     # What the SDK asks for
 
     def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
-        """The rows as records."""
+        """Yield the rows as records."""
         from singer_arrow.records.encoder import to_records
 
         return self.rows(to_records)
@@ -286,7 +286,7 @@ class ArrowStream(MarkedStream):
         return entry
 
     def catalog_schema(self) -> Mapping[str, Any] | None:
-        """The schema that the given catalog holds for the stream; an empty one if it leaves the stream out."""
+        """Return the schema that the given catalog holds for the stream; an empty one if it leaves the stream out."""
         if self._tap.input_catalog is None:
             return None
         entry = self._tap.input_catalog.get_stream(self.tap_stream_id)
@@ -300,7 +300,7 @@ class ArrowStream(MarkedStream):
         super().log(message, *args, level=level, **kwargs)
 
     def get_batch_config(self, config: Mapping[str, Any]) -> BatchConfig | None:  # noqa: ARG002 - the SDK's signature
-        """What makes the SDK ask for batches; None makes it ask for records."""
+        """Return the configuration with which the SDK asks for batches; with None it asks for records."""
         encoding = self.batch_encoding()
         if encoding is None or not self.sends_batches:
             return None
@@ -351,7 +351,7 @@ class ArrowStream(MarkedStream):
         self._write_state_message()
 
     def _has_plain_records(self, context: Any) -> bool:
-        """Whether no stream map or flattening needs single records."""
+        """Return whether no stream map or flattening needs single records."""
         kind = type(self)
         own = kind.get_records is not ArrowStream.get_records or kind.post_process is not Stream.post_process
         divided = context is not None or self.partitions or self.child_streams
@@ -374,7 +374,7 @@ class ArrowStream(MarkedStream):
         return encode
 
     def _changes_records(self, schema: pa.Schema) -> bool:
-        """Whether selection or flattening changes records of this schema."""
+        """Return whether selection or flattening changes records of this schema."""
         from singer_arrow.sdk.stream_maps import drops_members, is_nested
 
         flattened = self.stream_maps[0].flattening_enabled and any(is_nested(field) for field in schema)

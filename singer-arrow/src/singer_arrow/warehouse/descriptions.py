@@ -21,7 +21,7 @@ class Descriptions:
 
 
 def descriptions_of(schema: Mapping[str, Any]) -> Descriptions:
-    """The `description` of a SCHEMA, and those of its properties at every depth."""
+    """Return the `description` of a SCHEMA, and those of its properties at every depth."""
     return Descriptions(_text(schema, MOST_OF_TABLE), dict(_within(schema, ())))
 
 
@@ -43,5 +43,5 @@ def _text(node: Mapping[str, Any], most: int) -> str | None:
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many characters; where it is cut, it ends in an ellipsis."""
+    """Return a text cut to at most so many characters, with an ellipsis where it is cut."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

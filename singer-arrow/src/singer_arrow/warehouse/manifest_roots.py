@@ -105,7 +105,7 @@ class Roots:
 
 
 def _local_folder(root: str | None) -> tuple[Url, ...]:
-    """The folder that a `batch_config.storage.root` names, if it is a local one."""
+    """Return the folder that a `batch_config.storage.root` names, if it is a local one."""
     try:
         url = Url.parse(root or "")
         return (_real(url),) if url.scheme == "file" else ()
@@ -121,12 +121,12 @@ def _is_below(url: Url, root: Url) -> bool:
 
 
 def _real(url: Url) -> Url:
-    """Where a local file is, with its links followed and its `..` taken out."""
+    """Return the path of a local file with links and `..` resolved."""
     return Url("file", "", Path("/" + url.key).resolve().as_posix().lstrip("/"))
 
 
 def _climbs(key: str) -> bool:
-    """Whether any reading of a key has a part that is no name."""
+    """Return whether any reading of a key has a part that is no name."""
     for _ in range(_MOST_DECODED):
         key = CONTROL.sub("", key)
         if _has_dots(key):

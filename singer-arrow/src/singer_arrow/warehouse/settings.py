@@ -18,22 +18,22 @@ DEAD_LETTER = "dead_letter"
 
 
 def text(description: str, **more: Any) -> dict[str, Any]:
-    """A setting that is text, or null: not set."""
+    """Declare a setting that is text, or null: not set."""
     return {"type": ["string", "null"], "description": description, **more}
 
 
 def secret(description: str, *kinds: str) -> dict[str, Any]:
-    """A setting that no message may repeat: text, or also of other kinds."""
+    """Declare a setting that no message may repeat: text, or also of other kinds."""
     return {"type": ["string", *kinds, "null"], "description": description, "secret": True, "writeOnly": True}
 
 
 def choice(description: str, default: str, *values: str) -> dict[str, Any]:
-    """A setting that is one of some words."""
+    """Declare a setting that is one of some words."""
     return {"type": "string", "enum": list(values), "default": default, "description": description}
 
 
 def number(description: str, default: float | None = None, *, minimum: float, whole: bool = True) -> dict[str, Any]:
-    """A setting that is a number; without a default, it may be null: not set."""
+    """Declare a setting that is a number; without a default, it may be null: not set."""
     kind = "integer" if whole else "number"
     if default is None:
         return {"type": [kind, "null"], "minimum": minimum, "description": description}
@@ -41,7 +41,7 @@ def number(description: str, default: float | None = None, *, minimum: float, wh
 
 
 def flag(description: str, *, default: bool = False) -> dict[str, Any]:
-    """A setting that is true or false."""
+    """Declare a setting that is true or false."""
     return {"type": "boolean", "default": default, "description": description}
 
 
@@ -56,7 +56,7 @@ def flag_by_stream(description: str) -> dict[str, Any]:
 
 
 def text_by_stream(description: str) -> dict[str, Any]:
-    """A text for all streams, or an object from streams to texts; see `of_stream`."""
+    """Declare a text for all streams, or an object from streams to texts; see `of_stream`."""
     return {
         "type": ["string", "object", "null"],
         "description": description,
@@ -65,7 +65,7 @@ def text_by_stream(description: str) -> dict[str, Any]:
 
 
 def names_by_stream(description: str) -> dict[str, Any]:
-    """A list of names for all streams, or an object from streams to such lists; see `of_stream`."""
+    """Declare a list of names for all streams, or an object from streams to such lists; see `of_stream`."""
     names = {"items": {"type": "string"}}
     return {
         "type": ["array", "object", "null"],
@@ -199,7 +199,7 @@ class LoadSettings:
 
     @staticmethod
     def load_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of this class, of a configuration that the JSON Schema of `LOADS` accepts.
+        """Return the arguments of this class from a configuration that the JSON Schema of `LOADS` accepts.
 
         Raises:
             ConfigError: A manifest root names no place, files are to be removed that may be anywhere, or an entry of
@@ -226,17 +226,17 @@ class LoadSettings:
         }
 
     def schema_of(self, stream: str) -> str | None:
-        """The schema that a stream's table is in; None: the one of all streams."""
+        """Return the schema of a stream's table; None: the one of all streams."""
         spec = of_stream(self.tables, stream)
         return place_in(spec)[0] if spec else None
 
     def alias_of(self, stream: str) -> str | None:
-        """The name that is set for a stream's table; None: it is made of the stream's own."""
+        """Return the name that is set for a stream's table; None: it is derived from the stream's name."""
         spec = of_stream(self.tables, stream)
         return place_in(spec)[1].replace("*", stream) if spec else None
 
     def table_names(self, stream: str, rules: NamingRules) -> tuple[str, str]:
-        """The name of a stream's table, and the one that it has where that is another stream's."""
+        """Return the name of a stream's table, and the one that it has where that is another stream's."""
         prefix, alias = self.table_prefix, self.alias_of(stream)
         name = table_name(stream, rules, prefix=prefix, alias=alias)
         return name, distinct_table_name(stream, rules, prefix=prefix, alias=alias)
@@ -282,7 +282,7 @@ STORAGE_PARAMS: dict[str, Any] = {
 
 
 def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
-    """How batch files on S3 are read, by what the SDK's `batch_config.storage.params` hands to s3fs.
+    """Return how batch files on S3 are read, from the parameters that `batch_config.storage.params` gives to s3fs.
 
     Raises:
         ConfigError: Half of a key pair is missing.
@@ -306,7 +306,7 @@ def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
 
 
 def _storage_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The SDK's `batch_config.storage`."""
+    """Return the SDK's `batch_config.storage`."""
     storage: Mapping[str, Any] | None = (given.get("batch_config") or {}).get("storage")
     return storage or {}
 
@@ -317,7 +317,7 @@ def given_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_in(spec: str) -> tuple[str | None, str]:
-    """The schema, if it names one, and the table of an entry of `tables`.
+    """Return the schema, if it names one, and the table of an entry of `tables`.
 
     Raises:
         ConfigError: It is no name of a table.
@@ -330,7 +330,7 @@ def place_in(spec: str) -> tuple[str | None, str]:
 
 
 def of_stream(given: Any, stream: str) -> Any:
-    """The value that a setting has for a stream: a plain value is that of all streams.
+    """Return the value that a setting has for a stream; a plain value is that of all streams.
 
     Args:
         given: A value, or an object from names of streams, or patterns of them such as `events_*`, to values.
@@ -347,7 +347,7 @@ def of_stream(given: Any, stream: str) -> Any:
 
 
 def each_value(given: Any) -> Iterator[Any]:
-    """All values that such a setting has for any stream."""
+    """Yield all values that such a setting has for any stream."""
     if isinstance(given, Mapping):
         yield from given.values()
     elif given:

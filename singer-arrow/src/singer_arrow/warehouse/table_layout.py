@@ -47,7 +47,7 @@ def layout_column(
 
 
 def is_laid_out_by(named: Sequence[str], has: Sequence[str | None], columns: Sequence[Filled]) -> bool:
-    """Whether a table is laid out by the columns that a setting names, or by those of which they are variants now.
+    """Return whether a table is laid out by the columns of a setting, or by those of which they are variants.
 
     Args:
         named: The names in the setting, in order.

@@ -47,20 +47,20 @@ def mark(column: str) -> str:
 
 
 def marked(text: str | None) -> str | None:
-    """The column of which one with that description is a variant; None if it is none. Further lines are the user's."""
+    """Return the column of which one with that description is a variant; None if it is none."""
     first = (text or "").partition("\n")[0].rstrip()
     return first.removeprefix(MARK) if first.startswith(MARK) else None
 
 
 def columns_named(properties: Sequence[str], existing: Iterable[Placed], rules: NamingRules) -> dict[str, str]:
-    """The column of each property, see `column_names`; variant columns of the table belong to no property."""
+    """Return the column of each property, see `column_names`; variant columns of the table belong to no property."""
     existing = tuple(existing)
     own = [e.name for e in existing if e.variant_of is None]
     return column_names(properties, rules, own, [e.name for e in existing if e.variant_of is not None])
 
 
 def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
-    """The names that a column's variant may have, the same on every run, in the order in which they are tried; no end.
+    """Yield the names that a column's variant may have, in the order in which they are tried; endless.
 
     The first is `column__word`; the others, for when that is another property's or does not hold the values either, end
     in some digits.
@@ -79,7 +79,7 @@ def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
 
 
 def may_be_variant(name: str, rules: NamingRules) -> bool:
-    """Whether `variant_names` may make such a name."""
+    """Return whether `variant_names` may make such a name."""
     return "__" in name or len(name) >= rules.column_length
 
 
@@ -96,10 +96,10 @@ def siblings(columns: Iterable[Placed], existing: Iterable[Placed]) -> tuple[str
 
 
 def is_or_was(column: Placed, name: str | None) -> bool:
-    """Whether a column is the one of that name, whatever its case, or a variant of it."""
+    """Return whether a column is the one of that name, whatever its case, or a variant of it."""
     return name is not None and name.lower() in (column.name.lower(), base(column).lower())
 
 
 def base(column: Placed) -> str:
-    """The column that a property had first."""
+    """Return the column that a property had first."""
     return column.variant_of or column.name

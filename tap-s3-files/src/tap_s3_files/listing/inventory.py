@@ -99,12 +99,12 @@ def _columns(kind: str, schema: str) -> tuple[str, ...]:
 
 
 def _snake(name: str) -> str:
-    """`LastModifiedDate` as Parquet names it: `last_modified_date`."""
+    """Convert `LastModifiedDate` to the spelling in Parquet: `last_modified_date`."""
     return re.sub(r"(?<!^)(?=[A-Z][a-z]|(?<=[a-z])[A-Z])", "_", name).lower().replace("etag", "e_tag")
 
 
 def _newest(storage: Storage, folder: Url) -> Url:
-    """The manifest of the newest inventory: their folders are named by the time, and that is there when it is done."""
+    """Return the manifest of the newest inventory; folders are named by the time, and a manifest is written last."""
     found = [o for o in storage.list(folder) if o.url.name == "manifest.json"]
     if not found:
         msg = (

@@ -30,12 +30,12 @@ _MARK = "\ue000"  # for private use, so in no key and no pattern
 
 
 def has_date(path: Url) -> bool:
-    """Whether a path has a date in it."""
+    """Return whether a path has a date in it."""
     return _DATE.search(path.key) is not None
 
 
 def dates_as_wildcards(key: str, digit: str = "[0-9]") -> str:
-    """A path's key with something in the place of each digit of its dates."""
+    """Replace each digit of the dates in a path's key."""
     return _DATE.sub(lambda date: _DIRECTIVE.sub(lambda d: digit * _DIGITS[d[1]], date[1]), key)
 
 
@@ -80,7 +80,7 @@ def resolve_dates(
     *,
     begin: Url | None = None,
 ) -> list[Url]:
-    """The paths with the dates of [start, end) put in; without a start, with wildcards in their place.
+    """Replace the dates of paths by those of [start, end), or by wildcards without a start.
 
     Without an end the last date is tomorrow's: clocks and zones differ. If keys ascend with time, and objects up to
     `begin` are known, the places before it are left out.
@@ -99,7 +99,7 @@ def resolve_dates(
 
 
 def matches_key(path: Url, key: str, start: datetime | None, end: datetime | None) -> bool:
-    """Whether a key is one of a path's whose date lies in [start, end), without going through the dates.
+    """Return whether a key matches a path with a date in [start, end), without listing the dates.
 
     Args:
         path: It has a date.
@@ -184,7 +184,7 @@ def _floor(path: Url) -> Callable[[datetime], datetime]:
 
 
 def _moments(path: Url, start: datetime, end: datetime) -> Iterator[datetime]:
-    """The beginning of each place whose beginning lies in [start, end)."""
+    """Yield the beginning of each place whose beginning lies in [start, end)."""
     floor, used = _floor(path), set(_directives(path))
     step = timedelta(minutes=1) if "M" in used else timedelta(hours=1) if "H" in used else _DAY
     if not used & {"M", "H", "d", "j"}:

@@ -28,12 +28,12 @@ _TOUCHING = re.compile(rf"\*[{_OPEN}{_CLOSE}]+\*")
 
 
 def group_names(path: Url) -> list[str]:
-    """The names of a path's groups, in order."""
+    """Return the names of a path's groups, in order."""
     return [m[1] for m in _GROUP.finditer(path.key)]
 
 
 def without_names(path: Url) -> Url:
-    """The path with its groups as the patterns that they hold; dates stay."""
+    """Replace the groups of a path by the patterns that they hold; dates remain."""
     return Url(path.scheme, path.bucket, _GROUP.sub(lambda m: _glob(m[2]), path.key))
 
 
@@ -119,7 +119,7 @@ class Partitions:
     hive: bool = False
 
     def texts(self, url: Url) -> dict[str, str | None]:
-        """The partition columns of an object as text: folders in their order, then groups.
+        """Return the partition columns of an object as text: folders in their order, then groups.
 
         Raises:
             DataError: It is of none of the paths, so its groups have no values.
@@ -127,7 +127,7 @@ class Partitions:
         return (_folders(url) if self.hive else {}) | (self._groups(url) if self.paths else {})
 
     def infer(self, urls: Iterable[Url]) -> list[pa.Field]:
-        """The partition columns of objects, each with the type that all its values have.
+        """Infer the partition columns of objects, each with the type that all its values have.
 
         Integers and dates are detected; the rest is text, also numbers with leading zeros, which would lose them.
         """
@@ -139,7 +139,7 @@ class Partitions:
         return [pa.field(name, kinds.pop() if len(kinds) == 1 else pa.string()) for name, kinds in found.items()]
 
     def values(self, url: Url, schema: pa.Schema) -> dict[str, Any]:
-        """The values of those partition columns of an object that a schema has, as its types.
+        """Return the values of those partition columns of an object that a schema has, as its types.
 
         Raises:
             DriftError: A value is none of its type.

@@ -122,7 +122,7 @@ def version_of(info: ObjectInfo) -> Version:
 
 
 def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:
-    """Whether an object was last changed in [start, end)."""
+    """Return whether an object was last changed in [start, end)."""
     return (start is None or info.modified >= start) and (end is None or info.modified < end)
 
 

@@ -121,7 +121,7 @@ class StreamPlan:
             yield segment
 
     def selects(self, segment: Segment, task: Task) -> bool | None:
-        """Whether a task that an earlier run planned is sent; None: a later run sends it."""
+        """Return whether a task that an earlier run planned is sent; None: a later run sends it."""
         if segment.from_queue:
             return True
         start, end = self.object_filter.window
@@ -148,7 +148,7 @@ class StreamPlan:
             yield info
 
     def is_known(self, info: ObjectInfo) -> bool:
-        """Whether a version of an object was in the log or queued, or was read before there was a log.
+        """Return whether a version of an object was in the log or queued, or was read before there was a log.
 
         An object that is written again without a change, under the same ETag, is known. It is new if it was another one
         in between.

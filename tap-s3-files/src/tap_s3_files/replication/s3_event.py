@@ -28,7 +28,7 @@ class Event:
 
 
 def parse_events(body: str) -> tuple[Event, ...] | None:
-    """The events of a message, in its order; none in a test event; None if this is no message of S3.
+    """Parse the events of a message, in order; empty for a test event; None if it is no message of S3.
 
     Args:
         body: Text of the message.

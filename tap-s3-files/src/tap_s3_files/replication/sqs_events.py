@@ -42,7 +42,7 @@ class EventCounts:
     unreadable: int = 0
 
     def line(self, deleted: bool) -> str:
-        """In words."""
+        """Format the counts as a line."""
         left = "deleted" if deleted else "left in the queue"
         parts = [
             f"{self.messages:,} messages, {self.planned:,} objects planned",
@@ -93,7 +93,7 @@ class SqsEvents:
         self._over = False
 
     def waves(self, stream: str) -> Iterator[Iterator[Segment]]:
-        """The segments of a stream, in portions: what is there, then what each round of messages brings.
+        """Yield the segments of a stream in portions: the unfinished ones, then those of each round of messages.
 
         Ends when the queue was dry for `max_wait_seconds`. Where several streams share it, it ends after the messages
         that were sent before the run began: the streams that wait for their turn must get one.
@@ -138,7 +138,7 @@ class SqsEvents:
         return list({m.id: m for m in got}.values())
 
     def _fresh(self, messages: Sequence[Message]) -> list[Message]:
-        """Those that were not looked at and left before in this run."""
+        """Return the messages that were not read and left before in this run."""
         again = [m for m in messages if m.id in self._kept]
         self._queue.drop(again)
         self._kept.update((m.id, replace(m, body="")) for m in again)
@@ -177,7 +177,7 @@ class SqsEvents:
         return found
 
     def _settle(self, found: _Sorted, plan: StreamPlan, info: object) -> bool:
-        """Whether a stream has nothing more to ask of a message for this object, once what is new is planned."""
+        """Return whether a stream needs this object of a message no more, and plan it if it is new."""
         new = found.new.setdefault(plan.object_filter.stream, {})
         if not isinstance(info, ObjectInfo):
             return True
@@ -191,7 +191,7 @@ class SqsEvents:
         return True
 
     def _head(self, event: Event) -> ObjectInfo | DataError | None:
-        """The object of an event as it is now; None if there is none; the error if its key cannot be used."""
+        """Return the object of an event as it is now; None if there is none; the error if its key cannot be used."""
         for url in event.urls:
             if url.key.endswith("/"):  # a folder marker
                 return None

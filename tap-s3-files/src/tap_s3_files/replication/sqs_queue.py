@@ -80,7 +80,7 @@ class Queue:
         return got
 
     def receive_many(self) -> list[Message]:
-        """What is there right now, by some requests at once. None does not mean that the queue is empty."""
+        """Receive available messages by several requests at once; none does not mean that the queue is empty."""
         with ThreadPoolExecutor(PARALLEL) as pool:
             return [m for got in pool.map(self.receive, [0] * PARALLEL) for m in got]
 
@@ -150,7 +150,7 @@ class Queue:
 
 
 def region_of(url: str) -> str | None:
-    """The region that a queue's URL names."""
+    """Return the region that a queue's URL names."""
     found = _REGION.search(urlsplit(url).hostname or "")
     return (found[1] or found[2]) if found else None
 

@@ -211,11 +211,11 @@ class Connection:
             self._clients.clear()
 
     def path(self, table: str) -> str:
-        """`project.dataset.table`."""
+        """Return `project.dataset.table`."""
         return f"{self.settings.project}.{self.settings.dataset}.{table}"
 
     def quoted(self, table: str) -> str:
-        """The table's name for SQL."""
+        """Return the table's name for SQL."""
         return sql.quoted(self.settings.project, self.settings.dataset, table)
 
     def call(self, what: str, function: Callable[[], T]) -> T:

@@ -42,7 +42,7 @@ class Jobs(Connection):
         super().close()
 
     def destinations(self, since: datetime, until: datetime) -> list[str]:
-        """The tables (`project.dataset.table`) of load and copy jobs: everybody's, or else one's own.
+        """Return the tables (`project.dataset.table`) of load and copy jobs: all users', or else only one's own.
 
         It is asked for once, and older jobs are left out when that takes longer than `LIST_SECONDS`.
         """
@@ -91,7 +91,7 @@ class Jobs(Connection):
         return QueryResult(rows, job.started or job.created, affected or 0)
 
     def estimate(self, text: str, *, what: str) -> int:
-        """How many bytes a query would process, by a dry run, which costs nothing; asked for once.
+        """Return how many bytes a query would process, by a dry run, which is free; one attempt.
 
         Args:
             text: From `sql`.
@@ -108,7 +108,7 @@ class Jobs(Connection):
         return int(self.call_once(what, run).total_bytes_processed or 0)
 
     def _query_config(self, parameters: Mapping[str, Any] | None = None, *, has_result: bool = False) -> Any:
-        """What every query job is given: also those that cost nothing.
+        """Return the configuration that all query jobs share, free ones included.
 
         The key is for the table that BigQuery keeps a result in. A statement that changes a table writes with that
         table's own key, and would be refused with another one.
@@ -127,7 +127,7 @@ class Jobs(Connection):
         return self._reserved(config)
 
     def _reserved(self, config: Any) -> Any:
-        """A job's configuration with the reservation that is set, which not every version of the library knows."""
+        """Add the reservation that is set to a job configuration; not every version of the library knows it."""
         if not self.settings.reservation:
             return config
         return type(config).from_api_repr({**config.to_api_repr(), "reservation": self.settings.reservation})

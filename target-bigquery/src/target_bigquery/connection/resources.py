@@ -173,7 +173,7 @@ def job(found: Any) -> Job:
 
 
 def destination(found: Any) -> str | None:
-    """The table that a load or copy job of Google's library writes, as `project.dataset.table`."""
+    """Return the table that a load or copy job of Google's library writes, as `project.dataset.table`."""
     to = found.destination if found.job_type in ("load", "copy") else None
     return None if to is None else f"{to.project}.{to.dataset_id}.{to.table_id}"
 
@@ -273,7 +273,7 @@ def _line(error: object) -> str:
 
 
 def parameter(name: str, value: Any) -> Any:
-    """A query parameter, of the type that the value has."""
+    """Return a query parameter, of the type that the value has."""
     from google.cloud import bigquery
 
     if isinstance(value, list):

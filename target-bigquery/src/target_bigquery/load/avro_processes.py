@@ -59,7 +59,7 @@ class Processes:
 
 
 def _end_with_parent(parent: int) -> None:
-    """A worker waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed."""
+    """End the worker with its parent; the pipe that it waits on is held open by the worker itself."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -79,7 +79,7 @@ class StagedFiles(Files):
             self.discard(*part.files)
 
     def join(self, parts: Sequence[PreparedItem], upload_format: str) -> Upload:
-        """One upload of all files of a group: of several load jobs where one does not take them."""
+        """Join all files of a group into one upload, of several load jobs if one does not take them."""
         if any(part.spool for part in parts):
             return super().join(parts, upload_format)
         uris = tuple(uri for part in parts for uri in part.uris)
@@ -91,7 +91,7 @@ class StagedFiles(Files):
         return Upload(None, upload_format, rows, size, is_temporary=False, uris=uris, jobs=jobs, check=check)
 
     def per_job(self, parts: Iterable[PreparedItem]) -> list[list[PreparedItem]]:
-        """No part has more than one job takes."""
+        """Group uploads by what one job takes."""
         groups: list[list[PreparedItem]] = []
         uris = size = 0
         for part in parts:
@@ -103,7 +103,7 @@ class StagedFiles(Files):
         return groups
 
     def _in_place(self, item: Item) -> PreparedItem | None:
-        """The item's own files, if a load job takes all of them where they are."""
+        """Return the item's own files, if a load job takes all of them where they are."""
         conversion, urls = item.conversion, [Url.parse(url) for url in item.urls]
         if item.is_temporary or not _are_readable(item.urls):
             return None
@@ -145,7 +145,7 @@ class StagedFiles(Files):
 
 
 def _are_readable(urls: Sequence[str]) -> bool:
-    """Whether a load job can be given the URLs of files."""
+    """Return whether a load job can be given the URLs of files."""
     found = 0 < len(urls) <= MOST_URIS
     return found and all(url.startswith("gs://") and _SPECIAL.isdisjoint(url) for url in urls)
 

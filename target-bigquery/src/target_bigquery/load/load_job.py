@@ -79,7 +79,7 @@ def _run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fiel
 
 
 def _quota_error(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
-    """The error of a quota, with what the table used of that of load jobs, where that may be it."""
+    """Return the error of a quota, with how much of the quota of load jobs the table used."""
     used = bigquery.load_quota.used(bigquery.path(table))
     return (
         LoadError(f"{error}. The table had {load_job_quota.advice(used)}")
@@ -89,5 +89,5 @@ def _quota_error(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
 
 
 def too_busy(error: BusyError) -> LoadError:
-    """The error after the last try."""
+    """Return the error after the last attempt."""
     return LoadError(f"{error}; all retries failed; run again later")

@@ -33,7 +33,7 @@ class OverwriteStaging:
         """The rows that are not loaded, of the loads into it."""
 
     def staging(self, destination: Destination) -> str:
-        """The staging table, with the columns that the table has now."""
+        """Return the staging table, with the columns that the table has now."""
         with self._lock:
             if self._name is None:
                 migrate.remove_leftovers(self._client, destination.name)
@@ -77,7 +77,7 @@ class OverwriteStaging:
         return client.query(text, what=f"Replacing the rows of table {client.path(table.name)}").started
 
     def _must_stay(self, table: Table) -> bool:
-        """Whether the table has what a copy would take away: row access policies, or keys that are declared."""
+        """Return whether the table has something that a copy would remove: row access policies, or declared keys."""
         has_policies = self._client.has_row_policies(table.name)
         if has_policies is None:
             logger.info(

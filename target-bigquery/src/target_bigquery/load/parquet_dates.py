@@ -13,7 +13,7 @@ from target_bigquery.tables.types import Column
 
 
 def columns_to_check(footer: Any, columns: Sequence[Column]) -> list[Column]:
-    """The columns but those of dates that are, by their statistics, all of the years 1 to 9999.
+    """Return the columns but those of dates that are, by their statistics, all of the years 1 to 9999.
 
     Args:
         footer: Of a Parquet file that has the columns, under the names of their properties.
@@ -26,7 +26,7 @@ def columns_to_check(footer: Any, columns: Sequence[Column]) -> list[Column]:
 
 
 def has_bad_dates(footer: Any) -> bool:
-    """Whether there is a column of dates one of which is, by its statistics, of another year."""
+    """Return whether there is a column of dates one of which is, by its statistics, of another year."""
     return bool(footer.num_rows) and any(bad for _, bad in _dates(footer))
 
 

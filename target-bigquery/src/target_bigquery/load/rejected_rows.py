@@ -61,7 +61,7 @@ def drop_rejected(
 def _found(
     context: BigQueryContext, parts: Sequence[PreparedItem], fields: Fields, error: RefusedDataError
 ) -> list[tuple[int, Refusal]]:
-    """The rows that are refused, by their numbers among all."""
+    """Return the rows that are refused, by their numbers among all."""
     name, schema = staging_name(context.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
     migrate.create_staging_table(context.client, name, fields)
 
@@ -84,7 +84,7 @@ def _found(
 
 
 def _rows(parts: Sequence[PreparedItem], low: int, high: int) -> Iterator[pa.RecordBatch]:
-    """The rows from `low` to `high` (exclusive) of all parts."""
+    """Yield the rows from `low` to `high` (exclusive) of all parts."""
     before = 0
     for batch in itertools.chain.from_iterable(spool.read(_spool(part)) for part in parts):
         start, end = max(low - before, 0), min(high - before, batch.num_rows)

@@ -134,7 +134,7 @@ class Files:
         return PreparedItem(item, (file,), rows, path.stat().st_size, as_it_is=True, rejects=rejects)
 
     def spooled(self, part: PreparedItem) -> PreparedItem:
-        """The part with its rows in memory's format on local disk, from where any of them can be uploaded.
+        """Return the part with its rows in an Arrow file on local disk, from which any of them can be uploaded.
 
         Raises:
             DataError: As `prepare`.
@@ -153,7 +153,7 @@ class Files:
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
     def rows(self, item: Item, rejects: Rejects | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of an item, as uploads have them; `rejects` is as `prepare` has it.
+        """Yield the rows of an item as uploads have them; see `prepare` for `rejects`.
 
         Raises:
             NotFoundError, DataError: As `prepare`.

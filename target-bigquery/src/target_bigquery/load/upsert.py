@@ -85,7 +85,7 @@ class Upsert(BigQueryLoadMethod):
         return Staged(name, upload, self.bounds([p.item for p in live], upload.rows))
 
     def bounds(self, items: Sequence[Item], rows: int) -> tuple[ColumnRanges, ...]:
-        """Where the rows of the table are that so many staged ones of some items have the keys of."""
+        """Return bounds of the rows of the table that have the keys of the staged rows of some items."""
         extents = together([item.conversion.extents for item in items], rows)
         return bounds(extents, self.context.destination.columns, self.context.keys)
 

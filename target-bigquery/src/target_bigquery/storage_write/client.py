@@ -34,7 +34,7 @@ class Request(Protocol):
         """The place of the first row in the write stream."""
 
     def data(self) -> bytes:
-        """The rows as an Arrow record batch in its IPC format, without the schema."""
+        """Return the rows as an Arrow record batch in its IPC format, without the schema."""
 
 
 class WriteApi:
@@ -61,7 +61,7 @@ class WriteApi:
                 self._client = None
 
     def create(self, table: str) -> str:
-        """The name of a new pending write stream into a table.
+        """Return the name of a new pending write stream into a table.
 
         Raises:
             WriteError: It cannot be created.
@@ -141,7 +141,7 @@ class WriteApi:
             raise
 
     def committed(self, name: str) -> datetime | None:
-        """When a write stream was committed; None if it was not.
+        """Return when a write stream was committed; None if it was not.
 
         Raises:
             WriteError: With `UNKNOWN_STREAM`, BigQuery does not know it any more.
@@ -213,7 +213,7 @@ class _Tries:
 
 
 def _moment(message: Any, name: str) -> datetime | None:
-    """A time of a message, if it is there."""
+    """Return a time of a message, if it is there."""
     when = getattr(message, name)
     return datetime.combine(when.date(), when.time(), UTC) if when else None
 

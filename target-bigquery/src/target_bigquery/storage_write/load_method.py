@@ -39,7 +39,7 @@ _ROWS = "rows"
 
 
 def record_age_seconds(streams: int, most: float) -> float:
-    """How long RECORD messages wait for others, where each load adds rows to the table at once.
+    """Return how long RECORD messages wait for others, where each load adds rows to the table at once.
 
     Args:
         streams: How many streams the run has.
@@ -146,7 +146,7 @@ STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: Stre
 
 
 def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> PreparedRows | None:
-    """An item's rows as they are sent; None if one of them is too large."""
+    """Return an item's rows as they are sent; None if one of them is too large."""
     path = context.files.temporary(".rows")
     try:
         written = rows.write(item, context.files.rows(item, rejects), path, rejects)
@@ -161,7 +161,7 @@ def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> Prep
 
 
 def _sorted(parts: Sequence[Any]) -> tuple[list[PreparedRows], list[PreparedItem]]:
-    """What is sent, and what goes by a load job; without what is empty."""
+    """Split uploads into those that are sent and those that need a load job; leave out empty ones."""
     live = [p for p in parts if p.rows or p.rejects]
     return [p for p in live if isinstance(p, PreparedRows)], [p for p in live if isinstance(p, PreparedItem)]
 
@@ -179,7 +179,7 @@ def _commit(context: BigQueryContext, name: str) -> datetime:
 
 
 def _uploaded(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
-    """What the load methods count."""
+    """Return the rows and bytes that load methods count."""
     kind = _ROWS if any(isinstance(p, PreparedRows) for p in parts) else ""
     count = sum(p.rows if isinstance(p, PreparedRows) else p.kept for p in parts)
     return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)

@@ -75,7 +75,7 @@ class Sent:
 
 
 def unsupported_column(columns: Sequence[Column], path: str = "") -> str | None:
-    """The first column, or field of one, that the API has no Arrow type for, as `name (TYPE)`."""
+    """Return the first column, or field of one, that the API has no Arrow type for, as `name (TYPE)`."""
     for column in columns:
         if column.kind in _UNSUPPORTED_KINDS:
             return f"{path}{column.name} ({column.kind})"
@@ -85,18 +85,18 @@ def unsupported_column(columns: Sequence[Column], path: str = "") -> str | None:
 
 
 def row_field(field: pa.Field, columns: Sequence[Column]) -> pa.Field:
-    """A field of an upload as it is sent; `columns` are those that it may be."""
+    """Return a field of an upload as it is sent; `columns` are those that it may be."""
     column = next((c for c in columns if c.name == field.name), None)
     return pa.field(field.name, field.type if column is None else _row_type(column, field.type))
 
 
 def row_schema(schema: pa.Schema, columns: Sequence[Column]) -> pa.Schema:
-    """What uploads of a schema are sent as."""
+    """Return the schema with which uploads of a schema are sent."""
     return pa.schema([row_field(field, columns) for field in schema])
 
 
 def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of an upload as rows of its `row_schema`."""
+    """Convert rows of an upload to its `row_schema`."""
     arrays = [_sent(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -168,7 +168,7 @@ def _number(kind: str, t: pa.DataType) -> pa.DataType:
 
 
 def _sent(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """An array as one of the type that is sent; a null list becomes an empty one, at every depth."""
+    """Convert an array to the type that is sent; a null list becomes an empty one, at every depth."""
     if pt.is_list(target):
         return _without_null_lists(array, target)
     if pt.is_struct(target):

@@ -81,7 +81,7 @@ class ColumnEvolution:
         return self._variant(column, {e.name.lower(): e for e in have.values()}, taken, path)
 
     def _within(self, column: Column, existing: TableColumn, path: str) -> Column:
-        """The column as one that is the table's own, which may be widened for it.
+        """Return the column as one of the table's own, which may be widened for it.
 
         Raises:
             SchemaError: Values do not fit.
@@ -98,7 +98,7 @@ class ColumnEvolution:
             raise
 
     def _variant(self, column: Column, have: dict[str, TableColumn], taken: set[str], path: str) -> Column:
-        """The first variant that the values fit, or a new one; not a column of that name that is no variant of this."""
+        """Return the first variant that the values fit, or a new one."""
         for name in variant_names(column.name, type_word(column), RULES):
             existing = have.get(name.lower())
             if name.lower() in taken or (existing and existing.variant_of != column.name):
@@ -124,7 +124,7 @@ def columns_of(
     existing: Sequence[TableColumn] = (),
     drift: ColumnEvolution | None = None,
 ) -> tuple[Column, ...]:
-    """The columns of a stream's table, in the order of the schema; some may be new, or wider than the table's.
+    """Return the columns of a stream's table, in the order of the schema; some may be new, or wider than the table's.
 
     Args:
         schema: The Arrow schema that SCHEMA means.
@@ -159,7 +159,7 @@ def type_word(column: Column) -> str:
 
 
 def widens(column: Column, existing: TableColumn) -> bool:
-    """Whether the table's column can be widened for the stream's."""
+    """Return whether the table's column can be widened for the stream's."""
     is_list = column.repeated or existing.mode == "REPEATED"
     return not is_list and column.kind in WIDENED.get(existing.kind, ())
 
@@ -171,7 +171,7 @@ def widened(columns: Sequence[Column], existing: Sequence[TableColumn]) -> list[
 
 
 def new_variants(columns: Sequence[Column], existing: Sequence[TableColumn], path: str = "") -> list[tuple[str, str]]:
-    """The variants that the table lacks, and what they are of, at every depth; as texts."""
+    """Return the variants that the table lacks, and the columns that they are of, at every depth; as texts."""
     have, found = {e.name: e for e in existing}, list[tuple[str, str]]()
     for column in columns:
         if column.name in have:

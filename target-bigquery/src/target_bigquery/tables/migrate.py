@@ -210,7 +210,7 @@ def create_staging_table(client: BigQuery, name: str, fields: Sequence[Mapping[s
 
 
 def nullable(fields: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The fields without a REQUIRED one among them."""
+    """Return the fields without a REQUIRED one among them."""
     return [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
 
 
@@ -223,7 +223,7 @@ def remove_leftovers(client: BigQuery, table: str) -> None:
 
 
 def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
-    """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
+    """Return the stream's table, or its name if there is none; refuse a table of another stream."""
     name, distinct = client.settings.table_names(stream, RULES)
     table = client.table(name)
     owner = table.labels.get(OWNER) if table else None

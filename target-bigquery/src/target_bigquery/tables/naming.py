@@ -18,5 +18,5 @@ RULES = NamingRules(
 
 
 def job_prefix(table: str) -> str:
-    """How the ids of the load jobs into a table begin."""
+    """Return the beginning of the ids of load jobs into a table."""
     return f"target_bigquery_{digest(table, 16)}_"

@@ -13,7 +13,7 @@ NO_DESCRIPTIONS = Descriptions()
 
 
 def api_field(column: Column, descriptions: Descriptions = NO_DESCRIPTIONS, path: Path = ()) -> dict[str, Any]:
-    """A column as the API writes it.
+    """Return a column as the API writes it.
 
     Args:
         column: The column, or the field of a RECORD.
@@ -37,7 +37,7 @@ def api_field(column: Column, descriptions: Descriptions = NO_DESCRIPTIONS, path
 def with_columns(
     fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, path: Path = ()
 ) -> list[dict[str, Any]]:
-    """A table's fields, with those of the stream that it lacks, at every depth, and descriptions that they lack."""
+    """Return a table's fields, with the stream's fields and descriptions that it lacks, at every depth."""
     by_name = {c.name: c for c in columns}
     merged = []
     for field in fields:
@@ -54,7 +54,7 @@ def with_columns(
 
 
 def relaxed(fields: Sequence[Mapping[str, Any]], names: Collection[str], path: str = "") -> list[dict[str, Any]]:
-    """A table's fields, some of them NULLABLE instead of REQUIRED; fields of RECORDs are named `record.field`."""
+    """Return a table's fields, some NULLABLE instead of REQUIRED; fields of RECORDs are named `record.field`."""
     made = []
     for field in fields:
         at = f"{path}{field['name']}"
@@ -67,7 +67,7 @@ def relaxed(fields: Sequence[Mapping[str, Any]], names: Collection[str], path: s
 def lacks_description(
     fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, path: Path = ()
 ) -> bool:
-    """Whether a column that the table has could be given a description."""
+    """Return whether a column that the table has could be given a description."""
     have = {f["name"]: f for f in fields}
     for column in columns if descriptions.columns else ():
         if (field := have.get(column.name)) is None:

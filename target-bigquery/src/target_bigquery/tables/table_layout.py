@@ -19,7 +19,7 @@ _KINDS = {
 
 
 def partition(client: BigQuery, stream: str, columns: Sequence[Column]) -> tuple[str, str] | None:
-    """The column by which the stream's table is partitioned, and by what of it: HOUR, DAY, ...
+    """Return the column by which the stream's table is partitioned, and by what of it: HOUR, DAY, ...
 
     Raises:
         ConfigError: There is no such column, or tables cannot be partitioned by it.
@@ -32,7 +32,7 @@ def partition(client: BigQuery, stream: str, columns: Sequence[Column]) -> tuple
 
 
 def cluster(client: BigQuery, stream: str, columns: Sequence[Column]) -> list[str]:
-    """The columns by which the stream's table is clustered; raises as `partition`."""
+    """Return the columns by which the stream's table is clustered; raises as `partition`."""
     given, names = client.settings.cluster_by, client.settings.clustering(stream)
     found = [_column("cluster_by", given, stream, columns, name) for name in names]
     return [name for name in found if name]

@@ -107,12 +107,12 @@ class TableColumn:
 
 
 def kind_of(name: str) -> str:
-    """A type's name as the API writes it, whether given so or as SQL writes it."""
+    """Return a type's name as the API writes it, from either spelling."""
     return _ALIASES.get(name.upper(), name.upper())
 
 
 def fitted(column: Column, existing: TableColumn, path: str = "") -> Column:
-    """The column as it must be uploaded for the table's own column.
+    """Return the column with the type that the table's own has.
 
     Raises:
         SchemaError: Its values do not fit; names the column and both types.
@@ -167,13 +167,13 @@ def nullable_required(
 
 
 def new_columns(columns: Sequence[Column], existing: Sequence[TableColumn]) -> bool:
-    """Whether the table lacks a column, or a RECORD of it a field."""
+    """Return whether the table lacks a column, or a RECORD of it a field."""
     have = {e.name: e for e in existing}
     return any(c.name not in have or new_columns(c.fields, have[c.name].fields) for c in columns)
 
 
 def count_of(columns: Sequence[Column], existing: Sequence[TableColumn] = ()) -> int:
-    """How many columns a table will have, as BigQuery counts them: those of both, and the fields of RECORDs."""
+    """Count the columns of a table as BigQuery does: those of both, and the fields of RECORDs."""
     have, fill = {e.name: e for e in existing}, {c.name: c for c in columns}
     count = len(have.keys() | fill.keys())
     for name in have.keys() | fill.keys():
@@ -184,7 +184,7 @@ def count_of(columns: Sequence[Column], existing: Sequence[TableColumn] = ()) ->
 
 
 def read_field(column: Column, given: pa.Field) -> pa.Field:
-    """What a column is read from batch files with: the property's own name, and a type that loses nothing.
+    """Return the field with which a column is read from batch files: the property's name, and a lossless type.
 
     Columns of JSON are read as JSON text; times are read in the unit of SCHEMA, before they become microseconds.
 
@@ -206,7 +206,7 @@ def read_field(column: Column, given: pa.Field) -> pa.Field:
 
 
 def _is_read_as_given(t: pa.DataType, kind: str) -> bool:
-    """Whether values are made what is uploaded only when they were read: also integers, which a FLOAT may not hold."""
+    """Return whether values are converted only after reading: also integers, which a FLOAT may not hold."""
     return bool(
         (pt.is_timestamp(t) or pt.is_time(t))
         or (pt.is_date(t) and kind == "TIMESTAMP")
@@ -215,17 +215,17 @@ def _is_read_as_given(t: pa.DataType, kind: str) -> bool:
 
 
 def upload_field(column: Column) -> pa.Field:
-    """A column as it is in upload files."""
+    """Return a column as it is in upload files."""
     return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "JSON" else None)
 
 
 def has_kind(columns: Sequence[Column], kind: str) -> bool:
-    """Whether a column or a field at any depth is of that type."""
+    """Return whether a column or a field at any depth is of that type."""
     return any(c.kind == kind or has_kind(c.fields, kind) for c in columns)
 
 
 def column_of(field: pa.Field, name: str, nested: str = "record", existing: TableColumn | None = None) -> Column:
-    """The column of a property, whatever type the table's own has.
+    """Return the column of a property, whatever type the table's own has.
 
     Args:
         field: The property's field in the schema that SCHEMA means.
@@ -240,7 +240,7 @@ def column_of(field: pa.Field, name: str, nested: str = "record", existing: Tabl
 
 
 def named_as(column: Column, existing: TableColumn) -> Column:
-    """The column with the names that the fields of the table's RECORD have, at every depth."""
+    """Return the column with the names that the fields of the table's RECORD have, at every depth."""
     if not column.fields:
         return column
     have = {e.name: e for e in existing.fields}
@@ -250,13 +250,13 @@ def named_as(column: Column, existing: TableColumn) -> Column:
 
 
 def as_bignumeric(column: Column) -> Column:
-    """A column of numbers, or of lists of them, as one for BIGNUMERIC."""
+    """Return a column of numbers, or of lists of them, as one for BIGNUMERIC."""
     item = _bignumeric(column.arrow.value_type if column.repeated else column.arrow)
     return replace(column, kind="BIGNUMERIC", arrow=pa.list_(item) if column.repeated else item)
 
 
 def _empty_as(column: Column, existing: TableColumn) -> Column | None:
-    """A column without values as one of the table's type; None if it cannot be one."""
+    """Return a column without values as one of the table's type; None if it cannot be one."""
     is_list = existing.mode == "REPEATED"
     if column.repeated and not is_list:
         return None
@@ -323,7 +323,7 @@ def _scalar(t: pa.DataType, column: str) -> tuple[str, pa.DataType]:
 
 
 def decimal_kind(t: pa.DataType) -> str:
-    """The smallest column type that holds all digits of a decimal type; STRING if none does."""
+    """Return the smallest column type that holds all digits of a decimal type; STRING if none does."""
     before, scale = t.precision - t.scale, max(t.scale, 0)
     if before <= 29 and scale <= 9:
         return "NUMERIC"
@@ -331,7 +331,7 @@ def decimal_kind(t: pa.DataType) -> str:
 
 
 def _bignumeric(t: pa.DataType) -> pa.DataType:
-    """A type that load jobs take for BIGNUMERIC, by its digits, and that holds all values of a narrower one."""
+    """Return a type that load jobs take for BIGNUMERIC, by its digits, and that holds all values of a narrower one."""
     before, scale = (t.precision - t.scale, t.scale) if pt.is_decimal(t) else (19, 0)
     return pa.decimal128(38, 10) if before <= 28 and scale <= 10 else _AS_UPLOADED["BIGNUMERIC"]
 
@@ -350,7 +350,7 @@ def _struct(fields: Sequence[Column]) -> pa.DataType:
 
 
 def with_fields(column: Column, fields: tuple[Column, ...]) -> Column:
-    """The column, a RECORD, with other fields."""
+    """Return the column, a RECORD, with other fields."""
     if fields == column.fields:
         return column
     struct = _struct(fields)

@@ -23,15 +23,15 @@ class Redshift(Connection):
     """One database and schema; safe to use from any thread, and opened on first use."""
 
     def path(self, table: str) -> str:
-        """`schema.table`, for messages."""
+        """Return `schema.table`, for messages."""
         return f"{self.settings.schema}.{table}"
 
     def quoted(self, table: str) -> str:
-        """The table's name for SQL."""
+        """Return the table's name for SQL."""
         return sql.quoted(self.settings.schema, table)
 
     def has_schema(self) -> bool:
-        """Whether the schema exists."""
+        """Return whether the schema exists."""
         what = f"Looking for schema {self.settings.schema}"
         return bool(self.query(sql.SCHEMA_EXISTS, [self.settings.schema], what=what).rows)
 
@@ -56,12 +56,12 @@ class Redshift(Connection):
         return Table(name, columns, created, comment)
 
     def commented(self, table: str) -> frozenset[str]:
-        """The columns of a table that have a comment."""
+        """Return the columns of a table that have a comment."""
         key, what = [self.settings.schema, table], f"Reading the comments of table {self.path(table)}"
         return frozenset(str(name) for name, _ in self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
 
     def layout(self, table: str) -> tuple[str | None, list[str]]:
-        """The dist key of a table, if it has one, and its sort keys, in order."""
+        """Return the dist key of a table, if it has one, and its sort keys, in order."""
         key, what = [self.settings.schema, table], f"Reading the layout of table {self.path(table)}"
         rows = self.query(sql.LAYOUT, key, what=what).rows
         dist = next((str(name) for name, is_dist, _ in rows if is_dist), None)
@@ -75,17 +75,17 @@ class Redshift(Connection):
         return [(str(name), created) for name, created in rows if str(name).startswith(prefix)]
 
     def is_empty(self, table: str) -> bool:
-        """Whether a table has no rows."""
+        """Return whether a table has no rows."""
         what = f"Looking for rows of table {self.path(table)}"
         return not self.query(sql.has_rows(self.quoted(table)), what=what).rows
 
     def now(self) -> datetime:
-        """The server's time, in UTC, without a zone."""
+        """Return the server's time, in UTC, without a zone."""
         now: datetime = self.query(sql.NOW, what="Asking for the time").value
         return now
 
     def slices(self) -> int:
-        """How many slices the cluster has: files of a COPY are read so many at a time."""
+        """Return the number of slices of the cluster: COPY reads that many files at a time."""
         if self.settings.slices:
             return self.settings.slices
         try:

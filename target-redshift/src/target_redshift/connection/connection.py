@@ -150,7 +150,7 @@ class Connection:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """A session for the calling thread, which goes back to the pool unless it is broken.
+        """Yield a session for the calling thread; it returns to the pool unless it is broken.
 
         Raises:
             ServiceError: Redshift could not be reached.
@@ -221,7 +221,7 @@ class Connection:
         return aws.credentials(options)
 
     def _take(self) -> Session | None:
-        """The session that was put back last; those that were there too long are ended."""
+        """Take the session that was returned last, and end those that were idle too long."""
         oldest = time.monotonic() - IDLE_SECONDS
         with self._lock:
             stale = [s for s in self._idle if s.idle_since < oldest]
@@ -274,14 +274,14 @@ class Connection:
 
 
 def address(settings: Settings) -> str:
-    """Where the database is, for messages: on one line, whatever the settings hold."""
+    """Return the address of the database for messages, on one line."""
     iam = settings.iam or Iam()
     host = f"{settings.host}:{settings.port}" if settings.host else iam.cluster_identifier or iam.workgroup
     return " ".join(f"{host}/{settings.dbname}".split())
 
 
 def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the driver's `connect`.
+    """Return the arguments of the driver's `connect`.
 
     Args:
         settings: The settings.

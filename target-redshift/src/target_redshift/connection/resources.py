@@ -94,7 +94,7 @@ class BadValue:
 
 
 def column_from_catalog(row: Row) -> TableColumn:
-    """A column, of a row of `sql.COLUMNS`."""
+    """Convert a row of `sql.COLUMNS` to a column."""
     name, data_type, length, precision, scale, nullable, default = row
     return types.table_column(
         name,
@@ -114,7 +114,7 @@ def with_variants(columns: Sequence[TableColumn], comments: Sequence[Row]) -> tu
 
 
 def bad_value(row: Row) -> BadValue:
-    """A load error, of a row of `sql.LOAD_ERRORS`."""
+    """Convert a row of `sql.LOAD_ERRORS` to a load error."""
     file, line, column, value, reason = row
     return BadValue(_text(file), int(line) if line else None, _text(column), _text(value) or None, _text(reason))
 
@@ -195,7 +195,7 @@ _OF_VALUES = ("22", "23")
 
 
 def _hint(text: str) -> str | None:
-    """What to do about an error of COPY."""
+    """Return advice on an error of COPY."""
     return next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
 
 

@@ -74,7 +74,7 @@ class StagingTables:
         return {name: [c.name for c in staged if c.constant is None] for name, staged in self.columns.items()}
 
     def name(self) -> str:
-        """The quoted name of one more temporary table of this session, which goes when this is closed."""
+        """Return the quoted name of one more temporary table of this session, dropped when this is closed."""
         self.last = f"{STAGING}{uuid.uuid4().hex}"
         name = sql.quoted(self.last)
         self._made.append(name)

@@ -57,7 +57,7 @@ def long_text(
     *,
     most_binary: int = MAX_VARBYTE,
 ) -> DataError | None:
-    """The first value in files that are loaded as they are, that has more bytes than a column may have, or a NUL.
+    """Return the first value in files loaded as they are that is longer than its column, or has a NUL.
 
     A `LongTextError` means that conversion of the file can keep the value: among the long texts, or as JSON.
     """
@@ -72,7 +72,7 @@ def long_text(
 
 
 def null_key(copy_batches: Sequence[CopyBatch], columns: Sequence[Column], storage: Storage) -> DataError | None:
-    """The first null in key columns of files that are loaded as they are."""
+    """Return the first null in key columns of files loaded as they are."""
 
     def look(array: pa.Array, column: Column) -> UnloadableValue | None:  # noqa: ARG001 - as all that look
         row = pc.index(array.is_null(), True).as_py()

@@ -33,5 +33,5 @@ def file_count(estimated_bytes: float, *, rows: int, slices: int, workers: int =
 
 
 def row_ranges(rows: int, count: int) -> list[tuple[int, int]]:
-    """The rows from start to end (exclusive) of each file; they differ by one row at most."""
+    """Yield the rows from start to end (exclusive) of each file; they differ by one row at most."""
     return [(rows * i // count, rows * (i + 1) // count) for i in range(count)]

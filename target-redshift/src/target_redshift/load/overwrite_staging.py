@@ -43,7 +43,7 @@ class OverwriteStaging:
         """The rows that are not loaded, of the loads into it."""
 
     def staging(self, destination: Destination) -> str:
-        """The name of the staging table, which has all columns that the stream fills now, with room for any text."""
+        """Return the name of the staging table, which has all columns of the stream, with room for any text."""
         with self._lock:
             if self._newest is None or destination.lengths.keys() > self._newest.lengths.keys():
                 self._newest = destination  # loads of older ones may come later
@@ -149,5 +149,5 @@ class OverwriteStaging:
 
 
 def roomy(column: Column) -> Column:
-    """The column, with room for any text if it is one for texts."""
+    """Return the column; one for text with the most room."""
     return replace(column, length=MAX_VARCHAR) if column.kind == "VARCHAR" else column

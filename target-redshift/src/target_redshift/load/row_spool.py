@@ -55,7 +55,7 @@ def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path) -> S
 
 
 def read(spools: Sequence[Spool], start: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The rows from `start` to `end` (exclusive) of the files, as if they were one."""
+    """Yield the rows from `start` to `end` (exclusive) of the files, as if they were one."""
     first = 0
     for spool in spools:
         if first < end and start < first + spool.rows:

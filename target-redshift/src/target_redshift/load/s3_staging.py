@@ -128,6 +128,6 @@ class S3StagingFolder(stage.StagingFolder):
 
 
 def manifest(files: Iterable[CopyFile]) -> bytes:
-    """The text of a manifest: each file must be there, and be of that size, which COPY of Parquet asks for."""
+    """Return the text of a manifest: each file must exist, with that size, which COPY of Parquet requires."""
     entries = [{"url": f.url, "mandatory": True, "meta": {"content_length": f.bytes}} for f in files]
     return json.dumps({"entries": entries}).encode()

@@ -72,7 +72,7 @@ ENCODINGS: dict[str, type[ParquetUpload] | type[JsonLinesUpload] | type[CsvUploa
 
 
 def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The batches in exactly that schema, column by column."""
+    """Yield the batches in exactly that schema, column by column."""
     for batch in batches:
         pairs = zip(batch.columns, schema, strict=True)
         arrays = [array if array.type == field.type else fit(array, field) for array, field in pairs]
@@ -80,7 +80,7 @@ def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
 
 
 def _spelled(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with numbers as text: in that of floats infinity is a whole word, in that of decimals all digits are.
+    """Return the batch with numbers as text: infinity of floats as a whole word, decimals with all digits.
 
     Arrow writes small decimals with an exponent, which COPY does not take.
     """

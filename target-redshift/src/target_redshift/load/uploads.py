@@ -189,7 +189,7 @@ class Files:
                 part.spool.path.unlink(missing_ok=True)
 
     def _as_it_is(self, item: Item, keys: Sequence[str]) -> PreparedItem | NotCopyable:
-        """The item's own files, if COPY can read all of them."""
+        """Return the item's own files, if COPY can read all of them."""
         if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
             return NotCopyable("they are not on S3")
         if self._upload_format != "parquet":
@@ -252,7 +252,7 @@ class Files:
 
 
 def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:
-    """The columns that files may have, and those that are added to them."""
+    """Return the columns that files may have, and those that are added to them."""
     columns_read = [c for c in conversion.columns if c.source not in conversion.constants and not c.holds_long_texts]
     return columns_read, staging.constant_columns(conversion.columns, conversion.constants)
 

@@ -37,7 +37,7 @@ class Upsert(RedshiftLoadMethod):
         migrate.check_keys(context.client, context.destination, context.keys)
 
     def make_fit(self, group: Group) -> StagingTables:
-        """One row a key, in a temporary table of the table's own types."""
+        """Create a temporary table of the table's own types with one row for each key."""
         tables = self.staged(group)
         if tables.merged:
             return tables

@@ -35,7 +35,7 @@ def fit_texts(
 def needed_bytes(
     context: RedshiftContext, session: Session, staged: Mapping[str, Sequence[str]], copy_batches: Sequence[CopyBatch]
 ) -> dict[str, int]:
-    """The bytes of the longest text that was staged for each column that is not as wide as can be.
+    """Return the bytes of the longest staged text of each column that is not of the greatest width.
 
     Raises:
         LongTextError: A text is longer than its column may get, and goes elsewhere when its file is converted.

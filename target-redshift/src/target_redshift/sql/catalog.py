@@ -39,5 +39,5 @@ NOW = "SELECT SYSDATE"
 
 
 def has_rows(table: str) -> str:
-    """A row if the table has any."""
+    """Return a query for a row if the table has any."""
     return f"SELECT 1 FROM {table} LIMIT 1"

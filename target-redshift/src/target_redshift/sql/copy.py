@@ -89,13 +89,13 @@ def _text(compression: str | None) -> str:
 
 
 def role_of(text: str) -> str | None:
-    """The role that a COPY reads with; None if it has keys, or is no COPY."""
+    """Return the role that a COPY reads with; None if it has keys, or is no COPY."""
     match = _ROLE.search(text) if text.startswith("COPY ") else None
     return match[1] if match else None
 
 
 def masked(text: str) -> str:
-    """The text of a statement without its secrets, for logs and messages."""
+    """Return the text of a statement without its secrets, for logs and messages."""
     return _SECRET.sub(r"\1'***'", text)
 
 

@@ -21,18 +21,18 @@ def lock(table: str) -> str:
 
 
 def oldest_entry(ledger: str, prefix: str) -> str:
-    """The time of the oldest entry of stream %s but for those that begin with a prefix; null if there is none."""
+    """Return a query for the time of the oldest entry of stream %s whose ids lack a prefix; null if there is none."""
     return f'SELECT MIN("loaded_at") FROM {ledger} WHERE "stream" = %s AND {_lacks(prefix)}'
 
 
 def ledger_entries_of(ledger: str, count: int) -> str:
-    """The entries of stream %s for `count` batches %s."""
+    """Return a query for the entries of stream %s for `count` batches %s."""
     ids = ", ".join(["%s"] * count)
     return f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "batch_id" IN ({ids})'
 
 
 def ledger_entries_from(ledger: str, prefix: str, most: int) -> str:
-    """The first entries of stream %s from %s on but for those that begin with a prefix, at most so many."""
+    """Return a query for the first `most` entries of stream %s from %s on whose ids lack a prefix."""
     return (
         f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "loaded_at" >= %s AND {_lacks(prefix)} '
         f'ORDER BY "loaded_at" LIMIT {most:d}'

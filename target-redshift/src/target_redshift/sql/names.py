@@ -8,7 +8,7 @@ from singer_arrow.errors import SchemaError
 
 
 def quoted(*parts: str) -> str:
-    """A name in double quotes: `quoted("s", "t")` is `"s"."t"`.
+    """Quote a name with double quotes: `quoted("s", "t")` is `"s"."t"`.
 
     Raises:
         SchemaError: It holds a NUL, which no name may.
@@ -17,7 +17,7 @@ def quoted(*parts: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text in single quotes; Redshift takes a backslash in it as an escape.
+    """Quote a text with single quotes; Redshift takes a backslash in it as an escape.
 
     Raises:
         SchemaError: It holds a NUL, which no text may.

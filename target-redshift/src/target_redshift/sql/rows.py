@@ -20,12 +20,12 @@ Staged = Mapping[str, Sequence[StagingColumn]]
 
 
 def longest_texts(staging: str, columns: Sequence[str]) -> str:
-    """The bytes of the longest text in each of some columns; null where there is none."""
+    """Return a query for the bytes of the longest text in each of some columns; null where there is none."""
     return f"SELECT {', '.join(f'MAX(OCTET_LENGTH({quoted(c)}))' for c in columns)} FROM {staging}"
 
 
 def key_facts(staging: str, keys: Sequence[str], *, bounded: Sequence[str] = (), deleted: str | None = None) -> str:
-    """How many rows have a null in each of some columns, and more of them.
+    """Return a query for the number of rows with a null in each of some columns, and further facts.
 
     Args:
         staging: Quoted name of the table.
@@ -40,7 +40,7 @@ def key_facts(staging: str, keys: Sequence[str], *, bounded: Sequence[str] = (),
 
 
 def duplicate_key(staged: Staged, columns: Sequence[Column], keys: Sequence[str]) -> str:
-    """A row if two staged rows have the same key."""
+    """Return a query for a row if two staged rows have the same key."""
     rows = _rows(staged, [c for c in columns if c.name in keys])
     return f"SELECT 1 FROM ({rows}) AS s GROUP BY {listed(keys)} HAVING COUNT(*) > 1 LIMIT 1"
 
@@ -155,7 +155,7 @@ def mark_versions_deleted(table: str, version_column: str, deleted_column: str) 
 
 
 def _matches(table: str, source: str, keys: Sequence[str], bounds: Sequence[Bound]) -> str:
-    """The rows of a table, not quoted, that have the keys of a source."""
+    """Return a query for the rows of a table, not quoted, that have the keys of a source."""
     met = [f"{quoted(table, k)} = {source}.{quoted(k)}" for k in keys]
     for bound in bounds:
         low, high = ((text if bound.is_number else literal(text)) for text in (bound.low, bound.high))
@@ -164,7 +164,7 @@ def _matches(table: str, source: str, keys: Sequence[str], bounds: Sequence[Boun
 
 
 def _rows(staged: Staged, columns: Sequence[Column], *, ordered: bool = False) -> str:
-    """A query for the rows of all staging tables, in the table's own types."""
+    """Return a query for a query for the rows of all staging tables, in the table's own types."""
     order = f", {quoted(ORDER)}" if ordered else ""
     parts = [f"SELECT {_values(have, columns, named=True)}{order} FROM {name}" for name, have in staged.items()]
     return " UNION ALL ".join(parts)

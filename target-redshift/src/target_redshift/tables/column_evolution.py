@@ -62,7 +62,7 @@ def columns_of(
     rescued_texts: Collection[str] | None = None,
     drift: ColumnEvolution | None = None,
 ) -> tuple[Column, ...]:
-    """The columns of a stream's table, in the order of the schema.
+    """Return the columns of a stream's table, in the order of the schema.
 
     Args:
         schema: The Arrow schema that SCHEMA means.
@@ -96,7 +96,7 @@ def columns_of(
 def _with_long_texts(
     columns: Sequence[Column], have: Mapping[str, TableColumn], rescued: Collection[str]
 ) -> tuple[Column, ...]:
-    """The columns, and the one that texts go into that are too long for theirs."""
+    """Add the column for texts that are too long for theirs."""
     if taken := next((c for c in columns if c.name == LONG_TEXTS), None):
         msg = (
             f"Property {taken.source!r} has the name of the column that long_text: rescue puts long texts into; "
@@ -116,7 +116,7 @@ def _with_long_texts(
 def _placed(
     column: Column, field: pa.Field, have: Mapping[str, TableColumn], taken: set[str], drift: ColumnEvolution
 ) -> Column:
-    """The column that a property fills: a new one, the table's, or the first variant that the values fit, or a new one.
+    """Return the column that a property fills: the table's, the first variant that the values fit, or a new one.
 
     `taken` are those of other properties; nor is a column a variant that has the name but not the mark of one.
     """

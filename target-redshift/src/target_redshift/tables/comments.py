@@ -21,7 +21,7 @@ NO_DESCRIPTIONS = Descriptions()
 
 
 def of_table(stream: str, description: str | None) -> str:
-    """A table's comment: whose it is, and on further lines what it is."""
+    """Return a table's comment: its owner, and on further lines its description."""
     return "\n".join([OWNER + stream_label(stream), *([description] if description else [])])
 
 

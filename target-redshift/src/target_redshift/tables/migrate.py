@@ -191,7 +191,7 @@ def _created(client: Redshift, text: str, what: str) -> None:
 
 
 def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
-    """The stream's table, or its name if there is none; a table that belongs to another stream is not taken."""
+    """Return the stream's table, or its name if there is none; refuse a table of another stream."""
     name, distinct = client.settings.table_names(stream, RULES)
     table = client.table(name)
     if table is None or comments.may_be_of(table.comment, stream):
@@ -208,7 +208,7 @@ class _Choices(TypedDict, total=False):
 
 
 def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str]) -> _Choices:
-    """The properties whose text goes into SUPER columns, or does so where it is too long for its own column.
+    """Return the properties whose text is stored in SUPER columns, at least where it is too long for its own column.
 
     None of those that rows are compared by goes there; none of those that they are spread or sorted by becomes SUPER.
     """
@@ -261,7 +261,7 @@ def _granting() -> Iterator[None]:
 def _fit(
     client: Redshift, stream: str, table: Table, schema: pa.Schema, choices: _Choices, *, descriptions: Descriptions
 ) -> Destination | None:
-    """The table as a destination; None if columns were added just now, and it must be read again."""
+    """Return the table as a destination; None if columns were just added, and it must be read again."""
     try:
         columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, **choices)
     except SchemaError as error:

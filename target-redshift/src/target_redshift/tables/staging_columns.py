@@ -82,7 +82,7 @@ ORDER_COLUMN = StagingColumn(ORDER, "BIGINT")
 def staging_columns(
     file: pa.Schema, columns: Sequence[Column], keys: Sequence[str] = ()
 ) -> list[StagingColumn] | NotCopyable:
-    """Whether a Parquet file may be COPYed as it is, and into which columns.
+    """Return the columns into which a Parquet file is COPYed as it is, or why it cannot be.
 
     Args:
         file: The file's schema.
@@ -106,7 +106,7 @@ def staging_columns(
 
 
 def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[StagingColumn] | NotCopyable:
-    """Whether JSON Lines of our own may be COPYed as they are, and into which columns."""
+    """Return the columns into which JSON Lines of ours are COPYed as they are, or why they cannot be."""
     staged: list[StagingColumn] = []
     for column in columns:
         if column.source != column.name and (not column.source.isascii() or column.source.lower() != column.name):
@@ -141,17 +141,17 @@ def _constant(column: Column, text: str) -> StagingColumn:
 
 
 def ignores_case(columns: Sequence[StagingColumn]) -> bool:
-    """Whether the keys of JSON Lines are equal to the columns but for case."""
+    """Return whether the keys of JSON Lines are equal to the columns but for case."""
     return any(c.column is not None and c.column.source != c.name for c in columns)
 
 
 def has_nested(columns: Sequence[StagingColumn]) -> bool:
-    """Whether COPY of Parquet needs SERIALIZETOJSON."""
+    """Return whether COPY of Parquet needs SERIALIZETOJSON."""
     return any(c.type == "SUPER" for c in columns)
 
 
 def upload_columns(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> list[StagingColumn]:
-    """The staging columns of what we upload ourselves.
+    """Return the staging columns of what we upload ourselves.
 
     Args:
         columns: The columns of the rows.
@@ -163,7 +163,7 @@ def upload_columns(columns: Sequence[Column], file_format: str, *, ordered: bool
 
 
 def file_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> pa.Schema:
-    """The Arrow schema of what we upload ourselves, whose columns are those of `upload_columns`.
+    """Return the Arrow schema of what we upload ourselves, whose columns are those of `upload_columns`.
 
     Parquet cannot be COPYed into TIME, so its TIME columns are text. In JSON Lines decimals are text too, because COPY
     reads JSON's numbers as doubles, and doubles, because JSON has no NaN.
@@ -228,7 +228,7 @@ def _from_text(column: Column, file_format: str) -> StagingColumn:
 
 
 def _staged(t: pa.DataType, column: Column | None, name: str) -> StagingColumn | None:
-    """The staging column for a file's column, if COPY takes it and no value is lost on the way into the table's."""
+    """Return the staging column for a file's column, if COPY takes it and no value is lost in the table's."""
     made = _copied(t)
     if made is None:
         return None
@@ -249,7 +249,7 @@ def _staged(t: pa.DataType, column: Column | None, name: str) -> StagingColumn |
 
 
 def _copied(t: pa.DataType) -> str | None:
-    """The type that COPY takes a Parquet column into; None if there is none."""
+    """Return the type that COPY takes a Parquet column into; None if there is none."""
     if t in _COPIED:
         return _COPIED[t]
     if pt.is_timestamp(t) and t.unit != "ns":
@@ -274,7 +274,7 @@ _COPIED = {
 
 
 def _is_plain_json(t: pa.DataType) -> bool:
-    """Whether SERIALIZETOJSON writes the values as JSON has them: not so dates, decimals, bytes and maps."""
+    """Return whether SERIALIZETOJSON writes the values as JSON has them: not dates, decimals, bytes and maps."""
     if pt.is_struct(t):
         return t.num_fields > 0 and all(_is_plain_json(f.type) for f in t)
     if pt.is_list(t):
@@ -296,7 +296,7 @@ def _widens(t: pa.DataType, column: Column) -> bool:
 
 
 def _plain(t: pa.DataType) -> pa.DataType:
-    """The type as Parquet stores it, whatever layout it had in memory."""
+    """Return the type as Parquet stores it, whatever layout it had in memory."""
     if pt.is_dictionary(t):
         return _plain(t.value_type)
     if pt.is_large_string(t) or pt.is_string_view(t):

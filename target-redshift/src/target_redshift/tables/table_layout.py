@@ -17,7 +17,7 @@ NO_KEYS = ("SUPER",)
 
 
 def dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | None:
-    """The column by which the rows of the stream's table are spread.
+    """Return the column by which the rows of the stream's table are spread.
 
     Raises:
         ConfigError: There is no such column, or rows cannot be spread by it.
@@ -27,7 +27,7 @@ def dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | 
 
 
 def sort_keys(client: Redshift, stream: str, columns: Sequence[Column]) -> list[str]:
-    """The columns by which the rows of the stream's table are sorted; raises as `dist_key`."""
+    """Return the columns by which the rows of the stream's table are sorted; raises as `dist_key`."""
     given = client.settings.sort_keys
     found = [_column("sort_keys", given, stream, columns, n) for n in client.settings.sorting(stream)]
     return [name for name in found if name]

@@ -170,7 +170,7 @@ class TableColumn:
 
 
 def ddl_type(column: Column | TableColumn) -> str:
-    """The type as DDL writes it: `VARCHAR(256)`, `DECIMAL(38, 9)`, ..."""
+    """Return the type as DDL writes it: `VARCHAR(256)`, `DECIMAL(38, 9)`, ..."""
     if column.kind == "DECIMAL" and column.precision is not None:
         return f"DECIMAL({column.precision:d}, {column.scale or 0:d})"
     if column.kind in ("VARCHAR", "VARBYTE", "CHAR") and column.length is not None:
@@ -188,7 +188,7 @@ def table_column(
     nullable: bool = True,
     is_filled: bool = False,
 ) -> TableColumn:
-    """A column as the catalog describes it: `character varying` and 256, or `numeric` with 38 and 9."""
+    """Return a column as the catalog describes it: `character varying` and 256, or `numeric` with 38 and 9."""
     match = re.fullmatch(r"([a-z0-9 ]+?)\s*(?:\((\d+)(?:,\s*(\d+))?\))?", data_type.strip().lower())
     name_of, first, second = match.groups() if match else (data_type, None, None)
     kind = _ALIASES.get(name_of.upper(), name_of.upper())
@@ -204,7 +204,7 @@ def table_column(
 
 
 def new_columns(columns: Sequence[Column], existing: Sequence[TableColumn]) -> list[Column]:
-    """The columns that the table lacks."""
+    """Return the columns that the table lacks."""
     have = {e.name for e in existing}
     return [c for c in columns if c.name not in have]
 
@@ -216,14 +216,14 @@ def missing_required(columns: Sequence[Column], existing: Sequence[TableColumn])
 
 
 def wider_length(needed: int, varchar_max: int = MAX_VARCHAR) -> int | None:
-    """The length of a VARCHAR column for texts of so many bytes; None if they are longer than it may get."""
+    """Return the length of a VARCHAR column for texts of so many bytes; None if they are longer than it may get."""
     if needed > varchar_max:
         return None
     return next((step for step in VARCHAR_STEPS if needed <= step <= varchar_max), varchar_max)
 
 
 def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
-    """The Arrow schema that batch files are read with: the properties' own names, and types that lose nothing.
+    """Return the Arrow schema that batch files are read with: the properties' own names, and types that lose nothing.
 
     Columns of SUPER are read as JSON text; times are read in the unit of SCHEMA, before they become microseconds.
     """
@@ -231,7 +231,7 @@ def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
 
 
 def upload_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The Arrow schema of converted rows; JSON text is marked as such."""
+    """Return the Arrow schema of converted rows; JSON text is marked as such."""
     return pa.schema([_upload_field(c) for c in columns])
 
 
@@ -255,7 +255,7 @@ def _read_field(column: Column, given: pa.Field) -> pa.Field:
 
 
 def column_of(field: pa.Field, name: str, varchar_max: int = MAX_VARCHAR) -> Column:
-    """The column of a property, whatever type the table's own has.
+    """Return the column of a property, whatever type the table's own has.
 
     Args:
         field: The property's field in the schema that SCHEMA means.
@@ -289,7 +289,7 @@ def _text(field: pa.Field, name: str, varchar_max: int) -> Column:
 
 
 def in_super(column: Column) -> Column:
-    """A column for text as one for SUPER."""
+    """Return a column for text as one for SUPER."""
     return replace(column, kind="SUPER", length=None, is_quoted=True)
 
 
@@ -311,12 +311,12 @@ def decimal_digits(t: pa.DataType) -> tuple[int, int]:
 
 
 def is_text(field: pa.Field, column: Column) -> bool:
-    """Whether a property's column is VARCHAR because its values are text, and for no other reason."""
+    """Return whether a property's column is VARCHAR because its values are text, and for no other reason."""
     return bool(pt.is_string(field.type)) and column.kind == "VARCHAR"
 
 
 def roomiest(column: Column) -> Column:
-    """The column with the most room that its kind has, as new variants have it, which can never be widened."""
+    """Return the column with the most room that its kind has, as new variants have it, which can never be widened."""
     if column.kind == "DECIMAL":
         return replace(column, precision=MAX_DIGITS, arrow=pa.decimal128(MAX_DIGITS, column.scale or 0))
     kind = _ROOMIEST.get(column.kind, column.kind)
@@ -324,7 +324,7 @@ def roomiest(column: Column) -> Column:
 
 
 def fitted(column: Column, field: pa.Field, have: TableColumn) -> Column:
-    """The column with the type that the table's own has.
+    """Return the column with the type that the table's own has.
 
     Raises:
         SchemaError: Its values do not fit; names the column and both types.
@@ -346,7 +346,7 @@ def fitted(column: Column, field: pa.Field, have: TableColumn) -> Column:
 
 
 def _holds(column: Column, have: TableColumn) -> bool:
-    """Whether the table's column holds every value of the stream's."""
+    """Return whether the table's column holds every value of the stream's."""
     if have.kind == "DECIMAL" and have.precision is not None:
         whole = have.precision - (have.scale or 0)
         if column.kind in _INTEGER_DIGITS:

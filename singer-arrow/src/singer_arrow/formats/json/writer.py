@@ -233,5 +233,5 @@ def _check_type(t: pa.DataType, name: str) -> None:
 
 
 def _has_nul(field: pa.Field) -> bool:
-    """Whether a name in a field has the character NUL, where polars would cut it."""
+    """Return whether a name in a field has the character NUL, where polars would cut it."""
     return "\0" in field.name or any(_has_nul(field.type.field(i)) for i in range(field.type.num_fields))

@@ -151,7 +151,7 @@ def read_streams(source: OrcSource, footer: OrcFooter, stripe: Stripe) -> list[S
 
 
 def count_blocks(source: OrcSource, stream: Stream, most: int) -> int:
-    """How many blocks a stream of compressed data has, by their headers; no more than `most` are counted."""
+    """Count the blocks of a stream of compressed data by their headers; stop at `most`."""
     at, end, count = stream.offset, min(stream.offset + stream.length, source.size), 0
     while at + 3 <= end and count < most:
         at += 3 + (int.from_bytes(source.read(at, 3), "little") >> 1)
@@ -214,12 +214,12 @@ def _signed(value: int) -> int:
 
 
 def _number(fields: Fields, number: int) -> int:
-    """A field that is an integer; 0 if it is not there."""
+    """Return a field that is an integer; 0 if it is missing."""
     return int(fields.get(number, (0,))[-1])
 
 
 def _numbers(fields: Fields, number: int) -> list[int]:
-    """A field of integers, packed or not."""
+    """Return a field of integers, packed or not."""
     found = list[int]()
     for value in fields.get(number, ()):
         if isinstance(value, int):
@@ -233,7 +233,7 @@ def _numbers(fields: Fields, number: int) -> list[int]:
 
 
 def _fields(data: bytes) -> Fields:
-    """The fields of a message by their numbers, each with its values: integers, or bytes."""
+    """Return the fields of a message by their numbers, each with its values: integers, or bytes."""
     found, at = Fields(), 0
     value: int | bytes
     while at < len(data):
