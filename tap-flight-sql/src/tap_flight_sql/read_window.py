@@ -105,12 +105,16 @@ class WindowReader:
         reading, pool = _Try(schema, token, written), DaemonPool(self._workers, "endpoint")
         try:
             with self._server.query(query) as result:
+                begun = time.monotonic()
                 futures = [pool.submit(self._read_partition, reading, n, p) for n, p in enumerate(result.partitions)]
                 files = [file for future in futures for file in future.result()]
                 rows = sum(file.rows for file in files)
                 if result.rows is not None and rows != result.rows:
                     msg = f"{self._server.uri}: the query has {result.rows} rows, and its endpoints sent {rows}"
                     raise ServiceError(msg)
+                text = "Stream %r: %d rows of %d endpoints are in %d batch files, after %.2f seconds"
+                seconds = time.monotonic() - begun
+                logger.info(text, self._stream, rows, len(result.partitions), len(files), seconds)
                 return files
         finally:
             reading.stop.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
 import sys
@@ -37,8 +38,7 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     limit_arenas()
     begin()
     try:
-        import_sdk()
-        load()()
+        _imported(load)()
     except Terminated as ended:
         ended.log(logging.getLogger(name))
         raise
@@ -71,6 +71,17 @@ def _show_traceback(name: str, error: Exception) -> None:
     from singer_arrow.monitoring.logs import log_exception
 
     log_exception(logging.getLogger(name), error)
+
+
+def _imported(load: Callable[[], Callable[[], object]]) -> Callable[[], object]:
+    """Return the connector's command; what is imported is never garbage, so no collection looks at it, also later."""
+    gc.disable()
+    try:
+        import_sdk()
+        return load()
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _lines(error: Exception) -> list[str]:

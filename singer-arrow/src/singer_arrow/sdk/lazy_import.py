@@ -12,7 +12,7 @@ imported early: then all lazy modules are removed, and that library and all late
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -95,9 +95,13 @@ def _remove_lazy_modules() -> None:
 
 
 @contextmanager
-def lazy_modules() -> Iterator[None]:
-    """Put lazy modules into `sys.modules` for those of `DEFERRED` that are not imported; no other thread may import."""
-    lazy = [LazyModule(name, *calls) for name, calls in DEFERRED.items() if name not in sys.modules]
+def lazy_modules(deferred: Mapping[str, tuple[str, ...]] = DEFERRED) -> Iterator[None]:
+    """Put lazy modules into `sys.modules` for those that are not imported; no other thread may import meanwhile.
+
+    Args:
+        deferred: Modules, each with the names that are imported from it and only called.
+    """
+    lazy = [LazyModule(name, *calls) for name, calls in deferred.items() if name not in sys.modules]
     sys.modules.update({module.__name__: module for module in lazy})
     finder = _SubmoduleFinder()
     sys.meta_path.insert(0, finder)
