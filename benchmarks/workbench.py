@@ -15,6 +15,7 @@ from benchmarks.harness import BenchmarkError
 if TYPE_CHECKING:
     from benchmarks.peers import Installed
     from benchmarks.s3 import LocalS3
+    from local_cloud.redshift.postgres import Postgres
 
 DATA = Path(__file__).parent / "data"
 
@@ -26,6 +27,7 @@ class Workbench:
         scale: rows of every case are multiplied by this.
         data: where input data is kept from run to run.
         env: variables that the commands need to reach the services started so far.
+        log: takes a line of progress.
     """
 
     def __init__(self, *, scale: float = 1.0, data: Path = DATA, log: Callable[[str], None] = print) -> None:
@@ -34,9 +36,10 @@ class Workbench:
         self.env: dict[str, str] = {}
         self._clouds: dict[str, Any] = {}
         self._s3: LocalS3 | None = None
+        self._postgres: Postgres | None = None
         self._peers: dict[str, Installed | None] = {}
         self._stack = ExitStack()
-        self._log = log
+        self.log = log
 
     def __enter__(self) -> Self:
         self.data.mkdir(parents=True, exist_ok=True)
@@ -58,7 +61,7 @@ class Workbench:
         """
         path = self.data / name
         if not path.exists():
-            self._log(f"making {name}")
+            self.log(f"making {name}")
             part = self.data / f"{name}.part"
             if part.is_dir():
                 shutil.rmtree(part)
@@ -74,7 +77,7 @@ class Workbench:
         from local_cloud import Cloud
 
         if service not in self._clouds:
-            self._log(f"starting the local {service}")
+            self.log(f"starting the local {service}")
             services = ["s3", "redshift"] if service == "redshift" else [service]
             self._clouds[service] = self._stack.enter_context(Cloud(services))
         self.env.update(self._clouds[service].env)  # again: another one's S3 may have been the last
@@ -88,10 +91,23 @@ class Workbench:
         from benchmarks.s3 import serving_s3
 
         if self._s3 is None:
-            self._log("starting S3")
-            self._s3 = self._stack.enter_context(serving_s3(data=self.data, log=self._log))
-            self._log(f"S3 is {self._s3.kind}")
+            self.log("starting S3")
+            self._s3 = self._stack.enter_context(serving_s3(data=self.data, log=self.log))
+            self.log(f"S3 is {self._s3.kind}")
         return self._s3
+
+    def postgres(self) -> Postgres:
+        """A PostgreSQL server, running until the workbench is left.
+
+        Raises:
+            BenchmarkError: it does not run on this machine.
+        """
+        from benchmarks.services.postgres import serving_postgres
+
+        if self._postgres is None:
+            self.log("starting PostgreSQL")
+            self._postgres = self._stack.enter_context(serving_postgres())
+        return self._postgres
 
     def peer(self, name: str) -> Installed | None:
         """A peer in an environment of its own, installed if need be; None if it cannot be, with a line in the log."""
@@ -99,9 +115,9 @@ class Workbench:
 
         if name not in self._peers:
             try:
-                self._peers[name] = install(name, self.data / "peers", self._log)
+                self._peers[name] = install(name, self.data / "peers", self.log)
             except BenchmarkError as error:
-                self._log(f"left out: {error}")
+                self.log(f"left out: {error}")
                 self._peers[name] = None
         return self._peers[name]
 

@@ -44,7 +44,17 @@ def main() -> None:
                 raise pa.ArrowKeyError("the ticket has expired")
             if wish.fault.action == "none":
                 return fl.RecordBatchStream(reader)
+            if wish.fault.action == "slow":
+                return fl.GeneratorStream(reader.schema, self._slow(reader, wish.fault.mb_per_s * 1e6))
             return fl.GeneratorStream(reader.schema, self._failing(reader, wish.fault))
+
+        @staticmethod
+        def _slow(reader: Any, bytes_per_s: float) -> Iterator[Any]:
+            due = time.monotonic()
+            for batch in reader:
+                due = max(due, time.monotonic() - 0.1) + batch.nbytes / bytes_per_s
+                time.sleep(max(0.0, due - time.monotonic()))
+                yield batch
 
         @staticmethod
         def _failing(reader: Any, fault: Any) -> Iterator[Any]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 Call = Literal["info", "get", "schema"]
-Action = Literal["none", "lost", "expired", "restart", "hang", "error", "twice", "skip_rows"]
+Action = Literal["none", "lost", "expired", "restart", "hang", "error", "twice", "skip_rows", "slow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,11 @@ class Rule:
         action: `lost`: the connection is lost (UNAVAILABLE); `expired`: the ticket is not known any more; `restart`:
             the process that answers is killed and started again; `hang`: no answer for `delay_s`; `error`: an error
             with `message`; `twice`: each endpoint is listed twice; `skip_rows`: the last batch of rows is left out;
-            `none`: nothing fails.
+            `slow`: rows are sent at `mb_per_s`; `none`: nothing fails.
         after_batches: For `get`: how many batches of rows are sent before.
         message: Text of the error.
         delay_s: Seconds of a `hang`.
+        mb_per_s: Megabytes a second of `slow`.
         then: A statement that runs after the call, such as an INSERT: rows change between two calls.
         skip: Number of matching calls that pass first.
         times: Maximum number of faults; absent: no limit.
@@ -37,6 +38,7 @@ class Rule:
     after_batches: int = 0
     message: str = "A fault made by the local cloud."
     delay_s: float = 3600.0
+    mb_per_s: float = 25.0
     then: str = ""
     skip: int = 0
     times: int | None = None
