@@ -54,11 +54,6 @@ LIMITS: dict[tuple[str, str], str] = {
         "measured beside other work. Memory goes up and down by 100 MB, below `memory_limit_mb` and 250 MB, without a"
         " trend in time; a run that is ten times as long has more moments for its peak."
     ),
-    ("flight-sql", "four endpoints at once, times as fast as one: reading"): (
-        "one endpoint at a time keeps 1.1 of the two cores busy already (the driver receives while pyarrow encodes, and"
-        " the server sends), and each core is slower while the other works: 2.3 CPU seconds become 2.8. With endpoints"
-        " that wait for a network it is reached."
-    ),
     ("redshift-bytes", "bytes through the target over bytes of the files, Parquet on S3"): (
         "only footers pass, asked for by 128 KB each; the files of the case have 15 MB, those of the tap 128."
     ),
