@@ -14,7 +14,8 @@ passthrough       Put objects that are batch files already into manifests
 catalog           The schema of a stream: inferred from samples, or set
 bookmark          The STATE of a stream
 progress          Counts of a stream, and its log lines
-preview           The table of `--plan`
+discovery         The objects from which schemas are inferred, and the schema of each
+inspection        Look at objects and streams without a run: --plan, --preview, init
 settings          The settings: read, defaulted and checked
 config_schema     The settings: declared
 """

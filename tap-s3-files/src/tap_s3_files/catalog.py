@@ -47,6 +47,21 @@ _TYPES: dict[str, pa.DataType] = {
     "float64": pa.float64(),
     **{f"{sign}int{bits}": pa.type_for_alias(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
+_NAMES = {
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.null(): "string",
+    pa.int64(): "integer",
+    pa.float64(): "number",
+    pa.bool_(): "boolean",
+    pa.timestamp("us", "UTC"): "timestamp",
+    pa.timestamp("ns", "UTC"): "timestamp[ns]",
+    pa.time64("us"): "time",
+    pa.time64("ns"): "time[ns]",
+    pa.date32(): "date",
+    pa.binary(): "binary",
+    pa.float32(): "float32",
+}
 _DECIMAL = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _MAX_DIGITS = 76
 
@@ -70,6 +85,20 @@ def parse_type(column: str, text: str) -> pa.Field:
     hint = nearest(name, _TYPES) or "; use string, integer, number, boolean, date, time, timestamp, decimal(p,s), ..."
     msg = f"The type {text!r} of column {column!r} in the setting 'schema' is unknown{hint}"
     raise ConfigError(msg)
+
+
+def setting_type(field: pa.Field) -> str:
+    """Return the name of a type in the setting `schema`; of types that it lacks, an Arrow name."""
+    t = field.type
+    if is_json(field):
+        return "json"
+    if pt.is_decimal(t):
+        return f"decimal({t.precision},{t.scale})"
+    if pt.is_struct(t):
+        return "object"
+    if pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t):
+        return f"list of {setting_type(t.value_field)}"
+    return _NAMES.get(t, str(t))
 
 
 def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:

@@ -23,6 +23,30 @@ def path_params() -> list[click.Parameter]:
     ]
 
 
+class _RowCount(click.ParamType[int]):
+    """A number of rows; a path in its place has an error of its own."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if str(value).isdecimal() and int(value):
+            return int(value)
+        msg = f"{value!r} is not a number of rows; put paths before --preview, or write --preview 10"
+        raise click.BadParameter(msg, ctx, param)
+
+
+def inspection_params() -> list[click.Parameter]:
+    """Return the options that show something instead of running: `--plan`, `--target`, `--preview`."""
+    plan = "Show what a run would read: objects, bytes, tasks, batch files, formats and times. Reads no data."
+    target = "With --plan: show also what loading needs, bigquery or redshift; repeatable."
+    preview = "Show the types and the first rows of each stream, 10 unless N is given. Writes no STATE and no files."
+    return [
+        click.Option(["--plan"], is_flag=True, help=plan),
+        click.Option(["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=target),
+        click.Option(["--preview"], type=_RowCount(), is_flag=False, flag_value="10", help=preview, metavar="[N]"),
+    ]
+
+
 def merge_paths(config: dict[str, Any], given: Mapping[str, Any]) -> None:
     """Write paths and the place of batch files into settings.
 

@@ -131,7 +131,7 @@ class FileStream(ArrowStream):
                 begun.append(pending)
                 if plan.log is not None and pending.task.is_divisible and (key := _key(pending)) not in cuts:
                     cuts[key] = plan.log.cuts(pending.segment, pending.number, task_name(self.name, pending.task))
-                yield partial(run, pending, self._job(), cuts.get(_key(pending)))
+                yield partial(run, pending, self.job(), cuts.get(_key(pending)))
 
         while True:
             problem: DataError | None = None
@@ -178,7 +178,7 @@ class FileStream(ArrowStream):
         while True:
             self.send_schema(self._evolution.schema)
             try:
-                with closing(read(self._job(), pending.task, worker, at)) as pieces:
+                with closing(read(self.job(), pending.task, worker, at)) as pieces:
                     for piece in pieces:
                         if piece.batch is not None:
                             sent, problem = yield from _encoded(encode, piece.batch)
@@ -211,7 +211,8 @@ class FileStream(ArrowStream):
     def totals(self) -> Mapping[str, Any]:
         return asdict(self.progress.counts)
 
-    def _job(self) -> StreamJob:
+    def job(self) -> StreamJob:
+        """Return how the stream's objects are read, with its schema as it is now."""
         settings, schema = self.settings, from_json_schema(self._evolution.schema)
         batch = self.run.settings.batch
         passes = batch and self.run.settings.passthrough and batch.can_pass

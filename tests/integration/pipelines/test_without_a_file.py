@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 from local_cloud.programs import Programs
 
@@ -21,3 +23,57 @@ def test_options_replace_settings_also_when_discovery_comes_first(run: Programs,
     (tmp_path / "orders.csv").write_text("id\n1\n")
     found = run("tap-s3-files", "--discover", f"{tmp_path}/orders.csv").check()
     assert [s["tap_stream_id"] for s in json.loads(found.stdout)["streams"]] == ["orders"]
+
+
+def test_what_init_writes_runs_as_it_is(
+    run: Programs, bq: object, dataset: str, s3: Any, bucket: str, tmp_path: Path
+) -> None:
+    for day in (1, 2):
+        s3.put_object(Bucket=bucket, Key=f"orders/day=2024-01-0{day}/a.csv", Body=f"order_id,name\n{day},a\n".encode())
+    s3.put_object(Bucket=bucket, Key="customers/c.jsonl", Body=b'{"id": 1}\n{"id": 2}\n')
+    file = tmp_path / "tap.yml"
+    written = run("tap-s3-files", "init", f"s3://{bucket}", "--output", file, "--batch-root", "s3://stage/init").check()
+    assert written.stdout == f"{file}: 2 streams: customers, orders\n"
+    shown = run("tap-s3-files", "--config", file, "--preview").check()
+    assert "order_id  name    day" in shown.stdout
+    sent = run("tap-s3-files", "--config", file).check()
+    schemas = {m["stream"]: m["key_properties"] for m in sent.of_type("SCHEMA")}
+    assert schemas == {"customers": ["id"], "orders": ["order_id"]}
+    run("target-bigquery", "--config=ENV", "--dataset", dataset, stdin=sent.stdout).check()
+    (row,) = bq.query(  # type: ignore[attr-defined]
+        f"SELECT COUNT(*) AS n, COUNT(DISTINCT day) AS days FROM `{dataset}.orders`"
+    ).result()
+    assert (row["n"], row["days"]) == (2, 2)
+    again = run("tap-s3-files", "init", f"s3://{bucket}", "--output", file)
+    assert again.code == 1
+    assert f"{file} exists already" in again.stderr
+
+
+def test_the_meltano_yml_of_init_runs_as_it_is(
+    run: Programs, bq: object, dataset: str, s3: Any, bucket: str, tmp_path: Path
+) -> None:
+    s3.put_object(Bucket=bucket, Key="orders/a.csv", Body=b"order_id,name\n1,a\n2,b\n")
+    file = tmp_path / "meltano.yml"
+    run("tap-s3-files", "init", f"s3://{bucket}", "--meltano", "--output", file).check()
+    meltano = ["meltano", "--cwd", tmp_path, "run", "tap-s3-files", "target-bigquery"]
+    run(*meltano, env={"TARGET_BIGQUERY_DATASET": dataset, "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false"}).check()
+    (row,) = bq.query(f"SELECT COUNT(*) AS n FROM `{dataset}.orders`").result()  # type: ignore[attr-defined]
+    assert row["n"] == 2
+
+
+def test_a_plan_shows_what_targets_need_and_columns_of_a_catalog(run: Programs, tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("id,name\n1,a\n")
+    found = run("tap-s3-files", f"{tmp_path}/orders.csv", "--discover").check()
+    shown = run(
+        "tap-s3-files",
+        f"{tmp_path}/orders.csv",
+        "--plan",
+        "--target",
+        "bigquery",
+        "--target",
+        "redshift",
+        catalog=json.loads(found.stdout),
+    ).check()
+    assert re.search(r"^orders +1 +12 +1 +0 +csv +7 +20\d\d-", shown.stdout, re.MULTILINE)
+    assert re.search(r"^orders +1 +12 +0\.1%$", shown.stdout, re.MULTILINE)
+    assert re.search(r"target-redshift:\ntable +COPYs.*\norders +1 +12$", shown.stdout, re.MULTILINE)

@@ -42,7 +42,8 @@ def test_files_without_a_column(tmp_path: Path) -> None:
     [
         ("folder", None, "cannot be read: Is a directory"),
         ("gone.json", None, "cannot be read: No such file"),
-        ("c.yml", "streams:\n- name: a\n", "is no JSON.*YAML is not read"),
+        ("c.yml", "streams: [", "is no YAML: .*, line 1, column 11"),
+        ("c.yaml", "- name: a", "must hold a YAML mapping"),
         ("c.json", "[1]", "must hold a JSON object"),
         ("c.json", "{", "is no JSON"),
     ],

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from singer_arrow.errors import ConfigError
 
@@ -21,6 +22,8 @@ _WORDS = {
     "array": "a list",
     "object": "an object",
 }
+_YAML_1_1 = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
+"""Kinds of plain values that YAML 1.1 sees where JSON has text, such as `no` and `2024-01-01`."""
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 
@@ -51,8 +54,7 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
         msg = f"{what} is no JSON: it is not text in UTF-8; save it as that"
         raise ConfigError(msg) from None
     except (ValueError, RecursionError) as error:
-        hint = "; YAML is not read, write JSON" if what.endswith((".yml", ".yaml")) else ""
-        msg = f"{what} is no JSON: {error}{hint}"
+        msg = f"{what} is no JSON: {error}"
         raise ConfigError(msg) from None
     if not isinstance(given, dict):
         msg = f"{what} must hold a JSON object"
@@ -60,8 +62,42 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
     return given
 
 
-def json_file(path: str, what: str) -> dict[str, Any]:
-    """Parse the JSON object in a file; see `json_object`.
+def yaml_object(text: bytes, what: str) -> dict[str, Any]:
+    """Return the mapping in a YAML text, in which dates are text and only true and false are booleans.
+
+    Args:
+        text: The text.
+        what: The source, for messages.
+
+    Raises:
+        ConfigError: It is no YAML, or no mapping.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML ships no types
+        """YAML 1.2's booleans, and no dates: settings are what JSON has."""
+
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+            first: [(tag, regex) for tag, regex in resolvers if tag not in _YAML_1_1]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), ["t", "f"])
+    try:
+        given = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        msg = f"{what} is no YAML: {getattr(error, 'problem', None) or 'it is not text in UTF-8'}{where}"
+        raise ConfigError(msg) from None
+    if not isinstance(given, dict):
+        msg = f"{what} must hold a YAML mapping, such as 'streams:' and what belongs to it"
+        raise ConfigError(msg)
+    return given
+
+
+def object_file(path: str, what: str) -> dict[str, Any]:
+    """Return the JSON object in a file, or the mapping in one whose name ends with `.yml` or `.yaml`.
 
     Raises:
         ConfigError: There is none.
@@ -71,7 +107,7 @@ def json_file(path: str, what: str) -> dict[str, Any]:
     except OSError as error:
         msg = f"{what} cannot be read: {error.strerror}"
         raise ConfigError(msg) from None
-    return json_object(text, what)
+    return yaml_object(text, what) if path.endswith((".yml", ".yaml")) else json_object(text, what)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 from singer_arrow.errors import one_line
 from singer_arrow.monitoring.logs import set_up_logs
 from singer_arrow.monitoring.settings import RUN_SETTINGS
-from singer_arrow.sdk.config_errors import json_file, problems
+from singer_arrow.sdk.config_errors import object_file, problems
 from singer_arrow.sdk.environment import from_environment
 
 _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
@@ -111,7 +111,7 @@ def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInp
     for source in sources:
         is_file = source != "ENV"
         what = f"--config {source}" if is_file else "the environment"
-        given = json_file(source, what) if is_file else environment_settings(plugin)
+        given = object_file(source, what) if is_file else environment_settings(plugin)
         for name, value in given.items():
             if name in merged and merged[name] != value:
                 plugin.logger.warning("Setting %r: %s replaces the value of %s", name, what, origins[name])

@@ -19,7 +19,7 @@ from urllib.parse import urlparse
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
 from singer_arrow.load.backoff import Waiting, pauses
-from singer_arrow.sdk.config_errors import json_file
+from singer_arrow.sdk.config_errors import object_file
 from target_bigquery import sql
 from target_bigquery.connection import resources
 from target_bigquery.settings import Settings
@@ -91,7 +91,7 @@ def _given(settings: Settings) -> Any:
 
     name = "credentials_path" if settings.credentials_path else "credentials_json"
     path = settings.credentials_path
-    given = json_file(path, f"Setting 'credentials_path': {path}") if path else settings.credentials
+    given = object_file(path, f"Setting 'credentials_path': {path}") if path else settings.credentials
     if given is None:
         return None
     auth: Any = importlib.import_module("google.auth")  # its functions have no types

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.sdk.config_errors import json_file, json_object, problems
+from singer_arrow.sdk.config_errors import json_object, object_file, problems
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -101,6 +101,36 @@ def test_what_is_no_json_object_is_one_line_that_holds_nothing_of_it(text: str |
 
 def test_json_objects_are_read(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('\ufeff{"a": 1}')
-    assert json_file(str(tmp_path / "c.json"), "config") == json_object('{"a": 1}', "config") == {"a": 1}
+    assert object_file(str(tmp_path / "c.json"), "config") == json_object('{"a": 1}', "config") == {"a": 1}
     with pytest.raises(ConfigError, match="config cannot be read: No such file"):
-        json_file(str(tmp_path / "none.json"), "config")
+        object_file(str(tmp_path / "none.json"), "config")
+
+
+def test_yaml_is_read_as_json_would_be(tmp_path: Path) -> None:
+    file = tmp_path / "c.yml"
+    file.write_text("# a comment\nstart_date: 2024-01-01\ncountry: no\nflag: true\nlist: [1, 2.5, null]\nfree: \n")
+    assert object_file(str(file), "config") == {
+        "start_date": "2024-01-01",
+        "country": "no",
+        "flag": True,
+        "list": [1, 2.5, None],
+        "free": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"a: s3cret: b", "config is no YAML: mapping values are not allowed here, line 1, column 10"),
+        (b"- s3cret", "config must hold a YAML mapping"),
+        (b"a: !!python/object:os.system s3cret", "config is no YAML: could not determine a constructor"),
+        (b"\xff", "config is no YAML"),
+        (b"", "config must hold a YAML mapping"),
+    ],
+)
+def test_what_is_no_yaml_mapping_is_one_line_that_holds_nothing_of_it(tmp_path: Path, text: bytes, words: str) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_bytes(text)
+    with pytest.raises(ConfigError, match=words) as caught:
+        object_file(str(file), "config")
+    assert "s3cret" not in str(caught.value)

@@ -1,0 +1,112 @@
+"""Discovery: the objects from which schemas are inferred, and the schema of each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+
+import pyarrow as pa
+
+from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
+from singer_arrow.formats import FORMATS
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.runtime.threads import ordered_results
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.urls import Url
+from tap_s3_files.catalog import refuse_reserved, sample_objects
+from tap_s3_files.listing.listing import Listing
+from tap_s3_files.listing.path_match import find
+from tap_s3_files.read_task import format_of
+from tap_s3_files.run import TapRun, no_match
+from tap_s3_files.settings import StreamSettings
+
+MAX_LISTED = 1000
+"""Objects that are listed for schema inference if new objects come from a queue."""
+
+logger = logging.getLogger("tap-s3-files")
+
+
+def listed_objects(run: TapRun, stream: StreamSettings) -> Listing:
+    """Return the objects of a stream that discovery looks at: all, or a few of a bucket that has a queue."""
+    if run.settings.sqs:  # a bucket that is too large to be listed has a queue
+        found = find(run.storage, run.settings.paths(stream), own=run.own_roots)
+        return Listing(islice(found, MAX_LISTED))
+    return run.list_for_discovery(stream)
+
+
+def inferred_schemas(run: TapRun) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
+    """Yield each stream that has objects, with the schemas of its samples, and its partition columns.
+
+    Raises:
+        NotFoundError: A stream has no object.
+        ArchivedError: The samples of a stream are archived, and its settings do not skip such objects.
+        SchemaError: A file has a column that is named as one that the tap adds.
+        DataError: A file cannot be read.
+    """
+    settings = run.settings
+    samples: dict[str, list[ObjectInfo]] = {}
+    folders: dict[str, list[pa.Field]] = {}
+    for stream in settings.streams:
+        listed = listed_objects(run, stream)
+        samples[stream.name] = sample_objects(listed, settings.sample_files, *settings.window(stream))
+        folders[stream.name] = partition_columns(stream, listed)
+        _check_found(run, stream, listed, samples[stream.name])
+    tasks = (partial(infer_schema, run, s, info) for s in settings.streams for info in samples[s.name])
+    results = ordered_results(run.pool, tasks, 2 * settings.max_workers)
+    for stream in settings.streams:
+        found = [(info.url, next(results)) for info in samples[stream.name]]
+        schemas = {url: schema for url, schema in found if isinstance(schema, pa.Schema)}
+        if not schemas and not stream.types:
+            _check_archived(stream, (schema for _, schema in found))
+        if schemas or stream.types:
+            yield stream, schemas, folders[stream.name]
+
+
+def partition_columns(stream: StreamSettings, listed: Listing) -> list[pa.Field]:
+    """Return the columns that the keys of a stream's objects give."""
+    return stream.partitions.infer((o.url for o in listed) if stream.partitions.paths else listed.folders())
+
+
+def infer_schema(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | ArchivedError | None:
+    """Return the schema of an object; None if it is empty or gone, the error if it is archived.
+
+    Raises:
+        DataError: It cannot be read.
+        SchemaError: It has a column that is named as one that the tap adds.
+    """
+    reader = ObjectReader(run.storage, info.url, info=info, budget=run.budget)
+    kind = FORMATS[format_of(stream.format, info.url)]
+    try:
+        schema = kind.infer(reader, stream.read, sample_bytes=run.settings.sample_bytes)
+    except EmptyObjectError:
+        return None
+    except ArchivedError as error:  # it may have been read when it was none
+        logger.warning("%s is archived; it is no sample", info.url)
+        return error
+    except ObjectChangedError:
+        logger.warning("%s was replaced or deleted since it was listed; it is no sample", info.url)
+        return None
+    refuse_reserved(schema.names, stream, metadata_columns=run.settings.metadata_columns, url=info.url)
+    return schema
+
+
+def _check_found(run: TapRun, stream: StreamSettings, listed: Listing, filled: list[ObjectInfo]) -> None:
+    bookmark = run.bookmark(stream.name)
+    may_be_empty = run.settings.sqs or run.settings.is_backfill(stream)
+    if not listed and not may_be_empty and not (bookmark and bookmark.watermark):
+        raise no_match(stream)
+    if not filled and not stream.types:
+        nothing = "no object matches its path" if may_be_empty else "its objects are gone"
+        why = "all its objects are empty" if listed else nothing
+        logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)
+
+
+def _check_archived(stream: StreamSettings, found: Iterable[object]) -> None:
+    error = next((e for e in found if isinstance(e, ArchivedError)), None)
+    if error is not None and stream.archived == "fail":
+        raise error
+    if error is not None:
+        why = "its samples are archived, so its columns are unknown"
+        logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)

@@ -1,0 +1,106 @@
+"""What a run would read, as a table: `tap-s3-files --config C --plan`. Lists objects, reads none, changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from singer_arrow.formats import detect_format
+from tap_s3_files.inspection import text_table
+from tap_s3_files.plan.model import PendingTask
+
+_HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
+_MORE_HEADS = ("format", "columns", "oldest", "newest")
+_NUMBERS = range(1, len(_HEADS))
+_UNKNOWN = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a run would read of a stream; the number of batch files is estimated from object sizes.
+
+    Attributes:
+        formats: Formats of the objects, by their names.
+        columns: Number of columns; None if no catalog has it, as it then needs samples.
+        oldest: Time at which the first of the objects was last changed.
+        newest: Time at which the last of them was last changed.
+    """
+
+    stream: str
+    objects: int = 0
+    bytes: int = 0
+    tasks: int = 0
+    batch_files: int = 0
+    formats: frozenset[str] = frozenset()
+    columns: int | None = None
+    oldest: datetime | None = None
+    newest: datetime | None = None
+
+    @classmethod
+    def of(
+        cls,
+        stream: str,
+        tasks: Iterable[PendingTask],
+        *,
+        batches: bool,
+        file_format: str = "auto",
+        columns: int | None = None,
+    ) -> Row:
+        """Count the tasks of a stream's plan.
+
+        Args:
+            stream: Name of the stream.
+            tasks: Those that would be sent.
+            batches: Whether batch files would be written.
+            file_format: The setting `format` of the stream.
+            columns: Number of columns, if known.
+        """
+        objects = size = count = files = 0
+        formats = set[str]()
+        times: list[datetime] = []
+        for pending in tasks:
+            task = pending.task
+            if not task.objects:
+                continue
+            objects, size, count = objects + len(task.objects), size + task.bytes, count + 1
+            files += max(1, round(task.bytes / pending.segment.target_bytes)) if batches else 0
+            formats |= {
+                detect_format(o.url.name) or _UNKNOWN if file_format == "auto" else file_format for o in task.objects
+            }
+            changed = [o.modified for o in task.objects]
+            times = [min([*times, *changed]), max([*times, *changed])]
+        oldest, newest = times or (None, None)
+        return cls(stream, objects, size, count, files, frozenset(formats), columns, oldest, newest)
+
+
+def plan_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the lines of the table, with a sum where there are several streams."""
+    listed = list(rows)
+    if len(listed) > 1:
+        listed.append(_sum(listed))
+    yield from text_table.lines([(*_HEADS, *_MORE_HEADS), *map(_cells, listed)], _NUMBERS)
+
+
+def _sum(rows: list[Row]) -> Row:
+    total = Row("all")
+    for row in rows:
+        total = replace(
+            total,
+            objects=total.objects + row.objects,
+            bytes=total.bytes + row.bytes,
+            tasks=total.tasks + row.tasks,
+            batch_files=total.batch_files + row.batch_files,
+        )
+    oldest, newest = [r.oldest for r in rows if r.oldest], [r.newest for r in rows if r.newest]
+    return replace(total, oldest=min(oldest, default=None), newest=max(newest, default=None))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    numbers = (f"{n:,}" for n in (row.objects, row.bytes, row.tasks, row.batch_files))
+    columns = "" if row.stream == "all" else _UNKNOWN if row.columns is None else str(row.columns)
+    return (row.stream, *numbers, ", ".join(sorted(row.formats)), columns, _time(row.oldest), _time(row.newest))
+
+
+def _time(at: datetime | None) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ") if at else ""

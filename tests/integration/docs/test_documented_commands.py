@@ -1,0 +1,54 @@
+"""Commands in the documentation run as they are, in the shell of a local cloud with its sample data."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TESTED = re.compile(r"^<!-- tested -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> str:
+    """Return the tested commands of a page, in order."""
+    return "".join(TESTED.findall((ROOT / page).read_text()))
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        (
+            "docs/first-try.md",
+            [
+                r"airports: 1 object, 5 rows shown, of s3://source/airports/",
+                r"faa +name +lat +lon",
+                r"airports +1 +104,296 +1 +1 +csv +\? ",
+                r"table +load jobs \(at least\) +bytes +of 1,500 a day",
+                r"table +COPYs \(at least\) +bytes",
+                r"tap-s3-files.yml: 5 streams: airlines, airports, flights, planes, weather",
+                r"meltano.yml: 5 streams: airlines, airports, flights, planes, weather",
+            ],
+        ),
+    ],
+)
+def test_commands_run_as_they_are(page: str, shown: list[str], tmp_path: Path) -> None:
+    script = tmp_path / "commands.sh"
+    script.write_text(f"set -e\n{commands(page)}")
+    tools = Path(sys.executable).parent
+    ran = subprocess.run(
+        [tools / "local-cloud", "run", "--service", "s3,bigquery", "--seed", "--", "bash", script],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false"},
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-6000:]
+    for pattern in shown:
+        assert re.search(pattern, ran.stdout), f"{pattern!r} is not in:\n{ran.stdout[-6000:]}"

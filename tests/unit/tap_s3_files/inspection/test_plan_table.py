@@ -1,0 +1,73 @@
+"""The table of objects that a run would read, and what loading them needs."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.urls import Url
+from singer_arrow.warehouse.settings import LOADS
+from tap_s3_files.inspection import load_cost
+from tap_s3_files.inspection.plan_table import Row, plan_lines
+from tap_s3_files.plan.model import PendingTask, Segment, Task
+from target_bigquery.connection import load_job_quota
+
+MAY, JUNE = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, 12, tzinfo=UTC)
+FIRST, LAST = "2024-05-01 00:00:00Z", "2024-06-01 12:00:00Z"
+TASKS = tuple(
+    Task((ObjectInfo(Url("s3", "b", f"{size}.csv"), size, "e", at),)) for size, at in ((10, JUNE), (2500, MAY))
+)
+SEGMENT = Segment(0, "s", 1000, None, None, TASKS)
+
+
+def test_tasks_are_counted() -> None:
+    tasks = [PendingTask(SEGMENT, n, t) for n, t in enumerate(TASKS)]
+    seen = {"formats": frozenset({"csv"}), "oldest": MAY, "newest": JUNE}
+    assert Row.of("orders", tasks, batches=True) == Row("orders", 2, 2510, 2, 3, **seen)
+    assert Row.of("orders", tasks, batches=False, columns=3) == Row("orders", 2, 2510, 2, 0, columns=3, **seen)
+    assert Row.of("orders", tasks, batches=False, file_format="lines").formats == {"lines"}
+    assert Row.of("orders", [], batches=True) == Row("orders")
+
+
+def test_several_streams_have_a_sum() -> None:
+    orders = Row("orders", 1200, 5_000_000, 7, 9, frozenset({"csv", "jsonl"}), 12, MAY, MAY)
+    assert list(plan_lines([orders, Row("x", 1, 2, 3, 4, oldest=JUNE, newest=JUNE)])) == [
+        f"stream  objects      bytes  tasks  batch files (about)  format      columns  oldest{' ' * 16}newest",
+        f"orders    1,200  5,000,000      7                    9  csv, jsonl  12       {FIRST}  {FIRST}",
+        f"x             1          2      3                    4              ?        {LAST}  {LAST}",
+        f"all       1,201  5,000,002     10                   13                       {FIRST}  {LAST}",
+    ]
+    assert len(list(plan_lines([Row("orders")]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (
+            "bigquery",
+            [
+                "target-bigquery:",
+                "table   load jobs (at least)          bytes  of 1,500 a day",
+                "orders                     3  1,073,741,825            0.2%",
+                "none                       0              0            0.0%",
+            ],
+        ),
+        (
+            "redshift",
+            [
+                "target-redshift:",
+                "table   COPYs (at least)          bytes",
+                "orders                 3  1,073,741,825",
+                "none                   0              0",
+            ],
+        ),
+    ],
+)
+def test_what_a_target_needs(target: str, expected: list[str]) -> None:
+    rows = [Row("orders", 1, (1 << 30) + 1), Row("none")]
+    assert list(load_cost.cost_lines(target, rows))[:-1] == expected
+
+
+def test_limits_are_those_of_the_targets() -> None:
+    assert LOADS["max_batch_mb"]["default"] << 20 == load_cost.MAX_BATCH_BYTES
+    assert load_job_quota.DAILY_LOADS == load_cost.DAILY_LOADS
