@@ -9,7 +9,7 @@ from singer_arrow.sdk import cli
 
 def main() -> None:
     """Run the tap's command line."""
-    cli.run("tap-flight-sql", _command)
+    cli.run("tap-flight-sql", _command, package="singer-arrow-tap-flight-sql")
 
 
 def _command() -> Callable[[], object]:

@@ -19,6 +19,7 @@ class TapFlightSql(ArrowTap):
     """Reads query results of an Arrow Flight SQL server and sends them as BATCH files."""
 
     name = "tap-flight-sql"
+    package_name = "singer-arrow-tap-flight-sql"
     config_jsonschema: ClassVar[dict[str, Any]] = CONFIG_JSONSCHEMA
     settings: Settings
 

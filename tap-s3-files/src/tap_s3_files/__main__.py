@@ -11,7 +11,7 @@ from singer_arrow.sdk import cli
 
 def main() -> None:
     """Run the tap's command line."""
-    cli.run("tap-s3-files", _command)
+    cli.run("tap-s3-files", _command, package="singer-arrow-tap-s3-files")
 
 
 def _command() -> Callable[[], object]:

@@ -31,6 +31,7 @@ class TapS3Files(ArrowTap):
     """Reads files from S3 (or another object store, or local disk) as Arrow and sends them as BATCH files."""
 
     name = "tap-s3-files"
+    package_name = "singer-arrow-tap-s3-files"
     config_jsonschema: ClassVar[dict[str, Any]] = CONFIG_JSONSCHEMA
     settings: Settings
 

@@ -9,7 +9,7 @@ from singer_arrow.sdk import cli
 
 def main() -> None:
     """Run the target's command line."""
-    cli.run("target-bigquery", _command)
+    cli.run("target-bigquery", _command, package="singer-arrow-target-bigquery")
 
 
 def _command() -> Callable[[], object]:

@@ -14,6 +14,7 @@ class TargetBigQuery(WarehouseTarget):
     """Singer target that loads BATCH files and records into BigQuery, exactly once."""
 
     name = "target-bigquery"
+    package_name = "singer-arrow-target-bigquery"
     config_jsonschema: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": dict(SETTINGS),  # to which the SDK adds its own

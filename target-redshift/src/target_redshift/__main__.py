@@ -9,7 +9,7 @@ from singer_arrow.sdk import cli
 
 def main() -> None:
     """Run the target's command line."""
-    cli.run("target-redshift", _command)
+    cli.run("target-redshift", _command, package="singer-arrow-target-redshift")
 
 
 def _command() -> Callable[[], object]:

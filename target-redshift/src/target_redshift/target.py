@@ -14,6 +14,7 @@ class TargetRedshift(WarehouseTarget):
     """Singer target that loads BATCH files and records into Amazon Redshift, exactly once."""
 
     name = "target-redshift"
+    package_name = "singer-arrow-target-redshift"
     config_jsonschema: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": dict(SETTINGS),  # to which the SDK adds its own

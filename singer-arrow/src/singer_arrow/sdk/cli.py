@@ -20,7 +20,7 @@ from singer_arrow.sdk.lazy_import import import_sdk
 SDK = "singer_sdk"
 
 
-def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
+def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "") -> None:
     """Run a connector's command line.
 
     An expected error (a SingerArrowError, an error of the SDK for users, a full local disk) is one line on standard
@@ -29,11 +29,12 @@ def run(name: str, load: Callable[[], Callable[[], object]]) -> None:
     the process with exit code 128 + its number, after one line too.
 
     Args:
-        name: Name of the executable and of its package.
+        name: Name of the executable.
         load: Imports the connector and returns its command; not called for `--version`.
+        package: Name of the distribution, whose version `--version` prints; by default that of the executable.
     """
     if "--version" in sys.argv[1:]:
-        print(f"{name} v{_version(name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
+        print(f"{name} v{_version(package or name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
         return
     limit_arenas()
     begin()
