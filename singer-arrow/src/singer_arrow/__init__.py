@@ -16,6 +16,8 @@ read_options  How a file is read
 read_progress  Where reading is, and what it leaves out
 reading       Objects read by ranges, in bounded memory
 records       RECORD lines <-> Arrow
+report        Reports of runs: JSON, pages, a page about many runs
+run_figures   The figures of a run, by stream
 runtime       Threads, executors, temporary files, memory of the process
 schema        Arrow schema <-> JSON Schema
 sdk           The seam to singer-sdk; the only place that uses its private members

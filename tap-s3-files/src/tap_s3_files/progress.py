@@ -5,11 +5,14 @@ from __future__ import annotations
 import operator
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
+from datetime import datetime
 from typing import Any, BinaryIO
 
+from singer_arrow.run_figures import StreamFigures
 from singer_arrow.runtime.threads import repeat_every
 from singer_arrow.storage.object_info import Fetched, ObjectInfo
 from singer_arrow.storage.retry import always
@@ -18,6 +21,8 @@ from singer_arrow.storage.urls import Url
 
 SECONDS_BETWEEN_LINES = 5.0
 MAX_SECONDS_BETWEEN_LINES = 60.0
+MOST_INPUTS = 1000
+"""Maximum number of objects whose URLs are kept for reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,20 @@ class Counts:
         return Counts(*map(operator.sub, astuple(self), astuple(other)))
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A number of objects, and their bytes."""
+
+    objects: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Planned) -> Planned:
+        return Planned(self.objects + other.objects, self.bytes + other.bytes)
+
+    def __sub__(self, other: Planned) -> Planned:
+        return Planned(max(0, self.objects - other.objects), max(0, self.bytes - other.bytes))
+
+
 class Progress:
     """Counts that several threads add to."""
 
@@ -60,6 +79,14 @@ class Progress:
         self._changed: list[ObjectInfo] = []
         self._lock = threading.Lock()
         self._started = time.monotonic()
+        self._ended: float | None = None
+        self._phases = defaultdict[str, float](float)
+        self.planned = self._expected = Planned()
+        self.done = Planned()
+        self.newest: datetime | None = None
+        """Time of last change of the newest object that is sent."""
+        self.inputs: dict[str, None] = {}
+        """The first objects that were sent, by URL."""
 
     @property
     def counts(self) -> Counts:
@@ -84,8 +111,71 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the stream began."""
-        return time.monotonic() - self._started
+        """Seconds since the stream began, until it ended."""
+        return (self._ended or time.monotonic()) - self._started
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the stream ended."""
+        return self._ended is not None
+
+    def plan(self, objects: int, size: int) -> None:
+        """Add to what is planned."""
+        self.planned += Planned(objects, size)
+
+    def expect(self, objects: int, size: int) -> None:
+        """Set what is probably planned besides what is planned already."""
+        self._expected = self.planned + Planned(objects, size)
+
+    @property
+    def total(self) -> Planned:
+        """What is planned, or will probably be."""
+        return max(self.planned, self._expected, key=lambda planned: planned.bytes)
+
+    def task_done(self, objects: Sequence[ObjectInfo]) -> None:
+        """Add the objects of a task that is sent."""
+        self.done += Planned(len(objects), sum(o.size for o in objects))
+        for info in objects:
+            self.newest = max(self.newest or info.modified, info.modified)
+            if len(self.inputs) < MOST_INPUTS:
+                self.inputs[str(info.url)] = None
+
+    def end(self) -> None:
+        """Mark the end of the stream."""
+        self._ended = time.monotonic()
+
+    @property
+    def share(self) -> float | None:
+        """How much of what is planned is read, from 0 to 1; None while nothing is planned."""
+        if self.is_complete:
+            return 1.0
+        if not (total := self.total.bytes):
+            return None
+        return min(0.99, max(self._counts.bytes, self.done.bytes) / total)
+
+    def spend(self, phase: str, seconds: float) -> None:
+        """Add to the seconds of a phase."""
+        with self._lock:
+            self._phases[phase] += seconds
+
+    def figures(self, *, outputs: tuple[str, ...]) -> StreamFigures:
+        """Return the counts for reports."""
+        left = self.total - self.done
+        with self._lock:
+            phases = dict(self._phases)
+        if {"read", "write"} <= phases.keys():
+            phases["write"] = max(0.0, phases["write"] - phases["read"])  # writing pulls what is read
+        return StreamFigures(
+            stream=self.stream,
+            is_complete=self.is_complete,
+            counts=asdict(self._counts),
+            seconds=self.seconds,
+            phases=phases,
+            inputs=tuple(self.inputs),
+            outputs=outputs,
+            watermark=self.newest,
+            left={"objects": left.objects, "bytes": left.bytes},
+        )
 
     def add(self, more: Counts) -> None:
         """Add to the counts."""
@@ -115,7 +205,7 @@ class Progress:
                 last, due = self._counts, self.seconds + pause_after(self.seconds)
                 log(self.line())
 
-        self._started = time.monotonic()
+        self._started, self._ended = time.monotonic(), None
         with repeat_every(SECONDS_BETWEEN_LINES, look, name="progress"):
             yield
 

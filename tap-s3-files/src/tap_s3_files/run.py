@@ -139,8 +139,15 @@ class TapRun:
             from_queue=self.settings.sqs is not None,
         )
 
-    def listed_segments(self, stream: StreamSettings, plan: StreamPlan) -> Iterator[Segment]:
+    def listed_segments(
+        self, stream: StreamSettings, plan: StreamPlan, expect: Callable[[int, int], None] = lambda *_: None
+    ) -> Iterator[Segment]:
         """Yield the segments of a stream whose objects are listed: those of earlier runs, then new ones.
+
+        Args:
+            stream: The stream.
+            plan: Its plan.
+            expect: Called with the number of objects that are probably new, and their bytes, once they are listed.
 
         Raises:
             NotFoundError: It has no object at all.
@@ -149,6 +156,7 @@ class TapRun:
         found = self.listing(stream, begin=plan.last_key if self.settings.keys_ascend else None)
         if not found and plan.since is None and not plan.is_begun and not self.settings.is_backfill(stream):
             raise no_match(stream)
+        expect(*plan.probably_new(found))
         yield from plan.plan_listed(found)
 
 

@@ -16,6 +16,7 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.read_options import RESCUED
+from singer_arrow.run_figures import StreamFigures, timed
 from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
@@ -92,9 +93,10 @@ class FileStream(ArrowStream):
         with self.progress.log_periodically(self.log):
             for segments in self._portions(plan):
                 # Closed at once when something fails: an error's traceback would keep its tasks going.
-                with closing(self._steps(plan, batch, unsent(plan.bookmark, segments, plan.selects))) as steps:
+                with closing(self._steps(plan, batch, self._pending_tasks(plan, segments))) as steps:
                     for pending, step in steps:
                         if step is None:
+                            self.progress.task_done(pending.task.objects)
                             if self._allows_state(pending):
                                 at = after_task(at, pending, durable=plan.log is not None)
                                 if not self._waits_for_end:
@@ -108,6 +110,7 @@ class FileStream(ArrowStream):
                             at = after_rows(at, pending, step.after.rows)
                             yield at.to_state()
             yield at.to_state()
+        self.progress.end()
         self.log(self.progress.line())
 
     def _steps(
@@ -164,13 +167,15 @@ class FileStream(ArrowStream):
         plan = self._start(TARGET_BYTES)
         at = plan.bookmark
         with self.progress.log_periodically(self.log):
-            for pending in unsent(at, chain.from_iterable(self._portions(plan)), plan.selects):
+            for pending in self._pending_tasks(plan, chain.from_iterable(self._portions(plan))):
                 yield from self._records(pending, encode)
+                self.progress.task_done(pending.task.objects)
                 if self._allows_state(pending):
                     at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
                         self.write_state(at.to_state())
             self.write_state(at.to_state())
+        self.progress.end()
         self.log(self.progress.line())
 
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
@@ -179,7 +184,7 @@ class FileStream(ArrowStream):
             self.send_schema(self._evolution.schema)
             try:
                 with closing(read(self.job(), pending.task, worker, at)) as pieces:
-                    for piece in pieces:
+                    for piece in timed(pieces, partial(self.progress.spend, "read")):
                         if piece.batch is not None:
                             sent, problem = yield from _encoded(encode, piece.batch)
                             self.progress.add(Counts(rows_written=sent))
@@ -207,6 +212,10 @@ class FileStream(ArrowStream):
         self._waits_for_end = self._waits_for_end or self.progress.has_changed
         self._is_held = self._is_held or not pending.passes
         return not self._is_held
+
+    def figures(self) -> StreamFigures:
+        batch = self.run.settings.batch
+        return self.progress.figures(outputs=(str(batch.root),) if batch and self.sends_batches else ())
 
     def totals(self) -> Mapping[str, Any]:
         return asdict(self.progress.counts)
@@ -298,6 +307,14 @@ class FileStream(ArrowStream):
             self._plan = self.plan(self.plan_log(), target_bytes)
         return self._plan
 
+    def _pending_tasks(self, plan: StreamPlan, segments: Iterable[Segment]) -> Iterator[PendingTask]:
+        """Yield the tasks that are still to be sent; those of a segment are counted as planned at its begin."""
+        begun = plan.bookmark
+        for segment in segments:
+            pending = list(unsent(begun, [segment], plan.selects))
+            self.progress.plan(sum(len(p.task.objects) for p in pending), sum(p.task.bytes for p in pending))
+            yield from pending
+
     def _portions(self, plan: StreamPlan) -> Iterator[Iterator[Segment]]:
         """Yield the segments in portions, the next of which may have to be waited for.
 
@@ -306,7 +323,10 @@ class FileStream(ArrowStream):
         if self.reads_queue:
             yield from self._events().waves(self.name)
         else:
-            yield self.run.listed_segments(self.settings, plan)
+            yield timed(
+                self.run.listed_segments(self.settings, plan, self.progress.expect),
+                partial(self.progress.spend, "plan"),
+            )
         while self.progress.has_changed or plan.has_queued:
             if self.progress.has_changed:
                 plan.replan(self.run.storage, self.progress.take_changed())

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.batch.writer import BatchFile, write_batch_files
 from singer_arrow.errors import DataError, NotFoundError, ObjectChangedError
 from singer_arrow.naming import folder_name
+from singer_arrow.run_figures import timed
 from singer_arrow.storage.urls import Url
 from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
 from tap_s3_files.plan.cuts import Cut, Cuts
@@ -99,9 +101,11 @@ def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> St
         counts = Counts(objects=int(cut.after is None), batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
         return Step(maker.message(cut.as_part(), cut.first_row, number), cut.after, counts)
     end = cut.after.place if cut.after is not None else None
-    pieces = _CountedPieces(read(maker.job, maker.task, worker, start, end), start, cut.after)
+    pieces = _CountedPieces(read(maker.job, maker.task, worker, start, end), worker, start, cut.after)
     try:
-        part = next(maker.write(pieces, worker, start, sys.maxsize), None)
+        part = next(
+            timed(maker.write(pieces, worker, start, sys.maxsize), partial(worker.progress.spend, "write")), None
+        )
     except ObjectChangedError as error:
         return _skipped(error)
     counts = pieces.now()[1] + Counts(batch_files=int(part is not None), rows_written=part.rows if part else 0)
@@ -111,9 +115,10 @@ def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> St
 def _write(maker: _BatchFiles, worker: Worker, cuts: Cuts | None, start: Position, target_bytes: int) -> Iterator[Step]:
     """Yield the steps of what no earlier run has made."""
     divisible = maker.task.is_divisible
-    pieces, counted = _CountedPieces(read(maker.job, maker.task, worker, start), start), Counts()
+    pieces, counted = _CountedPieces(read(maker.job, maker.task, worker, start), worker, start), Counts()
     try:
-        for part in maker.write(pieces, worker, start, target_bytes if divisible else sys.maxsize):
+        parts = maker.write(pieces, worker, start, target_bytes if divisible else sys.maxsize)
+        for part in timed(parts, partial(worker.progress.spend, "write")):
             after, counts = part.mark
             more = counts - counted + Counts(batch_files=1, rows_written=part.rows)
             counted = counts
@@ -138,13 +143,16 @@ def _skipped(error: ObjectChangedError) -> Step:
 class _CountedPieces:
     """The batches of a reading; knows after each where it ends, and the counts up to there."""
 
-    def __init__(self, pieces: Generator[Piece], start: Position, until: Position | None = None) -> None:
+    def __init__(
+        self, pieces: Generator[Piece], worker: Worker, start: Position, until: Position | None = None
+    ) -> None:
         self._pieces, self._until = pieces, until
+        self._spend = partial(worker.progress.spend, "read")
         self._after, self._counts = start, Counts()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         with closing(self._pieces) as pieces:
-            for found in pieces:
+            for found in timed(pieces, self._spend):
                 piece = found
                 if self._until is not None and self._until.place is None:  # of an earlier version of the tap
                     piece = found.up_to(self._until.rows)

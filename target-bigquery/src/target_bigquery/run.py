@@ -84,6 +84,10 @@ class BigQueryRun(WarehouseRun[Settings]):
             migrate.prepare_dataset(client)
         return self._clients[dataset]
 
+    @property
+    def bytes_billed(self) -> int:
+        return sum(client.bytes_billed for client in list(self._clients.values()))
+
     def ledger(self, client: BigQuery, stream: str, table: Table) -> StreamLedger:
         """Return the ledger of a stream's table, the same for the whole run."""
         path = client.path(table.name)

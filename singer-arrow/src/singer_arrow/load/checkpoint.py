@@ -105,6 +105,11 @@ class Checkpoints:
                 self._call_after(self._next)
 
     @property
+    def last(self) -> State | None:
+        """Return the STATE that was written last."""
+        return self._last
+
+    @property
     def pending(self) -> bool:
         """Return whether a STATE waits for data that is not durable."""
         with self._lock:

@@ -98,7 +98,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         if self.keeps_ledger:
             self.void_if_emptied()
         if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
-            self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
+            self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
             return self.nothing(item)
         try:
             part = self.make_ready(item)
@@ -179,8 +179,9 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         if not ids or not self.leaves_out_loaded:
             return list(parts)
         loaded = self.loaded_of(ids)
+        rows = {part.item.batch_id: part.item.rows for part in parts}
         for batch_id, when in loaded.items():
-            self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC")
+            self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", rows[batch_id])
         return [part for part in parts if part.item.batch_id not in loaded]
 
     def rejects(self, item: Item[Any]) -> Rejects | None:
@@ -222,14 +223,15 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         is_of_row = error.line is not None or error.row is not None
         return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.context.most_rejected is None else error
 
-    def skip(self, batch_id: str, when: str) -> None:
+    def skip(self, batch_id: str, when: str, rows: int | None = None) -> None:
         """Log and count that a batch is left out.
 
         Args:
             batch_id: The tap's.
             when: It was loaded: `at 2026-11-20 16:30:00 UTC`, `just now by another run`.
+            rows: Number of its rows, if its message counts them.
         """
-        self.context.tally.add(skipped=1)
+        self.context.tally.add(skipped=1, rows_before=rows or 0)
         self.context.logger.info(
             "Stream %r: batch %s was loaded %s and is left out; to load it again set replay: load, or empty the table",
             self.context.stream,

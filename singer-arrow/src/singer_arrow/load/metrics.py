@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from singer_sdk import metrics
@@ -15,7 +15,7 @@ from singer_arrow.naming import REJECTED
 
 _MOST_LINES = 10
 """Maximum number of streams with a progress line each; more of them get one line together."""
-_RARE = ("nul_characters", "long_texts", "write_streams", "rejected")
+_RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "rejected")
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class LoadCounts:
         rows: Rows loaded.
         bytes: Bytes of the loaded files.
         skipped: Batches that earlier runs had loaded.
+        rows_before: Rows of these batches, as far as their messages count them.
         nul_characters: NUL characters that were replaced or removed.
         long_texts: Texts that were moved to another column because they are too long for their own.
         write_streams: Streams of BigQuery's Storage Write API, which are used instead of load jobs.
@@ -43,6 +44,7 @@ class LoadCounts:
     rows: int = 0
     bytes: int = 0
     skipped: int = 0
+    rows_before: int = 0
     nul_characters: int = 0
     long_texts: int = 0
     write_streams: int = 0
@@ -55,6 +57,7 @@ class Tally:
     def __init__(self, stream: str) -> None:
         self.stream = stream
         self._counts = LoadCounts()
+        self._phases = defaultdict[str, float](float)
         self._lock = threading.Lock()
         self._started: float | None = None
         self._ended = 0.0
@@ -67,6 +70,16 @@ class Tally:
                 self._started = self._ended
             for name, value in counts.items():
                 setattr(self._counts, name, getattr(self._counts, name) + value)
+
+    def spend(self, phase: str, seconds: float) -> None:
+        """Add to the seconds of a phase."""
+        with self._lock:
+            self._phases[phase] += seconds
+
+    def phases(self) -> dict[str, float]:
+        """Return the seconds by phase: prepare, stage, publish, finish."""
+        with self._lock:
+            return dict(self._phases)
 
     @property
     def seconds(self) -> float:
@@ -94,6 +107,9 @@ class Tallies:
 
     def __len__(self) -> int:
         return len(self._of)
+
+    def __iter__(self) -> Iterator[Tally]:
+        return iter(list(self._of.values()))
 
     def of(self, stream: str) -> Tally:
         """Return the counts of a stream; only the thread that reads messages may call this."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -105,6 +106,7 @@ class LoadScheduler:
         limits: Where groups end, and how much runs at once.
         on_error: Called with the first error, from any thread.
         remove: Removes objects in the background.
+        spend: Called with a load method of the run, the name of a step and the seconds that it took.
     """
 
     def __init__(
@@ -113,11 +115,13 @@ class LoadScheduler:
         limits: Limits,
         on_error: Callable[[BaseException], None] = lambda _: None,
         remove: Callable[[Sequence[Url]], None] = lambda _: None,
+        spend: Callable[[Any, str, float], None] = lambda *_: None,
     ) -> None:
         self._checkpoints = checkpoints
         self._limits = limits
         self._on_error = on_error
         self._remove = remove
+        self._spend = spend
         self._changed = threading.Condition()
         self._gathering: dict[AnyLoadSteps, _Group[Any, Any]] = {}
         self._unfinished: dict[AnyLoadSteps, deque[_Group[Any, Any]]] = {}
@@ -188,7 +192,8 @@ class LoadScheduler:
     def finish(self, method: AnyLoadSteps) -> None:
         """Load what was gathered of a deferred load method, publish all of it and close its tokens."""
         self.wait(method)
-        method.finish()
+        with self._timed(method, "finish"):
+            method.finish()
         with self._changed:
             done = self._deferred.pop(method, [])
         self._checkpoints.close_together(done)
@@ -224,6 +229,13 @@ class LoadScheduler:
             self._changed.notify_all()
         if is_first:
             self._on_error(error)
+
+    def waiting(self) -> list[tuple[AnyLoadSteps, int]]:
+        """Return load methods with the number of their items that are not durable yet."""
+        with self._changed:
+            groups = [*self._gathering.values(), *(group for some in self._unfinished.values() for group in some)]
+            deferred = [(m, len(tokens)) for m, some in self._deferred.items() for tokens, _ in some]
+            return [*((group.method, len(group.parts)) for group in groups), *deferred]
 
     @property
     def running(self) -> int:
@@ -264,7 +276,8 @@ class LoadScheduler:
             if self._error is not None or self._stopped:
                 msg = "the run is ending"
                 raise InterruptedError(msg)
-            part = group.method.prepare(content)
+            with self._timed(group.method, "prepare"):
+                part = group.method.prepare(content)
         except BaseException as error:
             if not isinstance(error, InterruptedError):
                 self.fail(error)
@@ -289,7 +302,8 @@ class LoadScheduler:
             self._running += 1
         try:
             parts = [future.result() for future in group.parts]
-            group.staged = group.method.stage(parts)
+            with self._timed(group.method, "stage"):
+                group.staged = group.method.stage(parts)
             group.is_staged = True
             self._publish(group)
         except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
@@ -303,8 +317,7 @@ class LoadScheduler:
         """Publish a staged group; in an ordered load method, all that are staged up to the first that is not."""
         method = group.method
         if not method.ordered:
-            method.publish(group.staged)
-            self._complete(group)
+            self._publish_group(group)
             return
         while True:
             with self._changed:
@@ -314,11 +327,23 @@ class LoadScheduler:
                 self._publishing.add(method)
                 head = groups[0]
             try:
-                method.publish(head.staged)
-                self._complete(head)
+                self._publish_group(head)
             finally:
                 with self._changed:
                     self._publishing.discard(method)
+
+    def _publish_group(self, group: _Group[Any, Any]) -> None:
+        with self._timed(group.method, "publish"):
+            group.method.publish(group.staged)
+        self._complete(group)
+
+    @contextmanager
+    def _timed(self, method: AnyLoadSteps, step: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._spend(method, step, time.perf_counter() - began)
 
     def _complete(self, group: _Group[Any, Any]) -> None:
         left = group.method.removable_files([future.result() for future in group.parts], group.staged)

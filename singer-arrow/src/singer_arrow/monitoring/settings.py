@@ -7,6 +7,11 @@ from typing import Any
 JSON = "json"
 
 RUN_SETTINGS: dict[str, dict[str, Any]] = {
+    "report": {
+        "type": ["string", "null"],
+        "description": "Folder for reports of runs, a local path or a URL such as `s3://bucket/reports`: a JSON file "
+        "and a page for each run. Tap and target may share one.",
+    },
     "log_format": {
         "type": "string",
         "enum": ["text", JSON],

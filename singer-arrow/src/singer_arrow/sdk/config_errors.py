@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from singer_arrow.errors import ConfigError
 
@@ -114,6 +115,35 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint that names what the user may have meant; empty if nothing is near."""
     match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {match[0]!r}?" if match else ""
+
+
+def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a STATE that was given.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    bookmarks = state.get("bookmarks", {}) if isinstance(state, Mapping) else None
+    if not isinstance(bookmarks, Mapping) or not all(isinstance(b, Mapping) for b in bookmarks.values()):
+        msg = 'The STATE is damaged: it must be {"bookmarks": {stream: {...}}}; restore an earlier one'
+        raise ConfigError(msg)
+    if state and "bookmarks" not in state:
+        msg = 'The STATE holds no "bookmarks"; give the value of the last STATE message: {"bookmarks": {stream: {...}}}'
+        raise ConfigError(msg)
+    return dict(state)
+
+
+def json_stream(file: IO[str] | None, option: str) -> IO[str] | None:
+    """Return a file of the command line, whose content was checked.
+
+    Raises:
+        ConfigError: It is no JSON object.
+    """
+    if file is None:
+        return None
+    text = file.read()
+    json_object(text, f"The file of {option}")
+    return io.StringIO(text)
 
 
 def _unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:

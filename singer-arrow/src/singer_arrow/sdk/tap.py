@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import abc
 import copy
-import io
 import json
 import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_sdk import Stream, Tap
@@ -25,10 +25,12 @@ from singer_sdk.plugin_base import _ConfigInput
 from singer_sdk.singerlib import Catalog, CatalogEntry, Message
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import ConfigError, SingerArrowError, is_of_disk, is_of_memory
+from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
+from singer_arrow.monitoring.monitor import RunMonitor
+from singer_arrow.run_figures import RunFigures, SentRows, StreamFigures
 from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import interrupt
-from singer_arrow.sdk.config_errors import json_object
+from singer_arrow.sdk.config_errors import checked_state, json_stream
 from singer_arrow.sdk.exact_catalog import ExactSchema, exact_catalog
 from singer_arrow.sdk.message_writer import LineWriter
 from singer_arrow.sdk.plugin import (
@@ -74,7 +76,7 @@ class ArrowTap(Tap):
         state: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._given_state = _checked_state(state or {})
+        self._given_state = checked_state(state or {})
         exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
         shorten_logs(type(self))
         super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
@@ -128,13 +130,18 @@ class ArrowTap(Tap):
         Raises:
             ConfigError: A file that was given is no JSON.
         """
-        super().invoke(
-            about=about,
-            about_format=about_format,
-            config=config,
-            state=_json_file(state, "--state"),
-            catalog=_json_file(catalog, "--catalog"),
-        )
+        super(Tap, cls).invoke(about=about, about_format=about_format)
+        cls.print_version(print_fn=cls.logger.info)
+        settings = (config.config if config else None) or {}
+        with RunMonitor(cls.name, settings, cls.config_jsonschema) as monitor:
+            tap = cls.from_options(config=config, state=state, catalog=catalog, setup_mapper=True)
+            monitor.watch(tap.figures)
+            tap.sync_all()
+
+    def figures(self) -> RunFigures:
+        """Return the counts of all streams so far."""
+        streams = (s for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected)
+        return RunFigures(streams=tuple(s.figures() for s in streams))
 
     @classmethod
     def from_options(
@@ -143,20 +150,21 @@ class ArrowTap(Tap):
         config: _ConfigInput | None = None,
         state: IO[str] | None = None,
         catalog: IO[str] | None = None,
+        setup_mapper: bool = False,
         **_: Any,
     ) -> Self:
-        """Return a tap with the options of the command line, without discovering its streams.
+        """Return a tap with the options of the command line; its streams are discovered only for `setup_mapper`.
 
         Raises:
             ConfigError: A file that was given is no JSON, or something in it makes no sense.
         """
-        known, listed = _json_file(state, "--state"), _json_file(catalog, "--catalog")
+        known, listed = json_stream(state, "--state"), json_stream(catalog, "--catalog")
         return cls(
             config=config.config if config else {},
             parse_env_config=bool(config and config.parse_env),
             state=json.load(known) if known else None,
             catalog=json.load(listed) if listed else None,
-            setup_mapper=False,
+            setup_mapper=setup_mapper,
         )
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
@@ -172,25 +180,6 @@ def _ends_as_one_line(error: BaseException) -> bool:
     return isinstance(error, SingerArrowError) or is_of_disk(error) or is_of_memory(error)
 
 
-def _checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    bookmarks = state.get("bookmarks", {}) if isinstance(state, Mapping) else None
-    if not isinstance(bookmarks, Mapping) or not all(isinstance(b, Mapping) for b in bookmarks.values()):
-        msg = 'The STATE is damaged: it must be {"bookmarks": {stream: {...}}}; restore an earlier one'
-        raise ConfigError(msg)
-    if state and "bookmarks" not in state:
-        msg = 'The STATE holds no "bookmarks"; give the value of the last STATE message: {"bookmarks": {stream: {...}}}'
-        raise ConfigError(msg)
-    return dict(state)
-
-
-def _json_file(file: IO[str] | None, option: str) -> IO[str] | None:
-    if file is None:
-        return None
-    text = file.read()
-    json_object(text, f"The file of {option}")
-    return io.StringIO(text)
-
-
 class ArrowStream(MarkedStream):
     """A stream that sends batch files or records, and keeps its own STATE.
 
@@ -199,6 +188,11 @@ class ArrowStream(MarkedStream):
     """
 
     TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.NONE
+
+    @cached_property
+    def sent(self) -> SentRows:
+        """What the stream has sent."""
+        return SentRows()
 
     @abc.abstractmethod
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
@@ -214,6 +208,12 @@ class ArrowStream(MarkedStream):
     @abc.abstractmethod
     def batch_encoding(self) -> tuple[str, str, str] | None:
         """Return format, compression and root of the batch files; None if the settings ask for records."""
+
+    def figures(self) -> StreamFigures:
+        """Return the counts of the stream so far."""
+        return self.sent.figures(
+            self.name, outputs=(self.batch_encoding() or ("", "", ""))[2:] if self.sends_batches else ()
+        )
 
     def totals(self) -> Mapping[str, Any]:
         """Return the figures of the stream's closing metric besides the number of rows."""
@@ -319,17 +319,20 @@ class ArrowStream(MarkedStream):
     def _sync_batches(self, batch_config: BatchConfig, context: Any = None) -> None:  # noqa: ARG002
         counters = (self.get_record_counter(), self.get_batch_counter())
         with counters[0] as rows, counters[1] as count, self.get_sync_timer(), closing(self.batches()) as items:
+            self.sent.begin()
             for item in items:
                 if isinstance(item, Batch):
                     self._tap.write_message(_BatchMessage(item))
                     count.increment()
                     rows.increment(item.row_count or 0)
+                    self.sent.add(item.row_count or 0, batches=1, size=item.byte_count or 0)
                 else:
                     self.write_state(item)
             rows.tags.update(self.totals())
+        self.sent.end()
 
     def _sync_records(self, context: Any = None, *, write_messages: bool = True) -> Generator[dict[str, Any]]:
-        from singer_arrow.records.encoder import EncodedRecords
+        from singer_arrow.records.encoder import EncodedRecords, rows_in
 
         writer = self._tap.message_writer
         if not (write_messages and isinstance(writer, LineWriter) and self._has_plain_records(context)):
@@ -339,7 +342,9 @@ class ArrowStream(MarkedStream):
         counter.with_context({})
         timer.with_context({})
         with counter as count, timer, closing(self.rows(self._encoder())) as items:
+            self.sent.begin()
             for item in items:
+                self.sent.add(rows_in(item))
                 if isinstance(item, EncodedRecords):
                     writer.write_lines(item.lines)
                     self.state_manager.is_flushed = False
@@ -347,6 +352,7 @@ class ArrowStream(MarkedStream):
                 else:
                     self._write_record_message(item)
                     count.increment()
+        self.sent.end()
         self._finalize_state(self.stream_state)
         self._write_state_message()
 

@@ -17,6 +17,7 @@ from singer_sdk.mapper import RemoveRecordTransform
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
 from singer_arrow.load.stream_ends import ended_stream, is_announced
+from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.schema_dialects import NewestDraft
 from singer_arrow.records.schema_shape import check_schema, check_version
 from singer_arrow.runtime.termination import Terminated
@@ -148,17 +149,20 @@ class WarehouseTarget(Target):
         """Run the target as the SDK does, and end it in order also after an error."""
         super(Target, cls).invoke(about=about, about_format=about_format)
         cls.print_version(print_fn=cls.logger.info)
-        target = cls(
-            config=config.config if config else None,
-            parse_env_config=config.parse_env if config else False,
-        )
-        try:
-            target.listen(file_input)
-        except BaseException as error:
-            target.run.abandon(error)
-            raise
-        finally:
-            target.run.close()
+        settings = (config.config if config else None) or {}
+        with RunMonitor(cls.name, settings, cls.config_jsonschema) as monitor:
+            target = cls(
+                config=config.config if config else None,
+                parse_env_config=config.parse_env if config else False,
+            )
+            monitor.watch(target.run.figures)
+            try:
+                target.listen(file_input)
+            except BaseException as error:
+                target.run.abandon(error)
+                raise
+            finally:
+                target.run.close()
 
     # What the SDK calls for each message
 

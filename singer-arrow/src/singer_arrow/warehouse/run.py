@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from singer_arrow.load.staging import Remover
 from singer_arrow.records.buffer import RecordBuffer
 from singer_arrow.records.errors import BAD_INPUT
 from singer_arrow.records.queue import RecordQueue
+from singer_arrow.run_figures import RunFigures, StreamFigures, watermark_of
 from singer_arrow.runtime.temporary import TemporaryFolder
 from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import default_workers
@@ -85,6 +87,8 @@ class WarehouseRun(Generic[SettingsT_co]):
         claimed: Stream and batch_id of the batches of the run.
         messages: Lock: one message at a time, and no draining in the middle of one.
         is_ending: Whether the run ends early.
+        has_ended: Whether all input is loaded.
+        folders_read: The folders of the batch files of each stream.
     """
 
     def __init__(self, settings: SettingsT_co, context: RunContext) -> None:
@@ -102,6 +106,8 @@ class WarehouseRun(Generic[SettingsT_co]):
         self._streams_of: dict[str, str] = {}
         self.messages = threading.RLock()
         self.is_ending = False
+        self.has_ended = False
+        self.folders_read: dict[str, set[str]] = {}
 
     @property
     def limits(self) -> Limits:
@@ -126,7 +132,7 @@ class WarehouseRun(Generic[SettingsT_co]):
     @cached_property
     def scheduler(self) -> LoadScheduler:
         """The scheduler of the loads."""
-        return LoadScheduler(self.checkpoints, self.limits, self.interrupt, self.remover.remove)
+        return LoadScheduler(self.checkpoints, self.limits, self.interrupt, self.remover.remove, _count_seconds)
 
     def claim_table(self, table: str, stream: str) -> None:
         """Reserve a table, by its path, for a stream.
@@ -140,6 +146,35 @@ class WarehouseRun(Generic[SettingsT_co]):
                 "give each one of its own by the setting tables or, if their SCHEMAs are alike, both one __alias__"
             )
             raise SchemaError(msg)
+
+    @property
+    def bytes_billed(self) -> int | None:
+        """Bytes that the warehouse billed for the run's queries; None if it does not bill queries by bytes."""
+        return None
+
+    def figures(self) -> RunFigures:
+        """Return the counts of all streams so far."""
+        waiting = Counter[str]()
+        for method, count in self.scheduler.waiting():
+            if isinstance(method, LoadMethod):
+                waiting[method.context.stream] += count
+        tables = {stream: table for table, stream in self._streams_of.items()}
+        state, is_done = self.checkpoints.last, self.has_ended
+        streams = (
+            StreamFigures(
+                stream=tally.stream,
+                is_complete=is_done,
+                counts=tally.counts(),
+                seconds=tally.seconds,
+                phases=tally.phases(),
+                table=tables.get(tally.stream),
+                inputs=tuple(sorted(self.folders_read.get(tally.stream, ()))),
+                watermark=watermark_of(state, tally.stream),
+                left={"batches": waiting[tally.stream], "loads": self.scheduler.running},
+            )
+            for tally in self.tallies
+        )
+        return RunFigures(streams=tuple(streams), bytes_billed=self.bytes_billed)
 
     def drain_stream(self, stream: str) -> None:
         """Load all that was read of a stream so far, wait for it, and raise the first error."""
@@ -172,6 +207,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.finishing.check(self.logger)
         self.checkpoints.end()
         self.scheduler.stop(0)
+        self.has_ended = True
         self.tallies.report(self.logger)
         self.write_commits()
         if (days := self.settings.ledger_keep_days) is not None:
@@ -235,3 +271,8 @@ class WarehouseRun(Generic[SettingsT_co]):
             self.scheduler.stop(GRACE_SECONDS)
             self.checkpoints.flush()
             self.tallies.report(self.logger)
+
+
+def _count_seconds(method: object, step: str, seconds: float) -> None:
+    if isinstance(method, LoadMethod):
+        method.context.tally.spend(step, seconds)

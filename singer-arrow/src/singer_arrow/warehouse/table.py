@@ -152,6 +152,7 @@ class WarehouseTable(abc.ABC):
         """Add a BATCH message to the load method."""
         token = self.run.checkpoints.open()
         self.tally.add(batches=1)
+        self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
         if batch.batch_id and batch.stream != self.stream_name:
             batch = replace(batch, batch_id=_of_stream(batch.batch_id, batch.stream))
         if batch.batch_id and self.method.leaves_out_loaded:

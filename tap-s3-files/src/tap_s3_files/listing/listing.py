@@ -9,7 +9,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import groupby, islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -60,10 +60,10 @@ class _Chunk(NamedTuple):
         is_whole = earliest is None or self.oldest >= earliest
         return rows if is_whole else rows.filter(pc.greater_equal(rows["modified"], earliest))
 
-    def times(self) -> pa.Array:
-        """Return the column of times alone."""
-        options = pa.ipc.IpcReadOptions(included_fields=[0])
-        return pa.ipc.open_stream(self.data, options=options).read_all()["modified"].combine_chunks()
+    def columns(self, *names: str) -> pa.Table:
+        """Return some columns alone."""
+        options = pa.ipc.IpcReadOptions(included_fields=[_COLUMNS.get_field_index(name) for name in names])
+        return pa.ipc.open_stream(self.data, options=options).read_all()
 
 
 class Listing:
@@ -155,6 +155,21 @@ class Listing:
             best = best.take(pc.select_k_unstable(best, count, [(name, direction) for name in _ORDER]))
         return list(self._objects(best.select(_COLUMNS.names)))
 
+    def totals(self, start: datetime | None, end: datetime | None, *, after: datetime | None = None) -> tuple[int, int]:
+        """Return the number and the bytes of objects that were last modified in [start, end), and after a time."""
+        import pyarrow.compute as pc
+
+        first = _microseconds(start) if start is not None else 0
+        first = max(first, _microseconds(after) + 1 if after is not None else 0)
+        chunks = (c for part in self._parts for c in part if c.newest >= first)
+        last = [pa.Table.from_batches(self._last)] if self._last else []
+        count = size = 0
+        for rows in chain((c.columns("modified", "size") for c in chunks), last):
+            kept = rows.filter(pc.greater_equal(rows["modified"], first))
+            kept = kept.filter(pc.less(kept["modified"], _microseconds(end))) if end is not None else kept
+            count, size = count + kept.num_rows, size + (pc.sum(kept["size"]).as_py() or 0)
+        return count, size
+
     def in_order(
         self, keep: Callable[[ObjectInfo], bool] = lambda _: True, *, since: datetime | None = None
     ) -> Iterator[ObjectInfo]:
@@ -199,7 +214,7 @@ class Listing:
         if self._last:
             chunks.append(_Chunk.of(pa.Table.from_batches(self._last)))
             self._last = []
-        sample = sorted(t for c in chunks for t in c.times().to_pylist()[::_SAMPLED])
+        sample = sorted(t for c in chunks for t in c.columns("modified")["modified"].to_pylist()[::_SAMPLED])
         count = -(-self._count // PART)
         edges = sorted({sample[len(sample) * n // count] for n in range(1, count)})
         self._parts = [[] for _ in range(len(edges) + 1)]

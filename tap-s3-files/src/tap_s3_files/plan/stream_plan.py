@@ -134,6 +134,14 @@ class StreamPlan:
             return None
         return bool(inside)
 
+    def probably_new(self, found: Listing) -> tuple[int, int]:
+        """Return the number and the bytes of listed objects that are newer than all that earlier runs planned."""
+        known = [time for time in (self._before.last_modified if self._before else None, self.since) if time]
+        newest = self._known.newest if self._known is not None else None
+        return found.totals(
+            *self.object_filter.window, after=max([*known, *([newest] if newest else [])], default=None)
+        )
+
     def plan_listed(self, found: Listing) -> Iterator[Segment]:
         """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
         for segment in self.plan(self._new_objects(found), listed=found.began):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,9 @@ class Jobs(Connection):
         super().__init__(settings)
         self.load_quota = LoadJobQuota(self.destinations)
         """How many load jobs each table had."""
+        self.bytes_billed = 0
+        """Bytes that BigQuery billed for the queries."""
+        self._bill = threading.Lock()
 
     def close(self) -> None:
         self.load_quota.close()
@@ -86,6 +90,8 @@ class Jobs(Connection):
             )
 
         job = self._run(what, insert)
+        with self._bill:
+            self.bytes_billed += int(job.resource.total_bytes_billed or 0)
         affected = job.resource.num_dml_affected_rows
         rows = self.call(what, lambda: _rows(job.resource)) if is_select else []
         return QueryResult(rows, job.started or job.created, affected or 0)

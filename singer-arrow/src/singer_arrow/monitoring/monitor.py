@@ -1,0 +1,133 @@
+"""The observation of one run of a connector: its report is kept up to date, and its backlog is logged."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from types import TracebackType
+from typing import Any, Self
+
+from singer_arrow.errors import SingerArrowError, one_line
+from singer_arrow.monitoring.secrets import mask_secrets, secret_values, without_secrets
+from singer_arrow.report.document import (
+    FAILED,
+    INTERRUPTED,
+    SUCCEEDED,
+    Report,
+    RunIdentity,
+    RunOutcome,
+    make_report,
+)
+from singer_arrow.report.folder import ReportFolder
+from singer_arrow.run_figures import RunFigures
+from singer_arrow.runtime.threads import join_thread
+from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+
+_SECONDS = 5.0
+"""Seconds between two updates of a report."""
+
+
+class RunMonitor:
+    """A block in which a connector runs; at its end the report is complete.
+
+    What fails here is logged as a warning and never ends the run.
+
+    Args:
+        name: Name of the connector.
+        config: Its settings; need not be valid.
+        schema: The JSON Schema that declares them.
+    """
+
+    def __init__(self, name: str, config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+        self._logger = logging.getLogger(name)
+        self._config, self._schema = copy.deepcopy(dict(config)), schema  # the SDK adds defaults later
+        self._run = RunIdentity(
+            connector=name, version=_version(name), host=socket.gethostname(), started_at=datetime.now(UTC)
+        )
+        self._figures: Callable[[], RunFigures] = RunFigures
+        self._folder = self._report_folder()
+        self._previous: Report | None = None
+        self._ended = threading.Event()
+        self._updates = threading.Thread(target=self._update, name="report", daemon=True)
+
+    def watch(self, figures: Callable[[], RunFigures]) -> None:
+        """Set what returns the figures of the run; it is called from another thread."""
+        self._figures = figures
+
+    def __enter__(self) -> Self:
+        if self._folder is not None:
+            self._updates.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._folder is not None:
+            join_thread(self._updates)
+            self._write(self._outcome(error), page=True)
+
+    def _outcome(self, error: BaseException | None) -> RunOutcome:
+        if error is None:
+            return RunOutcome(status=SUCCEEDED, exit_code=0)
+        if isinstance(error, SystemExit) and isinstance(error.code, int):
+            status = INTERRUPTED if error.code > 128 else SUCCEEDED if error.code == 0 else FAILED
+            return RunOutcome(status=status, exit_code=error.code)
+        secrets = secret_values(self._config, self._schema)
+        text = mask_secrets(one_line(" ".join(str(error).split())), secrets)
+        return RunOutcome(status=FAILED, exit_code=1, error=(type(error).__name__, text))
+
+    def _report_folder(self) -> ReportFolder | None:
+        try:
+            where = self._config.get("report")
+            if not where or not isinstance(where, str):
+                return None
+            return ReportFolder(Storage(AwsOptions.from_config(self._config.get("aws") or {})), Url.parse(where))
+        except Exception as error:  # noqa: BLE001 - the settings are checked by the connector itself
+            self._warn(error)
+            return None
+
+    def _update(self) -> None:
+        assert self._folder is not None
+        try:
+            self._previous = self._folder.previous(self._run.connector, self._run.name)
+        except Exception as error:  # noqa: BLE001 - the report is no reason to end the run
+            self._warn(error)
+        while self._write(RunOutcome()) and not self._ended.wait(_SECONDS):
+            pass
+
+    def _write(self, outcome: RunOutcome, *, page: bool = False) -> bool:
+        """Write the report, and return whether that was possible."""
+        assert self._folder is not None
+        try:
+            report = make_report(
+                self._run,
+                outcome,
+                self._figures(),
+                now=datetime.now(UTC),
+                settings=without_secrets(self._config, self._schema),
+                previous=self._previous,
+            )
+            self._folder.write(self._run.name, report, page=page)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._warn(error)
+            return False
+        return True
+
+    def _warn(self, error: Exception) -> None:
+        text = str(error) if isinstance(error, SingerArrowError) else repr(error)
+        self._logger.warning("The report of this run could not be written: %s", one_line(text))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,149 @@
+"""The figures of a run -> its report, as JSON. Pure."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from singer_arrow.run_figures import RunFigures, StreamFigures
+
+VERSION = 1
+RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "running", "succeeded", "failed", "interrupted"
+Report = dict[str, Any]
+_RENAMED = {
+    "rows": "rows_written",
+    "skipped": "skipped_batches",
+    "rejected": "rows_rejected",
+    "rows_before": "rows_loaded_before",
+    "load_jobs": "loads",
+}
+"""Names of counts in reports, where connectors have others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """What does not change during a run.
+
+    Args:
+        connector: Name of the connector.
+        version: Its version.
+        host: Name of the machine.
+        started_at: When the run began.
+        id: Identifies the run.
+    """
+
+    connector: str
+    version: str
+    host: str
+    started_at: datetime
+    id: str = field(default_factory=lambda: secrets.token_hex(4))
+
+    @property
+    def name(self) -> str:
+        """Name of the report's files, without suffix; later runs have greater names."""
+        return f"{self.started_at:%Y%m%dT%H%M%S.%f}Z-{self.connector}-{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """How a run ended, or that it runs.
+
+    Args:
+        status: `running`, `succeeded`, `failed` or `interrupted`.
+        exit_code: Exit code of the process; None while it runs.
+        error: Class and message of the error that ended the run.
+    """
+
+    status: str = RUNNING
+    exit_code: int | None = None
+    error: tuple[str, str] | None = None
+
+
+def make_report(
+    run: RunIdentity,
+    outcome: RunOutcome,
+    figures: RunFigures,
+    *,
+    now: datetime,
+    settings: Mapping[str, Any],
+    previous: Report | None,
+) -> Report:
+    """Return the report of a run as it is now.
+
+    Args:
+        run: The run.
+        outcome: How it ended.
+        figures: Its figures.
+        now: The time.
+        settings: Its settings, without secrets.
+        previous: The report of the run before it.
+    """
+    flat = dict(flattened(settings))
+    return {
+        "version": VERSION,
+        "run": {
+            "id": run.id,
+            "connector": run.connector,
+            "connector_version": run.version,
+            "host": run.host,
+            "started_at": _time(run.started_at),
+            "updated_at": _time(now),
+            "ended_at": _time(now) if outcome.status != RUNNING else None,
+            "seconds": round((now - run.started_at).total_seconds(), 3),
+            "status": outcome.status,
+            "exit_code": outcome.exit_code,
+        },
+        "error": {"type": outcome.error[0], "message": outcome.error[1]} if outcome.error else None,
+        "bytes_billed": figures.bytes_billed,
+        "streams": [_stream(stream, outcome, now) for stream in figures.streams],
+        "settings": flat,
+        "settings_changed": list(_changes(previous["settings"], flat)) if previous else [],
+        "previous_run": previous["run"]["id"] if previous else None,
+    }
+
+
+def flattened(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings by path: `batch_config.storage.root`, `streams[0].name`."""
+    for name, value in settings.items():
+        yield from _flat(value, f"{path}.{name}" if path else name)
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from flattened(value, path)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _flat(item, f"{path}[{number}]")
+    else:
+        yield path, value
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            yield {"setting": name, "before": before.get(name), "after": after.get(name)}
+
+
+def _stream(stream: StreamFigures, outcome: RunOutcome, now: datetime) -> dict[str, Any]:
+    lag = stream.lag_seconds(now)
+    status = SUCCEEDED if stream.is_complete else outcome.status
+    return {
+        "stream": stream.stream,
+        "status": FAILED if status == SUCCEEDED and not stream.is_complete else status,
+        "table": stream.table,
+        "inputs": list(stream.inputs),
+        "outputs": list(stream.outputs),
+        "counts": {_RENAMED.get(name, name): count for name, count in stream.counts.items()},
+        "seconds": round(stream.seconds, 3),
+        "seconds_by_phase": {name: round(seconds, 3) for name, seconds in stream.phases.items()},
+        "watermark": _time(stream.watermark) if stream.watermark else None,
+        "lag_seconds": round(lag, 3) if lag is not None else None,
+        "left": dict(stream.left),
+    }
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,110 @@
+"""The figures of a run, by stream, as connectors give them for progress, metrics, reports and lineage. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamFigures:
+    """The figures of one stream.
+
+    Args:
+        stream: Name of the stream.
+        is_complete: Whether all of the stream was read and sent, or loaded.
+        counts: Numbers by name; `docs/report.schema.json` lists the names.
+        seconds: From the first to the last count.
+        phases: Seconds by phase; phases may overlap, and several threads may work on one.
+        table: The table of a target's stream.
+        inputs: What was read: URLs or queries.
+        outputs: Folders that batch files were written to, or were read from by a target.
+        watermark: Time of the newest source object, or value of the replication key, that is sent or loaded.
+        left: What is planned or received and not done yet, by name: `objects`, `bytes`, `batches`, `loads`.
+    """
+
+    stream: str
+    is_complete: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    table: str | None = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    watermark: datetime | None = None
+    left: Mapping[str, int] = field(default_factory=dict)
+
+    def lag_seconds(self, now: datetime) -> float | None:
+        """Return how old the watermark is."""
+        return max(0.0, (now - self.watermark).total_seconds()) if self.watermark is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """The figures of a run.
+
+    Args:
+        streams: Those of each stream.
+        bytes_billed: Bytes that the warehouse billed for queries, where it bills them.
+    """
+
+    streams: tuple[StreamFigures, ...] = ()
+    bytes_billed: int | None = None
+
+
+class SentRows:
+    """Counts what a tap's stream has sent."""
+
+    def __init__(self) -> None:
+        self.rows = self.batches = self.bytes = 0
+        self._began = self._ended = 0.0
+
+    def begin(self) -> None:
+        """Mark the begin of the stream."""
+        self._began = time.monotonic()
+
+    def add(self, rows: int, *, batches: int = 0, size: int = 0) -> None:
+        """Add rows, and the batches and bytes that they are in."""
+        self.rows, self.batches, self.bytes = self.rows + rows, self.batches + batches, self.bytes + size
+
+    def end(self) -> None:
+        """Mark the end of the stream."""
+        self._ended = time.monotonic()
+
+    def figures(self, stream: str, **more: Any) -> StreamFigures:
+        """Return the counts with other figures of the stream."""
+        counts = {"rows_written": self.rows, "batch_files": self.batches, "bytes": self.bytes}
+        seconds = (self._ended or time.monotonic()) - self._began if self._began else 0.0
+        return StreamFigures(stream=stream, is_complete=bool(self._ended), counts=counts, seconds=seconds, **more)
+
+
+def watermark_of(state: Mapping[str, Any] | None, stream: str) -> datetime | None:
+    """Return the watermark of a stream in a STATE: of this project's taps, or a replication key that is a time."""
+    entry = ((state or {}).get("bookmarks") or {}).get(stream)
+    if not isinstance(entry, Mapping):
+        return None
+    mark = entry.get("watermark")
+    value = mark.get("last_modified") if isinstance(mark, Mapping) else entry.get("replication_key_value")
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+def timed(items: Iterator[Item], spend: Callable[[float], None]) -> Iterator[Item]:
+    """Yield items, and pass the seconds that each took to `spend`."""
+    while True:
+        began = time.perf_counter()
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        finally:
+            spend(time.perf_counter() - began)
+        yield item

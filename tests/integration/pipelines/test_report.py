@@ -1,0 +1,149 @@
+"""Reports of good, failed and killed runs: their figures equal what the warehouse counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_settings import ONE_EACH
+from run_reports import count, reports
+from singer_lines import Batches, Message, rows, some_batches
+from tap_source import Source
+from waiting import wait_until
+from warehouses import Warehouse
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs, Ran
+
+
+class Target:
+    """The target as a process, which writes its reports into a folder."""
+
+    def __init__(self, warehouse: Warehouse, programs: Programs, folder: Path) -> None:
+        self.warehouse, self.programs, self.folder = warehouse, programs, folder
+
+    def config(self, **settings: Any) -> dict[str, Any]:
+        return self.warehouse.config | {"report": str(self.folder)} | settings
+
+    def run(self, messages: list[Message], **settings: Any) -> Ran:
+        lines = "".join(json.dumps(message) + "\n" for message in messages)
+        return self.programs(self.warehouse.program, stdin=lines, config=self.config(**settings))
+
+    def counted(self) -> int:
+        """Return how many rows the warehouse has."""
+        found: int = self.warehouse.one("SELECT COUNT(*) AS n FROM {rows}")[0]
+        return found
+
+    def reports(self) -> list[dict[str, Any]]:
+        return reports(self.folder, self.warehouse.program)
+
+
+@pytest.fixture
+def target(warehouse: Warehouse, cloud: Cloud, tmp_path: Path) -> Target:
+    env = {name: text for name, text in cloud.environ().items() if not name.startswith("TARGET_")}
+    return Target(warehouse, Programs(env, tmp_path), tmp_path / "reports")
+
+
+@pytest.fixture
+def source(s3: Any, bucket: str, cloud: Cloud, tmp_path: Path) -> Source:
+    return Source(s3, bucket, Programs(cloud.environ(), tmp_path))
+
+
+def test_a_good_run(target: Target, batch: Batches) -> None:
+    target.run(some_batches(batch, 6)).check()
+    (report,) = target.reports()
+    assert (count(report, "rows_written"), count(report, "batches")) == (target.counted(), 6) == (12, 6)
+    assert (report["run"]["status"], report["streams"][0]["status"]) == ("succeeded", "succeeded")
+    assert report["streams"][0]["table"].endswith("rows")
+    assert {"prepare", "stage", "publish"} <= report["streams"][0]["seconds_by_phase"].keys()
+    assert (report["bytes_billed"] is None) == (target.warehouse.name == "redshift")
+    assert [file.suffix for file in sorted(target.folder.iterdir())] == [".html", ".json"]
+    target.run([*some_batches(batch, 6), batch(rows(100, 5), batch_id="new")], max_parallel_loads=2).check()
+    _, second = target.reports()
+    assert count(second, "rows_written") + count(second, "rows_loaded_before") == target.counted() == 17
+    changed = {"setting": "max_parallel_loads", "before": None, "after": 2}
+    assert changed in second["settings_changed"]
+    assert second["previous_run"] == report["run"]["id"]
+
+
+def test_a_failed_run(target: Target, batch: Batches) -> None:
+    messages = some_batches(batch, 4)
+    bad = batch(rows(100, 5), batch_id="bad") | {"row_count": 7}
+    ran = target.run([*messages, bad], **ONE_EACH)
+    assert ran.code == 1
+    (report,) = target.reports()
+    assert count(report, "rows_written") == target.counted()
+    assert (report["run"]["status"], report["error"]["type"]) == ("failed", "DataError")
+    assert report["error"]["message"] in ran.stderr
+    assert "its files have 5" in next(target.folder.glob("*.html")).read_text()
+
+
+def test_a_killed_run_and_the_next(target: Target, batch: Batches) -> None:
+    messages = some_batches(batch, 6)
+    victim = target.programs.start(target.warehouse.program, config=target.config(**ONE_EACH))
+    assert victim.stdin is not None
+    try:
+        victim.stdin.write("".join(json.dumps(message) + "\n" for message in messages).encode())
+        victim.stdin.flush()
+        wait_until(lambda: [r for r in target.reports() if count(r, "rows_written") == 12])
+    finally:
+        victim.kill()
+        victim.communicate()
+    (killed,) = target.reports()
+    assert (killed["run"]["status"], killed["run"]["ended_at"]) == ("running", None)
+    assert count(killed, "rows_written") == target.counted()
+    target.run([*messages, batch(rows(100, 5), batch_id="new")]).check()
+    _, report = target.reports()
+    assert count(report, "rows_written") == 5
+    assert count(report, "rows_written") + count(report, "rows_loaded_before") == target.counted()
+
+
+def test_an_interrupted_run(target: Target, batch: Batches) -> None:
+    victim = target.programs.start(target.warehouse.program, config=target.config(**ONE_EACH))
+    assert victim.stdin is not None
+    victim.stdin.write("".join(json.dumps(message) + "\n" for message in some_batches(batch, 3)).encode())
+    victim.stdin.flush()
+    wait_until(lambda: [r for r in target.reports() if count(r, "batches")])
+    victim.terminate()
+    victim.communicate()
+    (report,) = target.reports()
+    assert (report["run"]["status"], report["run"]["exit_code"], victim.returncode) == ("interrupted", 143, 143)
+    assert count(report, "rows_written") == target.counted()
+
+
+def test_both_connectors_and_all_runs_in_one_bucket(target: Target, source: Source, tmp_path: Path) -> None:
+    source.csv("in/a.csv", 0)
+    source.csv("in/b.csv", 10)
+    where = f"s3://{source.bucket}/reports"
+    secrets = {"access_key_id": "test-key-id", "secret_access_key": "test-secret-key"}
+    tap = source.run(source.config(batch_config=source.batches(), report=where))
+    target.run(tap.messages, report=where).check()
+    source.s3.put_object(Bucket=source.bucket, Key="in/c.csv", Body=b"id\n1,2\n")
+    failed = source.tap("tap-s3-files", config=source.config(batch_config=source.batches(), report=where, aws=secrets))
+    assert failed.code == 1
+    shown = target.programs("singer-arrow", "report", where).check()
+    assert shown.stdout.strip() == f"{where}/index.html"
+    keys = [o["Key"] for o in source.s3.list_objects_v2(Bucket=source.bucket, Prefix="reports/")["Contents"]]
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for key in keys:
+        source.s3.download_file(source.bucket, key, str(copies / key.rpartition("/")[2]))
+    good, bad = reports(copies, "tap-s3-files")
+    (loaded,) = reports(copies, target.warehouse.program)
+    written = [count(report, "rows_written") for report in (good, loaded)]
+    assert written == [target.counted()] * 2 == [20, 20]
+    assert (count(good, "objects"), len(good["streams"][0]["inputs"])) == (2, 2)
+    assert good["streams"][0]["watermark"][:19] == loaded["streams"][0]["watermark"][:19]
+    assert (bad["run"]["status"], bad["settings"]["aws.secret_access_key"]) == ("failed", "***")
+    assert len(keys) == 7
+    assert not [file for file in copies.iterdir() if "test-secret-key" in file.read_text()]
+    assert "2 of 3" in (copies / "index.html").read_text()
+
+
+def test_a_report_that_cannot_be_written_does_not_end_the_run(target: Target, batch: Batches, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = target.run(some_batches(batch, 2), report=str(tmp_path / "file" / "reports")).check()
+    assert "The report of this run could not be written" in ran.stderr
+    assert target.counted() == 4

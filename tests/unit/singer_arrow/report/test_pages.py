@@ -1,0 +1,118 @@
+"""Pages of one and of many runs: their text, and what a browser makes of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from run_reports import BEGIN, made
+
+from singer_arrow.report.charts import nice_seconds, nice_top
+from singer_arrow.report.document import RunOutcome
+from singer_arrow.report.history import history_page
+from singer_arrow.report.page import run_page
+from singer_arrow.run_figures import StreamFigures
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
+LONG = "a-name-without-any-space-that-is-much-longer-than-a-narrow-screen-is-wide"
+FAILED = RunOutcome(status="failed", exit_code=1, error=("DataError", "s3://b/<a>.csv, line 3: 'x' is no number"))
+
+
+def figures(stream: str = "orders", rows: int = 1234) -> StreamFigures:
+    return StreamFigures(
+        stream=stream,
+        is_complete=True,
+        counts={"objects": 2, "rows_read": rows + 1, "rows_written": rows, "rows_skipped": 1, "bytes": 5_600_000},
+        seconds=12.5,
+        phases={"plan": 0.5, "read": 8.0, "write": 4.0},
+        table=f"project.raw.{stream}",
+        inputs=tuple(f"s3://{LONG}/{n}.csv" for n in range(30)),
+        watermark=BEGIN,
+        left={"objects": 0},
+    )
+
+
+def good_run() -> str:
+    _, first = made(settings={"dataset": "raw"})
+    _, second = made(figures(), figures(LONG), settings={"dataset": LONG}, previous=first, hours=1)
+    return run_page(second)
+
+
+def failed_run() -> str:
+    return run_page(made(figures(), StreamFigures(stream="late"), outcome=FAILED)[1])
+
+
+def history() -> str:
+    runs = [
+        made(
+            figures(rows=n * 1000 % 7001),
+            outcome=FAILED if n == 7 else None,
+            hours=n,
+            connector=("tap-s3-files", "target-x")[n % 2],
+        )
+        for n in range(40)
+    ]
+    runs.append(made(outcome=RunOutcome(), hours=40))
+    return history_page(runs, now=BEGIN + timedelta(days=3), runs=55)
+
+
+PAGES: dict[str, tuple[Callable[[], str], list[str]]] = {
+    "good": (good_run, ["1,234", "5.6 MB", "12.5 s", "project.raw.orders", "30 files", "dataset", LONG, "succeeded"]),
+    "failed": (failed_run, ["s3://b/&lt;a&gt;.csv, line 3", "DataError", "late", "failed"]),
+    "history": (
+        history,
+        ["The last 41 of 55 runs", "39 of 41", "tap-s3-files", "target-x", "killed", "<rect", "<polyline"],
+    ),
+}
+MEASURE = "<script>document.body.dataset.width = document.documentElement.scrollWidth</script>"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_its_figures_and_needs_no_other_file(name: str) -> None:
+    make, texts = PAGES[name]
+    page = make()
+    assert not [text for text in texts if text not in page]
+    assert not re.search(r"<script|<link rel=\"stylesheet|src=|@import|url\(|https?://", page)
+    assert "prefers-color-scheme: dark" in page
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_browser_shows_the_page(name: str, width: int, tmp_path: Path) -> None:
+    make, texts = PAGES[name]
+    file = tmp_path / "page.html"
+    file.write_text(make().replace("</body>", f"{MEASURE}</body>"))
+    options = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path}/u",
+    ]
+    command = [CHROMIUM, *options, f"--window-size={width},900", "--dump-dom", file.as_uri()]
+    shown = subprocess.run(command, capture_output=True, timeout=100, check=True)
+    dom, log = shown.stdout.decode(), shown.stderr.decode()
+    assert "CONSOLE" not in log
+    assert not [text for text in texts if text not in dom]
+    (measured,) = re.findall(r'data-width="(\d+)"', dom)
+    assert int(measured) <= max(width, 500)  # some versions of Chromium have no narrower window
+    body = re.sub(r"<style>.*</style>", "", dom, flags=re.DOTALL)
+    assert "undefined" not in body
+
+
+@pytest.mark.parametrize(("largest", "top"), [(0, 1), (3, 5), (7001, 10_000), (0.03, 0.05), (200, 200), (201, 500)])
+def test_axes_end_at_round_numbers(largest: float, top: float) -> None:
+    assert nice_top(largest) == pytest.approx(top)
+
+
+@pytest.mark.parametrize(("largest", "top"), [(0.4, 0.5), (45, 60), (61, 120), (100_000, 172_800)])
+def test_axes_of_seconds_end_at_times(largest: float, top: float) -> None:
+    assert nice_seconds(largest) == pytest.approx(top)
