@@ -32,9 +32,10 @@ from singer_arrow.records.encoder import to_records
 from singer_arrow.records.schema_dialects import in_newest_draft
 from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
+from singer_arrow.schema.type_names import parse_type
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import parse_type, source_schema
+from tap_s3_files.catalog import source_schema
 from tap_s3_files.settings import StreamSettings
 from target_bigquery.tables import column_evolution as bigquery
 from target_redshift.tables import column_evolution as redshift

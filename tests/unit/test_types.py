@@ -29,12 +29,12 @@ from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.records.encoder import to_records
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
+from singer_arrow.schema.type_names import parse_type
 from singer_arrow.sdk.message_reader import LineReader
 from singer_arrow.sdk.record_lines import SinkLines
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import parse_type
 from target_bigquery import conversion as bigquery
 from target_bigquery.tables import column_evolution as bigquery_drift
 from target_redshift import conversion as redshift

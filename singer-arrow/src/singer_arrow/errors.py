@@ -25,9 +25,10 @@ place each: `storage.errors` for object stores, and a target's `connection` for 
 
 from __future__ import annotations
 
+import difflib
 import errno
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
@@ -239,3 +240,9 @@ class EmptyObjectError(SkippableError):
 
 class ArchivedError(SkippableError):
     """The object is in a storage class such as GLACIER and must be restored first."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint that names what the user may have meant; empty if nothing is near."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {match[0]!r}?" if match else ""

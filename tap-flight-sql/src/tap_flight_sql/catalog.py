@@ -11,6 +11,7 @@ import pyarrow as pa
 from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.schema.json_schema import to_json_schema
+from singer_arrow.schema.type_names import parse_type
 from tap_flight_sql.server import Server
 from tap_flight_sql.settings import StreamSettings
 from tap_flight_sql.sql import check_key_type, quoted_name
@@ -32,14 +33,17 @@ def table_streams(server: Server) -> Iterator[StreamSettings]:
 
 
 def catalog_schema(server: Server, stream: StreamSettings) -> dict[str, Any]:
-    """Return the JSON Schema of a stream, from the columns of its query; columns without a counterpart are left out.
+    """Return the JSON Schema of a stream, from the columns of its query, with the types of the settings.
+
+    Columns without a counterpart are left out.
 
     Raises:
-        ConfigError: The query is refused, or a key of the settings is no column.
+        ConfigError: The query is refused, or the settings name a column that is not there, or an unknown type.
         SchemaError: No column is left.
     """
-    schema = _supported(server.schema(stream.query), stream.name)
-    for setting, names in (("key_properties", stream.key_properties), ("replication_key", [stream.replication_key])):
+    schema = _supported(_with_types(server.schema(stream.query), stream), stream.name)
+    keys = (("key_properties", stream.key_properties), ("replication_key", [stream.replication_key]))
+    for setting, names in (*keys, ("schema", stream.types)):
         for name in names:
             if name is not None and name not in schema.names:
                 known = ", ".join(schema.names[:20])
@@ -50,6 +54,17 @@ def catalog_schema(server: Server, stream: StreamSettings) -> dict[str, Any]:
     if stream.replication_key is not None:
         check_key_type(stream.name, stream.replication_key, schema.field(stream.replication_key).type)
     return to_json_schema(schema, keys=stream.key_properties)
+
+
+def _with_types(schema: pa.Schema, stream: StreamSettings) -> pa.Schema:
+    if stream.replication_key in stream.types:
+        msg = (
+            f"Stream {stream.name!r}: setting 'schema' names the replication key {stream.replication_key!r}, whose "
+            "type is the server's, which compares its values; take it out, or convert it in the query"
+        )
+        raise ConfigError(msg)
+    types = {name: parse_type(name, text) for name, text in stream.types.items()}
+    return pa.schema([types.get(field.name, field) for field in schema])
 
 
 def _supported(schema: pa.Schema, stream: str) -> pa.Schema:

@@ -28,6 +28,15 @@ _STREAM = th.ObjectType(
         ),
     ),
     th.Property("key_properties", th.ArrayType(th.StringType), description="Columns that together identify a row."),
+    th.Property(
+        "schema",
+        th.ObjectType(additional_properties=th.StringType),
+        description=(
+            "Types of columns, in place of the server's: string, integer, number, boolean, date, time, timestamp, "
+            "decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32. A value that does not fit is "
+            "an error with its row. A catalog that is given has its own types."
+        ),
+    ),
 )
 
 CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(

@@ -21,12 +21,13 @@ _SCHEMES = ("grpc+tls://", "grpc://", "grpc+tcp://", "grpc+unix://")
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """One entry of `streams`, or a table of the server."""
+    """One entry of `streams`, or a table of the server; `types`: of columns, by the names of types."""
 
     name: str
     query: str
     replication_key: str | None = None
     key_properties: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +169,5 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         query=query.strip().rstrip(";").rstrip() if query else f"SELECT * FROM {table}",  # noqa: S608 - as the user wrote it
         replication_key=config.get("replication_key") or None,
         key_properties=tuple(config.get("key_properties") or ()),
+        types=config.get("schema") or {},
     )

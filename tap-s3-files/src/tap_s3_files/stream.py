@@ -19,8 +19,9 @@ from singer_arrow.read_options import RESCUED
 from singer_arrow.run_figures import StreamFigures, timed
 from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
+from singer_arrow.schema.type_names import parse_type
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
-from tap_s3_files.catalog import METADATA, SchemaEvolution, excluded, parse_type, set_columns
+from tap_s3_files.catalog import METADATA, SchemaEvolution, excluded, set_columns
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import PendingTask, Position, Segment, after_rows, after_task, unsent

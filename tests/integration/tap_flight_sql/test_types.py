@@ -47,3 +47,46 @@ def test_types_arrive(
     run(warehouse.program, stdin=ran.stdout, config=["ENV", {}]).check()
     (row,) = warehouse.table("rows")
     assert {name: row[name] for name in VALUES} == {name: value for name, (_, value) in VALUES.items()}
+
+
+def test_types_of_the_settings_replace_those_of_the_server(
+    flight: FlightSql, flight_cloud: Cloud, tmp_path: Path
+) -> None:
+    tap = Tap(Programs(flight_cloud.environ(), tmp_path), tmp_path / "batches")
+    query = "SELECT 1 AS id, '2024-02-29' AS day, '12.50' AS price, 7 AS code, {'a': 1} AS place, '{\"b\": 2}' AS notes"
+    types = {"day": "date", "price": "decimal(10,2)", "code": "string", "place": "json", "notes": "json"}
+    stream = {"name": "rows", "query": query, "replication_key": "id", "schema": types}
+    ran = tap(stream).check()
+    (row,) = tap.table(ran).to_pylist()
+    assert row == {
+        "id": 1,
+        "day": date(2024, 2, 29),
+        "price": Decimal("12.50"),
+        "code": "7",
+        "place": '{"a":1}',
+        "notes": '{"b": 2}',
+    }
+    (schema,) = (m["schema"]["properties"] for m in ran.of_type("SCHEMA"))
+    assert (schema["day"]["format"], schema["price"]["multipleOf"]) == ("date", 0.01)
+    assert {"object", "array"} <= set(schema["place"]["type"])
+
+
+@pytest.mark.parametrize(
+    ("types", "text"),
+    [
+        ({"gone": "date"}, "setting 'schema' names 'gone', which is no column; there are id, name"),
+        ({"name": "dat"}, "type 'dat' of column 'name' in the setting 'schema' is unknown; did you mean 'date'?"),
+        ({"id": "string"}, "setting 'schema' names the replication key 'id', whose type is the server's"),
+        ({"name": "integer"}, "endpoint 0, row 1, column 'name': 'x1' is not an integer"),
+    ],
+    ids=["column", "type", "key", "value"],
+)
+def test_types_that_make_no_sense_are_one_line(
+    types: dict[str, str], text: str, flight: FlightSql, flight_cloud: Cloud, tmp_path: Path
+) -> None:
+    tap = Tap(Programs(flight_cloud.environ(), tmp_path), tmp_path / "batches")
+    query = "SELECT 1 AS id, 'x1' AS name"
+    ran = tap({"name": "rows", "query": query, "replication_key": "id", "schema": types})
+    assert ran.code == 1
+    assert text in ran.stderr.splitlines()[-1]
+    assert "Traceback" not in ran.stderr

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import ConfigError, DataError, DriftError, SchemaError
-from singer_arrow.schema.arrow_schema import is_json, json_field
+from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.schema.json_schema import from_json_schema
+from singer_arrow.schema.type_names import parse_type
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import (
@@ -17,7 +18,6 @@ from tap_s3_files.catalog import (
     catalog_schema,
     evolved,
     excluded,
-    parse_type,
     sample_objects,
     set_columns,
     source_schema,
@@ -92,26 +92,6 @@ def test_columns_are_set_where_the_schema_has_the_types_of_the_settings() -> Non
     schema = from_json_schema(catalog_schema(source, stream(key_properties=("a",)), metadata_columns=True))
     assert set_columns(schema, types) == set("abcde")
     assert set_columns(schema, {**types, "a": "integer", "b": "string", "d": "json"}) == set("ce")
-
-
-def test_json_is_a_type() -> None:
-    assert is_json(parse_type("c", "json"))
-    assert is_json(parse_type("c", "any"))
-
-
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("strnig", "did you mean 'string'"),
-        ("decimal(80,2)", "use string"),
-        ("decimal(5,9)", "use"),
-        ("??", "use string"),
-    ],
-)
-def test_an_unknown_type_is_an_error_with_its_column(text: str, hint: str) -> None:
-    with pytest.raises(ConfigError, match="column 'price'") as caught:
-        parse_type("price", text)
-    assert hint in str(caught.value)
 
 
 def test_files_are_merged_and_settings_have_the_last_word() -> None:
@@ -189,20 +169,6 @@ def test_metadata_columns_are_not_read_from_files() -> None:
     assert split(schema, metadata_columns=False) == schema
     with pytest.raises(ConfigError, match="Only metadata columns"):
         split(METADATA, metadata_columns=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "t"),
-    [
-        ("timestamp[ns]", pa.timestamp("ns", "UTC")),
-        ("Timestamp[ns, tz=UTC]", pa.timestamp("ns", "UTC")),
-        ("timestamp[us]", pa.timestamp("us", "UTC")),
-        ("time[ns]", pa.time64("ns")),
-        ("time64[us]", pa.time64("us")),
-    ],
-)
-def test_units_of_times_can_be_set(text: str, t: pa.DataType) -> None:
-    assert parse_type("a", text) == pa.field("a", t)
 
 
 def schema(**columns: str) -> dict[str, Any]:

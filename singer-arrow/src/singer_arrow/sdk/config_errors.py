@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
 import re
@@ -10,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -109,12 +108,6 @@ def object_file(path: str, what: str) -> dict[str, Any]:
         msg = f"{what} cannot be read: {error.strerror}"
         raise ConfigError(msg) from None
     return yaml_object(text, what) if path.endswith((".yml", ".yaml")) else json_object(text, what)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names what the user may have meant; empty if nothing is near."""
-    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {match[0]!r}?" if match else ""
 
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from singer_arrow.errors import ConfigError
-from singer_arrow.sdk.config_errors import nearest
+from singer_arrow.errors import ConfigError, nearest
 
 _NOT_SETTINGS = ("_", "LOGLEVEL", "LOG_LEVEL")
 """Beginnings of other variables with the prefix; Meltano's own begin with a second underscore."""

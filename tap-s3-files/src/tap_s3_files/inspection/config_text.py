@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from singer_arrow.errors import one_line
-from tap_s3_files.catalog import setting_type
+from singer_arrow.schema.type_names import setting_type
 from tap_s3_files.inspection.survey import Survey
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*(?:://[\w./-]*)?")

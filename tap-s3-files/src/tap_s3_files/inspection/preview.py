@@ -11,8 +11,9 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import one_line
+from singer_arrow.schema.type_names import setting_type
 from singer_arrow.storage.object_info import ObjectInfo
-from tap_s3_files.catalog import METADATA, setting_type
+from tap_s3_files.catalog import METADATA
 from tap_s3_files.inspection import text_table
 from tap_s3_files.inspection.config_text import plural
 from tap_s3_files.inspection.sample_rows import first_rows

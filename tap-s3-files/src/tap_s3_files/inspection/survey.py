@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.spelling import hint
+from singer_arrow.schema.type_names import setting_type
 from singer_arrow.storage.object_info import ObjectInfo
-from tap_s3_files.catalog import sample_objects, setting_type, source_schema
+from tap_s3_files.catalog import sample_objects, source_schema
 from tap_s3_files.discovery import infer_schema, partition_columns
 from tap_s3_files.inspection.sample_rows import first_rows
 from tap_s3_files.listing.listing import Listing
