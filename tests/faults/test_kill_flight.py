@@ -22,6 +22,10 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.flightsql.client import FlightSql
 from local_cloud.programs import Programs
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_flight_sql.window import Window
+from tap_flight_sql.window_log import WindowLog
 
 ROWS, MORE = 20_000, 100
 KEYED = {"name": "rows", "table": "rows", "replication_key": "id"}
@@ -40,6 +44,12 @@ STEPS: dict[str, dict[str, Any]] = {
     "last file is there": {"match": "^PUT .*parquet", "skip": 3, "forward": True},
     "window": {"match": "^PUT .*_windows"},
     "window is there": {"match": "^PUT .*_windows", "forward": True},
+}
+COMPACTION: dict[str, dict[str, Any]] = {
+    "checkpoint": {"match": "^PUT .*_windows.*zst"},
+    "checkpoint is there": {"match": "^PUT .*_windows.*zst", "forward": True},
+    "removal": {"match": "^POST .*delete"},
+    "removed": {"match": "^POST .*delete", "forward": True},
 }
 
 
@@ -133,6 +143,32 @@ def test_the_tap_is_killed_while_it_writes(
     again = piped(flight_run, KEYED, bucket, warehouse)
     assert (again.tap, again.target) == (0, 0), again.log
     rows.check(changed=step != "window is there")
+
+
+@pytest.mark.parametrize("step", COMPACTION)
+def test_the_tap_is_killed_while_it_compacts_the_window_log(
+    step: str, rows: Rows, flight_run: Programs, bucket: str, warehouse: Warehouse, s3_faults: FaultProxy
+) -> None:
+    root = Url.parse(f"s3://{bucket}/batches")
+    log = WindowLog(Storage(), root, "rows", 0)
+    for number in range(14):  # two more make a checkpoint
+        log.append(Window("rows", number, f"token-{number}", None, -1, "parquet", None, {"properties": {}}, ()))
+    first = piped(flight_run, KEYED, bucket, warehouse)
+    assert (first.tap, first.target) == (0, 0), first.log
+    rows.change()
+    s3_faults.set({"action": "hang", "times": 1, **COMPACTION[step]})
+    env = {"AWS_ENDPOINT_URL": s3_faults.url}
+    tap = flight_run.start("tap-flight-sql", config=["ENV", settings(KEYED, bucket)], env=env)
+    wait_until(lambda: s3_faults.report()["rules"][0]["fired"])
+    time.sleep(0.3)  # what is forwarded arrives
+    tap.kill()
+    tap.communicate()
+    s3_faults.clear()
+    for _ in range(2):  # STATE is lost, twice
+        again = piped(flight_run, KEYED, bucket, warehouse)
+        assert (again.tap, again.target) == (0, 0), again.log
+        rows.check(changed=False)
+    assert [w.number for w in WindowLog(Storage(), root, "rows", 0).windows()] == list(range(16))
 
 
 @pytest.mark.parametrize("cut", [Cut("BATCH", 2), Cut("ACTIVATE_VERSION", 1, 0.5)], ids=str)

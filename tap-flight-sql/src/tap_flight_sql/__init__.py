@@ -5,6 +5,7 @@ stream         A stream: sends the batches or records of its windows, and STATE
 catalog        The schema of a stream, and the tables of the server
 read_window    Read the rows of a window: all endpoints at once, into batch files
 window_log     The windows that were read, written down before they are sent
+window         A window: its bounds, its batch files and their BATCH messages. Pure
 bookmark       The STATE of a stream
 server         Connections to the server, queries, and its errors
 sql            The text of queries

@@ -25,7 +25,7 @@ from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_flight_sql.server import Server
-from tap_flight_sql.window_log import WindowFile
+from tap_flight_sql.window import WindowFile
 
 logger = logging.getLogger("tap-flight-sql")
 TRIES = 3

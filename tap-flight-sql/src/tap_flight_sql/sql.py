@@ -33,7 +33,7 @@ class Bounds:
     Attributes:
         key: Name of the replication key, quoted.
         key_type: Its type.
-        lower: Rows above it; None: all rows, also those without a key.
+        lower: Rows above it; None: all rows, also those whose key is null or NaN.
         upper: Rows up to it.
     """
 
@@ -45,10 +45,13 @@ class Bounds:
     @property
     def condition(self) -> str:
         """The bounds as a condition."""
-        below = f"{self.key} <= {bound_literal(self.upper, self.key_type)}"
+        upper = bound_literal(self.upper, self.key_type)
+        if self.lower is None and pt.is_floating(self.key_type):
+            # Where NaN is the largest value it is the upper bound, and refused; elsewhere no comparison holds for it.
+            return f"NOT ({self.key} > {upper}) OR {self.key} IS NULL"
         if self.lower is None:
-            return f"{below} OR {self.key} IS NULL"
-        return f"{self.key} > {bound_literal(self.lower, self.key_type)} AND {below}"
+            return f"{self.key} <= {upper} OR {self.key} IS NULL"
+        return f"{self.key} > {bound_literal(self.lower, self.key_type)} AND {self.key} <= {upper}"
 
 
 def select(query: str, *, columns: Sequence[str] | None = None, bounds: Bounds | None = None) -> str:

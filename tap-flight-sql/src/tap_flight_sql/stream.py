@@ -23,7 +23,8 @@ from tap_flight_sql.read_window import WindowReader
 from tap_flight_sql.server import Server
 from tap_flight_sql.settings import Settings, StreamSettings
 from tap_flight_sql.sql import Bound, Bounds, bound_of, check_key_type, largest, quoted_name, select
-from tap_flight_sql.window_log import Window, WindowLog
+from tap_flight_sql.window import Window
+from tap_flight_sql.window_log import WindowLog
 
 
 class QueryStream(ArrowStream):

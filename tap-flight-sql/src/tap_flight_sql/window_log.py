@@ -1,95 +1,54 @@
-"""The window log of a stream: which batch files hold the rows of which window. It is only ever appended to.
+"""The window log of a stream: which batch files hold the rows of which window. Nothing in it is changed or lost.
 
-<plan_root>/_windows/<stream>/00000017.json    window 17
+<plan_root>/_windows/<stream>/00000017.json                    window 17
+<plan_root>/_windows/<stream>/00000000-00000015.jsonl.zst      windows 0 to 15, compacted: a line each
 
 A window is written down once all its files are durable, and before its first batch is sent. So what was sent once is
 never read from the server again, which may have other rows by then: a run that follows the log sends the same batches.
 A number is given once. A run that finds its number taken ends.
+
+Windows are compacted into checkpoints, so that the log of any number of runs has few files. A checkpoint is durable
+before what it replaces is removed. What a killed run left there is removed by the next compaction.
 """
 
 from __future__ import annotations
 
-import json
+import io
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from singer_arrow.batch.message import Batch
-from singer_arrow.errors import DataError, SupersededError
-from singer_arrow.naming import digest, folder_name
+import pyarrow as pa
+
+from singer_arrow.errors import DataError, NotFoundError, SupersededError
+from singer_arrow.naming import folder_name
+from singer_arrow.storage.log_compaction import compactions, newest_cover
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_flight_sql.sql import Bound
+from tap_flight_sql.window import Window
 
-VERSION = 1
-_NAME = re.compile(r"(\d{8})\.json")
-_ID_DIGITS = 32
+GAP_LISTINGS = 3
+"""How often a log with a gap is listed again: a listing while another run compacts may show one."""
+_NAME = re.compile(r"(\d{8})(?:\.json|-(\d{8})\.jsonl\.zst)")
 
 
 @dataclass(frozen=True, slots=True)
-class WindowFile:
-    """A batch file of a window."""
+class LogFile:
+    """A file of the log, with the numbers of its first and last window."""
 
-    url: str
-    rows: int
+    first: int
+    last: int
     bytes: int
 
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether it holds windows that had files of their own before."""
+        return self.last > self.first
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The rows of a query within bounds of its replication key, as batch files.
-
-    Attributes:
-        number: In the log.
-        token: Identifies the window; chosen when it is read.
-        lower, upper: Bounds of the replication key; rows are above the lower one, up to the upper one.
-        schema: The JSON Schema of the files.
-        version: Of a full table.
-    """
-
-    stream: str
-    number: int
-    token: str
-    lower: Bound | None
-    upper: Bound | None
-    format: str
-    compression: str | None
-    schema: Mapping[str, Any]
-    files: tuple[WindowFile, ...]
-    version: int | None = None
-
-    def batches(self) -> Iterator[Batch]:
-        """Yield the BATCH messages of the window, one for each file, the same ones at any time."""
-        for number, file in enumerate(self.files):
-            yield Batch(
-                stream=self.stream,
-                format=self.format,
-                compression=self.compression,
-                manifest=(file.url,),
-                batch_id=digest(f"{self.stream}\n{self.token}\n{number}", _ID_DIGITS),
-                row_count=file.rows,
-                byte_count=file.bytes,
-                version=self.version,
-            )
-
-    def to_bytes(self) -> bytes:
-        """Encode the window for the log."""
-        value = asdict(self)
-        del value["version"]
-        return json.dumps({"version": VERSION, **value}).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Window:
-        """Decode a window of the log.
-
-        Raises:
-            AttributeError, KeyError, TypeError, ValueError: It is something else.
-        """
-        value = json.loads(data)
-        if value.pop("version") != VERSION:
-            raise ValueError
-        return cls(**{**value, "files": tuple(WindowFile(**file) for file in value["files"])})
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return f"{self.first:08d}-{self.last:08d}.jsonl.zst" if self.is_checkpoint else f"{self.first:08d}.json"
 
 
 class WindowLog:
@@ -99,24 +58,24 @@ class WindowLog:
         storage: Where it is kept.
         root: The plan root.
         stream: The stream's name.
-        start: Number of the first window that matters; earlier ones are not listed.
+        start: Number of the first window that matters.
 
     Raises:
         DataError: A window is missing.
     """
 
     def __init__(self, storage: Storage, root: Url, stream: str, start: int) -> None:
-        self._storage = storage
+        self._storage, self._start = storage, start
         folder = root.join("_windows", folder_name(stream))
         self._folder = Url(folder.scheme, folder.bucket, folder.key + "/")
-        after = self._url(start - 1).key if start else ""
-        found = (_NAME.fullmatch(o.url.name) for o in storage.list(self._folder, after=after))
-        self._numbers = sorted(int(match[1]) for match in found if match and int(match[1]) >= start)
-        for expected, number in enumerate(self._numbers, start):
-            if number != expected:
-                hint = "Restore it, or set another plan_root and empty the table: all rows are then read again"
-                raise DataError("the window log lacks this window", url=self._url(expected), hint=hint)
-        self.next_number = start + len(self._numbers)
+        self._replaced: list[LogFile] = []
+        self._files: list[LogFile] = []
+        self._list()
+
+    @property
+    def next_number(self) -> int:
+        """Number of the next window."""
+        return max(self._start, self._files[-1].last + 1) if self._files else self._start
 
     def windows(self) -> Iterator[Window]:
         """Yield the windows that were written down, in order.
@@ -124,31 +83,116 @@ class WindowLog:
         Raises:
             DataError: One is damaged.
         """
-        for number in self._numbers:
-            yield self._read(number)
+        start = self._start
+        while (file := next((f for f in self._files if f.last >= start), None)) is not None:
+            try:
+                for window in self._windows_of(file):
+                    if window.number >= start:
+                        yield window
+                        start = window.number + 1
+            except NotFoundError:  # another run has compacted it
+                before = self._files
+                self._list()
+                if self._files == before:
+                    raise
 
     def append(self, window: Window) -> None:
-        """Make a window durable, under the number that it has.
+        """Make a window durable, under the number that it has, and compact what is due.
 
         Raises:
             SupersededError: Another run has taken the number.
         """
-        url = self._url(window.number)
-        is_new = self._storage.put(url, window.to_bytes(), if_absent=True)
-        if not is_new and self._read(window.number).token != window.token:
-            self._storage.delete([Url.parse(file.url) for file in window.files])
+        data = window.to_bytes()
+        file = LogFile(window.number, window.number, len(data))
+        is_new = self._storage.put(self._url(file), data, if_absent=True)
+        self._list()  # the number may have been taken and compacted while this run slept
+        is_ours = file in self._files and (is_new or self._token(file) == window.token)
+        if not is_ours:
+            written = [Url.parse(f.url) for f in window.files]
+            self._storage.delete([*written, self._url(file)] if is_new else written)
+            url = self._url(file)
             msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"
             raise SupersededError(msg)
-        self.next_number = window.number + 1
+        self._compact()
 
-    def _read(self, number: int) -> Window:
-        url = self._url(number)
+    def _token(self, file: LogFile) -> str:
+        return next(self._windows_of(file)).token
+
+    def _list(self) -> None:
+        for _ in range(GAP_LISTINGS):
+            listed = [file for o in self._storage.list(self._folder) if (file := _parsed(o.url.name, o.size))]
+            self._files = newest_cover(listed)
+            self._replaced = [file for file in listed if file not in self._files]
+            if (missing := _first_missing(self._files, self._start)) is None:
+                return
+        assert missing is not None
+        hint = "Restore it, or set another plan_root and empty the table: all rows are then read again"
+        url = self._url(LogFile(missing, missing, 0))
+        raise DataError("the window log lacks this window", url=url, hint=hint)
+
+    def _windows_of(self, file: LogFile) -> Iterator[Window]:
+        url, expected = self._url(file), file.first
+        data = bytes(self._storage.get(url).data)
         try:
-            return Window.from_bytes(bytes(self._storage.get(url).data))
-        except (AttributeError, KeyError, TypeError, ValueError):
+            for line in _lines(data) if file.is_checkpoint else [data]:
+                window = Window.from_bytes(line)
+                if window.number != expected:
+                    raise ValueError
+                yield window
+                expected += 1
+            if expected <= file.last:
+                raise ValueError
+        except (AttributeError, KeyError, TypeError, ValueError, OSError):
             msg = "it is no part of a window log that this version of the tap can follow"
             hint = "Restore it, or use the version of the tap that wrote it"
             raise DataError(msg, url=url, hint=hint) from None
 
-    def _url(self, number: int) -> Url:
-        return self._folder.join(f"{number:08d}.json")
+    def _compact(self) -> None:
+        """Write the checkpoints that are due, then remove what they and earlier ones replaced."""
+        while files := compactions(_without_gaps(self._files)):
+            try:
+                data = _checkpoint(window for file in files for window in self._windows_of(file))
+            except NotFoundError:  # another run compacts
+                return
+            made = LogFile(files[0].first, files[-1].last, len(data))
+            self._storage.put(self._url(made), data)
+            self._files = newest_cover([*self._files, made])
+            self._replaced += files
+        self._storage.delete([self._url(file) for file in self._replaced])
+        self._replaced = []
+
+    def _url(self, file: LogFile) -> Url:
+        return self._folder.join(file.name)
+
+
+def _parsed(name: str, size: int) -> LogFile | None:
+    found = _NAME.fullmatch(name)
+    return LogFile(int(found[1]), int(found[2] or found[1]), size) if found else None
+
+
+def _first_missing(files: Sequence[LogFile], start: int) -> int | None:
+    """Return the first number from `start` on that a log lacks before its last one; None if it has all."""
+    for file in files:
+        if file.first > start:
+            return start
+        start = max(start, file.last + 1)
+    return None
+
+
+def _without_gaps(files: Sequence[LogFile]) -> Sequence[LogFile]:
+    """Return the files after the last gap: windows that STATE has passed may have been removed by users."""
+    gaps = (n for n in range(len(files) - 1, 0, -1) if files[n - 1].last + 1 != files[n].first)
+    return files[next(gaps, 0) :]
+
+
+def _checkpoint(windows: Iterable[Window]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        for window in windows:
+            stream.write(window.to_bytes() + b"\n")
+    return bytes(sink.getvalue())
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        yield from io.BufferedReader(stream)

@@ -77,6 +77,29 @@ def test_rows_without_a_key_are_in_the_first_window(flight: FlightSql, tap: Tap)
     assert sorted(tap.table(ran)["name"].to_pylist()) == ["name 0", "name 1", "name 2", "no id"]
 
 
+def test_rows_that_get_no_key_later_are_not_seen(flight: FlightSql, tap: Tap) -> None:
+    fill(flight, 3)
+    stream = {"name": "rows", "table": "rows", "replication_key": "id"}
+    first = tap(stream).check()
+    flight.execute("INSERT INTO rows VALUES (NULL, 'no id', 1, NULL), (3, 'name 3', 1, NULL)")
+    second = tap(stream, state=first.of_type("STATE")[-1]["value"]).check()
+    assert tap.table(second)["name"].to_pylist() == ["name 3"]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_key_that_no_value_is_above_is_one_line(flight: FlightSql, tap: Tap, value: str) -> None:
+    fill(flight, 3)
+    flight.execute(f"INSERT INTO rows VALUES (7, 'x', '{value}'::DOUBLE, NULL)")
+    ran = tap({"name": "rows", "table": "rows", "replication_key": "score"})
+    assert ran.code == 1
+    assert f"the largest value of the replication key is {value}, above which no rows" in ran.stderr.splitlines()[-1]
+    assert "Leave such rows out in the stream's query" in ran.stderr.splitlines()[-1]
+    assert "stream 'rows'" in ran.stderr.splitlines()[-1]
+    assert not ran.of_type("BATCH")
+    kept = {"name": "rows", "query": "SELECT * FROM rows WHERE isfinite(score)", "replication_key": "score"}
+    assert tap.ids(tap(kept).check()) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("key", ["at", "name", "score"])
 def test_keys_of_other_types(flight: FlightSql, tap: Tap, key: str) -> None:
     fill(flight, 9)

@@ -31,6 +31,15 @@ def test_the_first_window_has_the_rows_without_a_key() -> None:
     assert select(QUERY, bounds=bounds) == 'SELECT * FROM (SELECT * FROM t) AS q WHERE "id" <= 9 OR "id" IS NULL'
 
 
+def test_the_first_window_of_a_floating_key_has_the_rows_for_which_no_comparison_holds() -> None:
+    bounds = Bounds('"x"', pa.float64(), None, 0.5)
+    assert select(QUERY, bounds=bounds) == 'SELECT * FROM (SELECT * FROM t) AS q WHERE NOT ("x" > 0.5) OR "x" IS NULL'
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT unnest([0.25, 0.5, 0.75, NULL]) AS x")
+    found = connection.execute(select(QUERY, bounds=bounds)).fetchall()
+    assert sorted(found, key=str) == [(0.25,), (0.5,), (None,)]
+
+
 @pytest.mark.parametrize(
     ("value", "bound"),
     [

@@ -10,7 +10,8 @@ import pytest
 from singer_arrow.errors import DataError, SupersededError
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_flight_sql.window_log import Window, WindowFile, WindowLog
+from tap_flight_sql.window import Window, WindowFile
+from tap_flight_sql.window_log import WindowLog
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": ["integer", "null"]}}}
 
@@ -71,4 +72,77 @@ def test_a_damaged_window_is_an_error(tmp_path: Path, text: str) -> None:
     (file,) = tmp_path.rglob("00000000.json")
     file.write_text(text)
     with pytest.raises(DataError, match=r"00000000.json: it is no part of a window log"):
+        list(log_in(tmp_path).windows())
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.rglob("_windows/*/*"))
+
+
+def grow(folder: Path, count: int, start: int = 0) -> None:
+    log = log_in(folder, start)
+    for number in range(start, start + count):
+        log.append(window(folder, number))
+
+
+def test_a_log_of_thousands_of_windows_has_few_small_files(tmp_path: Path) -> None:
+    """Each window has 400 bytes as a file of its own."""
+    grow(tmp_path, 2000)
+    assert files_in(tmp_path)[:2] == ["00000000-00000255.jsonl.zst", "00000256-00000511.jsonl.zst"]
+    assert len(files_in(tmp_path)) <= 2000 // 256 + 2 * 15
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*.zst")) < 60 * 2000
+    assert list(log_in(tmp_path).windows()) == [window(tmp_path, n) for n in range(2000)]
+    assert [w.number for w in log_in(tmp_path, 1000).windows()] == list(range(1000, 2000))
+    assert log_in(tmp_path, 1000).next_number == 2000
+
+
+def test_what_a_killed_compaction_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    grow(tmp_path, 15)
+    entries = {file.name: file.read_bytes() for file in tmp_path.rglob("*.json")}
+    grow(tmp_path, 1, 15)
+    (folder,) = (tmp_path / "_windows").iterdir()
+    assert files_in(tmp_path) == ["00000000-00000015.jsonl.zst"]
+    for name in list(entries)[3:]:
+        (folder / name).write_bytes(entries[name])  # as if the run had been killed before, or while it removed them
+    assert list(log_in(tmp_path).windows()) == [window(tmp_path, n) for n in range(16)]
+    grow(tmp_path, 1, 16)
+    assert files_in(tmp_path) == ["00000000-00000015.jsonl.zst", "00000016.json"]
+
+
+def test_a_run_that_slept_finds_its_number_compacted(tmp_path: Path) -> None:
+    slept = log_in(tmp_path)
+    grow(tmp_path, 16)
+    other = replace(window(tmp_path, 0), token="other", files=(WindowFile(f"file://{tmp_path}/mine", 1, 1),))
+    (tmp_path / "mine").touch()
+    with pytest.raises(SupersededError, match=r"00000000.json was written by another run"):
+        slept.append(other)
+    assert files_in(tmp_path) == ["00000000-00000015.jsonl.zst"]
+    assert not (tmp_path / "mine").exists()
+
+
+def test_windows_that_are_compacted_while_they_are_read_are_found(tmp_path: Path) -> None:
+    grow(tmp_path, 15)
+    windows = log_in(tmp_path).windows()
+    found = [next(windows) for _ in range(4)]
+    grow(tmp_path, 1, 15)
+    assert [*found, *windows] == [window(tmp_path, n) for n in range(16)]
+
+
+def test_a_missing_window_is_never_compacted_away(tmp_path: Path) -> None:
+    grow(tmp_path, 10)
+    (missing,) = tmp_path.rglob("00000004.json")
+    missing.unlink()
+    grow(tmp_path, 10, 10)
+    assert "00000005-00000015.jsonl.zst" in files_in(tmp_path)
+    with pytest.raises(DataError, match=r"00000004.json: the window log lacks this window"):
+        log_in(tmp_path)
+    assert [w.number for w in log_in(tmp_path, 7).windows()] == list(range(7, 20))
+
+
+@pytest.mark.parametrize("damage", [b"", b"nothing", None])
+def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage: bytes | None) -> None:
+    grow(tmp_path, 16)
+    (file,) = tmp_path.rglob("*.zst")
+    file.write_bytes(file.read_bytes()[:-20] if damage is None else damage)
+    with pytest.raises(DataError, match=r"00000000-00000015.jsonl.zst: it is no part of a window log"):
         list(log_in(tmp_path).windows())

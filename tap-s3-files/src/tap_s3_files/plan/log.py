@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
 from singer_arrow.naming import folder_name
+from singer_arrow.storage.log_compaction import compactions, newest_cover
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.plan import legacy as legacy_plans
@@ -35,11 +36,9 @@ from tap_s3_files.plan.log_files import (
     SegmentRange,
     checkpoint_name,
     checkpoint_to_bytes,
-    compactions,
     entry_from_json,
     entry_name,
     entry_to_bytes,
-    newest_cover,
     parse_name,
     to_table,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -25,10 +25,6 @@ from tap_s3_files.plan.model import Segment, Task
 VERSION = 2
 ROWS_AT_ONCE = 8192
 """Objects of a row group, about: segments are not divided."""
-FANOUT = 16
-"""Files that are compacted into one checkpoint."""
-MAX_BYTES = 32 << 20
-"""Approximate size of a checkpoint, which is read whole."""
 _ENTRY = re.compile(r"(\d{6,})\.json")
 _CHECKPOINT = re.compile(r"checkpoint-(\d{6,})-(\d{6,})-(\d{8}T\d{12})\.parquet")
 _TIME = "%Y%m%dT%H%M%S%f"
@@ -88,38 +84,6 @@ def parse_name(name: str, size: int) -> LogFile | None:
     if found := _CHECKPOINT.fullmatch(name):
         newest = datetime.strptime(found[3], _TIME).replace(tzinfo=UTC)
         return LogFile(int(found[1]), int(found[2]), name, size, newest)
-    return None
-
-
-def newest_cover(files: Iterable[LogFile]) -> list[LogFile]:
-    """Return the files that hold each segment once, in order: the largest checkpoints, then entries."""
-    found: list[LogFile] = []
-    for file in sorted(files, key=lambda f: (f.first, -f.last, not f.is_checkpoint)):
-        if not found or file.first > found[-1].last:
-            found.append(file)
-    return found
-
-
-def compactions(files: Sequence[LogFile]) -> list[LogFile] | None:
-    """Return the next files to become one checkpoint, in order; None if none are due.
-
-    Segments are compacted in ranges of 16, these in ranges of 256 and so on, as long as the files are small, so that
-    each segment is written anew only a few times. The same segments always make the same ranges.
-
-    Args:
-        files: Of the log, in order.
-    """
-    size = FANOUT
-    while files and size // FANOUT <= files[-1].last:
-        for number, found in groupby(files, key=lambda f: f.first // size):
-            some = list(found)
-            is_whole = some[-1].last == (number + 1) * size - 1 and (
-                some[0].first == number * size or some[0] is files[0]
-            )
-            is_small = size == FANOUT or sum(f.bytes for f in some) <= MAX_BYTES
-            if len(some) > 1 and is_whole and is_small:
-                return some
-        size *= FANOUT
     return None
 
 

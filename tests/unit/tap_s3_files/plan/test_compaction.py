@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 from plan_runs import folder_of, info, log_in, segment
 
+from singer_arrow.storage.log_compaction import FANOUT, MAX_BYTES, compactions, newest_cover
 from tap_s3_files.plan.log_files import (
-    FANOUT,
-    MAX_BYTES,
     LogFile,
     checkpoint_name,
-    compactions,
     entry_name,
-    newest_cover,
     parse_name,
 )
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plan_runs import START, info, log_in, segment
 
+from singer_arrow.storage import log_compaction
 from singer_arrow.storage.object_info import Fetched, ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -26,7 +27,7 @@ from tap_s3_files.plan.model import position
 def small() -> Iterator[None]:
     """Compact three files into one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_files, "FANOUT", 3)
+        patch.setattr(log_compaction, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 4)
         patch.setattr("tap_s3_files.plan.known_versions._MAX_GROUPS", 2)
         yield

@@ -17,10 +17,10 @@ from plan_runs import folder_of, info, log_in, names, run, segment
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
 from singer_arrow.read_options import ReadOptions
+from singer_arrow.storage import log_compaction
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark, Watermark
-from tap_s3_files.plan import log_files
 from tap_s3_files.plan.legacy import version_hash
 from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import Position, position, version_of
@@ -94,7 +94,7 @@ def test_what_came_from_a_queue_is_known_as_such(tmp_path: Path) -> None:
 
 
 def test_segments_are_compacted_with_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_files, "FANOUT", 3)
+    monkeypatch.setattr(log_compaction, "FANOUT", 3)
     write(tmp_path, "000000.json", old_segment(0, [info("a", 1)]))
     log = log_in(tmp_path)
     old = log.read(0)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from plan_runs import folder_of, info, log_in, names, run, segment
 
 from singer_arrow.errors import DataError, NotFoundError, SupersededError
+from singer_arrow.storage import log_compaction
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -28,7 +29,7 @@ from tap_s3_files.plan.model import Segment, Task
 def small() -> Iterator[None]:
     """Compact three files into one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_files, "FANOUT", 3)
+        patch.setattr(log_compaction, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 7)
         yield
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_of, segment
 
+from singer_arrow.storage import log_compaction
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.bookmark import Bookmark, Watermark
 from tap_s3_files.plan import log_files
@@ -33,7 +34,7 @@ def small() -> Iterator[None]:
 def shrink(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan, "SEGMENT_OBJECTS", 6)
     patch.setattr(plan, "BUNDLE_OBJECTS", 3)
-    patch.setattr(log_files, "FANOUT", 3)
+    patch.setattr(log_compaction, "FANOUT", 3)
     patch.setattr(log_files, "ROWS_AT_ONCE", 7)
 
 

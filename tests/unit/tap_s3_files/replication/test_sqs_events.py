@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from plan_runs import log_in
 
 from singer_arrow.errors import SupersededError
+from singer_arrow.storage import log_compaction
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.listing.path_match import ObjectFilter
-from tap_s3_files.plan import log_files
 from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Task, after_task, unsent
@@ -191,7 +191,7 @@ def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "SEGMENT_OBJECTS", 6)
         patch.setattr(plan, "BUNDLE_OBJECTS", 3)
-        patch.setattr(log_files, "FANOUT", 3)
+        patch.setattr(log_compaction, "FANOUT", 3)
         folder = tmp_path_factory.mktemp("plans")
         queue: list[ObjectInfo] = []
         every: list[ObjectInfo] = []

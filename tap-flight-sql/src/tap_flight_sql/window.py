@@ -1,0 +1,80 @@
+"""A window: the rows of a query within bounds of its replication key, as batch files. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.naming import digest
+from tap_flight_sql.sql import Bound
+
+VERSION = 1
+_ID_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFile:
+    """A batch file of a window."""
+
+    url: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows of a query within bounds of its replication key, as batch files.
+
+    Attributes:
+        number: In the log.
+        token: Identifies the window; chosen when it is read.
+        lower, upper: Bounds of the replication key; rows are above the lower one, up to the upper one.
+        schema: The JSON Schema of the files.
+        version: Of a full table.
+    """
+
+    stream: str
+    number: int
+    token: str
+    lower: Bound | None
+    upper: Bound | None
+    format: str
+    compression: str | None
+    schema: Mapping[str, Any]
+    files: tuple[WindowFile, ...]
+    version: int | None = None
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the BATCH messages of the window, one for each file, the same ones at any time."""
+        for number, file in enumerate(self.files):
+            yield Batch(
+                stream=self.stream,
+                format=self.format,
+                compression=self.compression,
+                manifest=(file.url,),
+                batch_id=digest(f"{self.stream}\n{self.token}\n{number}", _ID_DIGITS),
+                row_count=file.rows,
+                byte_count=file.bytes,
+                version=self.version,
+            )
+
+    def to_bytes(self) -> bytes:
+        """Encode the window for the log."""
+        value = asdict(self)
+        del value["version"]
+        return json.dumps({"version": VERSION, **value}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Window:
+        """Decode a window of the log.
+
+        Raises:
+            AttributeError, KeyError, TypeError, ValueError: It is something else.
+        """
+        value = json.loads(data)
+        if value.pop("version") != VERSION:
+            raise ValueError
+        return cls(**{**value, "files": tuple(WindowFile(**file) for file in value["files"])})
