@@ -33,7 +33,7 @@ _NAME = re.compile(r"(\d{8})(?:\.json|-(\d{8})\.jsonl\.zst)")
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
+class WindowLogFile:
     """A file of the log, with the numbers of its first and last window."""
 
     first: int
@@ -68,8 +68,8 @@ class WindowLog:
         self._storage, self._start = storage, start
         folder = root.join("_windows", folder_name(stream))
         self._folder = Url(folder.scheme, folder.bucket, folder.key + "/")
-        self._replaced: list[LogFile] = []
-        self._files: list[LogFile] = []
+        self._replaced: list[WindowLogFile] = []
+        self._files: list[WindowLogFile] = []
         self._list()
 
     @property
@@ -103,7 +103,7 @@ class WindowLog:
             SupersededError: Another run has taken the number.
         """
         data = window.to_bytes()
-        file = LogFile(window.number, window.number, len(data))
+        file = WindowLogFile(window.number, window.number, len(data))
         is_new = self._storage.put(self._url(file), data, if_absent=True)
         self._list()  # the number may have been taken and compacted while this run slept
         is_ours = file in self._files and (is_new or self._token(file) == window.token)
@@ -115,7 +115,7 @@ class WindowLog:
             raise SupersededError(msg)
         self._compact()
 
-    def _token(self, file: LogFile) -> str:
+    def _token(self, file: WindowLogFile) -> str:
         return next(self._windows_of(file)).token
 
     def _list(self) -> None:
@@ -127,10 +127,10 @@ class WindowLog:
                 return
         assert missing is not None
         hint = "Restore it, or set another plan_root and empty the table: all rows are then read again"
-        url = self._url(LogFile(missing, missing, 0))
+        url = self._url(WindowLogFile(missing, missing, 0))
         raise DataError("the window log lacks this window", url=url, hint=hint)
 
-    def _windows_of(self, file: LogFile) -> Iterator[Window]:
+    def _windows_of(self, file: WindowLogFile) -> Iterator[Window]:
         url, expected = self._url(file), file.first
         data = bytes(self._storage.get(url).data)
         try:
@@ -154,23 +154,23 @@ class WindowLog:
                 data = _checkpoint(window for file in files for window in self._windows_of(file))
             except NotFoundError:  # another run compacts
                 return
-            made = LogFile(files[0].first, files[-1].last, len(data))
+            made = WindowLogFile(files[0].first, files[-1].last, len(data))
             self._storage.put(self._url(made), data)
             self._files = newest_cover([*self._files, made])
             self._replaced += files
         self._storage.delete([self._url(file) for file in self._replaced])
         self._replaced = []
 
-    def _url(self, file: LogFile) -> Url:
+    def _url(self, file: WindowLogFile) -> Url:
         return self._folder.join(file.name)
 
 
-def _parsed(name: str, size: int) -> LogFile | None:
+def _parsed(name: str, size: int) -> WindowLogFile | None:
     found = _NAME.fullmatch(name)
-    return LogFile(int(found[1]), int(found[2] or found[1]), size) if found else None
+    return WindowLogFile(int(found[1]), int(found[2] or found[1]), size) if found else None
 
 
-def _first_missing(files: Sequence[LogFile], start: int) -> int | None:
+def _first_missing(files: Sequence[WindowLogFile], start: int) -> int | None:
     """Return the first number from `start` on that a log lacks before its last one; None if it has all."""
     for file in files:
         if file.first > start:
@@ -179,7 +179,7 @@ def _first_missing(files: Sequence[LogFile], start: int) -> int | None:
     return None
 
 
-def _without_gaps(files: Sequence[LogFile]) -> Sequence[LogFile]:
+def _without_gaps(files: Sequence[WindowLogFile]) -> Sequence[WindowLogFile]:
     """Return the files after the last gap: windows that STATE has passed may have been removed by users."""
     gaps = (n for n in range(len(files) - 1, 0, -1) if files[n - 1].last + 1 != files[n].first)
     return files[next(gaps, 0) :]

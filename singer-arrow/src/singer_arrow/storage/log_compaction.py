@@ -18,7 +18,7 @@ MAX_BYTES = 32 << 20
 """Approximate size of a checkpoint, which is read whole."""
 
 
-class LogFile(Protocol):
+class CompactableFile(Protocol):
     """A file of a log: the numbers of its first and last entry, and its size."""
 
     @property
@@ -33,7 +33,7 @@ class LogFile(Protocol):
         ...
 
 
-_File = TypeVar("_File", bound=LogFile)
+_File = TypeVar("_File", bound=CompactableFile)
 
 
 def newest_cover(files: Iterable[_File]) -> list[_File]:
