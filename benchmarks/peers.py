@@ -99,8 +99,9 @@ def _install(target: Path, peer: Peer, requirements: Path) -> None:
     except LocalCloudError as error:
         raise BenchmarkError(str(error)) from None
     _run([uv, "venv", "--quiet", "--no-project", "--python", python, str(target)])
-    # Compiled here, for slow peers run once: no warm-up would do it for them.
-    into = ["--compile-bytecode", "--python", str(target / "bin" / "python")]
+    # Compiled here, for slow peers run once: no warm-up would do it for them. The pins are complete, and some replace a
+    # version that a package declares.
+    into = ["--compile-bytecode", "--no-deps", "--python", str(target / "bin" / "python")]
     _run([uv, "pip", "install", "--quiet", *into, "--requirements", str(requirements)])
 
 

@@ -38,7 +38,8 @@ def main() -> None:
     given = parser.parse_args()
     everything = given == parser.parse_args([])
     if given.pins is not None:
-        known = {each.peer.package: each.peer for each in [*TAPS.values(), *TARGETS.values()]}
+        known = {tap.environment(kind): tap.peer for tap in TAPS.values() for kind in tap.kinds}
+        known |= {target.peer.package: target.peer for target in TARGETS.values()}
         environments.write_pins(known, given.pins or known)
     taps = TAPS if everything else given.taps if given.taps != [] else TAPS
     targets = TARGETS if everything else given.targets if given.targets != [] else TARGETS

@@ -14,7 +14,7 @@ from typing import Any
 from interoperation import captures, environments, sources
 from interoperation.captures import Facts
 from interoperation.sources import NESTED
-from interoperation.taps import JSONL, PARQUET, RECORD, TAPS, Places, Tap
+from interoperation.taps import ARROW, JSONL, PARQUET, RECORD, TAPS, Places, Tap
 from interoperation.things import THINGS
 from local_cloud import Cloud
 from local_cloud.s3 import setup
@@ -23,8 +23,9 @@ SECONDS = 120
 ENCODINGS: Mapping[str, dict[str, str]] = {
     JSONL: {"format": "jsonl", "compression": "gzip"},
     PARQUET: {"format": "parquet", "compression": "gzip"},
+    ARROW: {"format": "arrow"},
 }
-_ENDINGS = {RECORD: "record", JSONL: "batch-jsonl", PARQUET: "batch-parquet"}
+_ENDINGS = {RECORD: "record", JSONL: "batch-jsonl", PARQUET: "batch-parquet", ARROW: "batch-arrow"}
 _SCHEMA = {
     "id": {"type": ["integer", "null"]},
     "day": {"type": ["string", "null"], "format": "date"},
@@ -88,8 +89,8 @@ def capture(name: str, kind: str, where: Places, folder: Path) -> str:
         BenchmarkError: The tap cannot be installed.
     """
     tap = TAPS[name]
-    package = tap.peer.package
-    installed = environments.install({package: tap.peer}, package)
+    package, environment = tap.peer.package, tap.environment(kind)
+    installed = environments.install({environment: tap.peer}, environment)
     batches = folder / "batches"
     batches.mkdir(parents=True)
     config = tap.config(where)
@@ -102,8 +103,8 @@ def capture(name: str, kind: str, where: Places, folder: Path) -> str:
     expected = tap.expected()
     facts = Facts(
         tap=package,
-        version=environments.versions(package)[package],
-        library=environments.library(package),
+        version=environments.versions(environment)[package],
+        library=environments.library(environment),
         python=tap.peer.python,
         kind=kind,
         rows=len(expected),
@@ -117,7 +118,8 @@ def capture(name: str, kind: str, where: Places, folder: Path) -> str:
 
 def _run(program: Path, tap: Tap, config: dict[str, Any], where: Places, folder: Path) -> bytes:
     (folder / "config.json").write_text(json.dumps(config))
-    line = [str(program), "--config", str(folder / "config.json")]
+    script = [str(tap.script)] if tap.script else []
+    line = [str(program), *script, "--config", str(folder / "config.json")]
     if tap.catalog:
         (folder / "catalog.json").write_bytes(_select_all(_call([*line, "--discover"], where, folder)))
         line += [tap.catalog, str(folder / "catalog.json")]

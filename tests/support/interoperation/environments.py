@@ -18,6 +18,10 @@ ENVIRONMENTS = ROOT / "benchmarks" / "data" / "interoperation"
 PINS = Path(__file__).parent / "pins"
 ALSO = Path(__file__).parent / "pins" / "also.toml"
 """Undeclared dependencies of some packages."""
+ARROW_SUFFIX = "-arrow"
+"""End of the names of environments with the SDK of `ARROW_OVERRIDE`."""
+ARROW_OVERRIDE = Path(__file__).parent / "pins" / "arrow-override.in"
+"""The version of the SDK in those environments: the first with an encoder of Arrow files, a pre-release."""
 
 
 def install(known: Mapping[str, Peer], name: str) -> Installed:
@@ -52,10 +56,13 @@ def write_pins(known: Mapping[str, Peer], names: Iterable[str]) -> None:
     """
     also = tomllib.loads(ALSO.read_text())
     for name in names:
-        requirements = [known[name].package, *also["all"], *also.get(name, [])]
+        package = known[name].package
+        requirements = [package, *also["all"], *also.get(package, [])]
         python = find_python(known[name].python, purpose=name)
         uv = find_uv() or "uv"
         command = [uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python", python]
+        if name.endswith(ARROW_SUFFIX):
+            command += ["--override", str(ARROW_OVERRIDE)]
         ran = subprocess.run(
             [*command, "-"],
             input="\n".join(requirements),

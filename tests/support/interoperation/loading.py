@@ -73,8 +73,9 @@ def from_ours(name: str, kind: str, where: Places, cloud: Cloud, folder: Path) -
     setup.client("s3", cloud.s3_url).create_bucket(Bucket=f"loaded-{unique}")
     place = Place(out, f"s_{unique}", where.postgres, cloud.s3_url, f"loaded-{unique}", installed.bin)
     (folder / "target.json").write_text(json.dumps(target.config(place)))
+    script = [target.script] if target.script else []
     ran = subprocess.run(
-        [installed.bin / target.program, "--config", folder / "target.json"],
+        [installed.bin / target.program, *script, "--config", folder / "target.json"],
         input=sent.encode(),
         cwd=out,
         env=cloud.environ(),

@@ -53,16 +53,23 @@ no decimals.
 
 ## Batch files in Arrow IPC
 
-| writer | form of the files | target-bigquery | target-redshift |
-| --- | --- | --- | --- |
-| `ArrowBatcher` of meltano/sdk [1] | IPC file, not compressed | all values | all values |
-| the same rows | IPC stream, lz4 | all values | all values |
-| tap-s3-files | IPC file, none, lz4, zstd | all values | all values |
+The rows "BATCH, Arrow" are `encoding: {{"format": "arrow"}}`:
 
-[1] Commit cae6602 of 5 August 2026, in no release of singer-sdk yet. The first two are files as that encoder writes
-(`pa.Table.from_pylist` of each chunk), made and compared with Parquet and RECORD messages in
-`tests/integration/targets/test_arrow_batches.py`. Files of tap-s3-files are read by
-`pyarrow.ipc.open_file` in `tests/unit/singer_arrow/formats/arrow/test_writer.py`.
+- `ArrowBatcher` of meltano/sdk is in no final release yet. It is in singer-sdk 0.55.0a5, a pre-release, which writes
+  the files of the taps that are "made with" it above, in place of the version that those taps require.
+- meltanolabs-tap-snowflake has an encoder of its own, and meltanolabs-target-snowflake reads such files into Parquet
+  files. Snowflake is not part of the local cloud, so the encoder gets rows made in
+  `tests/support/interoperation/snowflake_tap.py`, and what is compared is the target's Parquet files.
+- meltanolabs-tap-postgres 0.10.0 has no encoder of its own, and writes Arrow with that SDK.
+- pipelinewise-tap-mysql 1.6.0, its newest release, writes no BATCH messages. Meltano's target-bigquery, which reads
+  Arrow since 1.1, is not in the Python Package Index; the package of that name is another project (both on
+  23 November 2026).
+
+The same rows by Parquet, RECORD and Arrow give the same tables: `tests/integration/targets/test_arrow_batches.py`, also
+for IPC streams with lz4. `pyarrow.ipc.open_file` reads the files of tap-s3-files:
+`tests/unit/singer_arrow/formats/arrow/test_writer.py`.
+
+When Arrow files pay: [Batch files in Arrow IPC](../tap-s3-files/README.md#batch-files-in-arrow-ipc).
 
 ## Tried and left out
 

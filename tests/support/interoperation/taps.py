@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.peers import Peer
 
+from interoperation.environments import ARROW_SUFFIX
 from interoperation.sources import NESTED, dbf_name, plain
 from interoperation.things import THINGS, TYPED, Row, text, texts
 
@@ -18,7 +19,9 @@ Config = dict[str, Any]
 RECORD = "RECORD"
 JSONL = "BATCH, JSON Lines"
 PARQUET = "BATCH, Parquet"
+ARROW = "BATCH, Arrow"
 _SDK_KINDS = (RECORD, JSONL, PARQUET)
+_ALL_KINDS = (*_SDK_KINDS, ARROW)
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Tap:
         kinds: The kinds of messages that it writes, one per run.
         catalog: The option for the catalog, for taps that select nothing by default.
         note: Values that the tap changes.
+        script: A Python file that the program runs, for a tap whose source is not available here.
     """
 
     peer: Peer
@@ -65,6 +69,12 @@ class Tap:
     kinds: tuple[str, ...] = (RECORD,)
     catalog: str = ""
     note: str = ""
+    script: Path | None = None
+
+    def environment(self, kind: str) -> str:
+        """Return the name of the environment that writes a kind of messages."""
+        is_encoded_by_sdk = kind == ARROW and self.script is None
+        return f"{self.peer.package}{ARROW_SUFFIX}" if is_encoded_by_sdk else self.peer.package
 
 
 def _rows(change: Callable[[Row], Row]) -> Callable[[], list[Row]]:
@@ -183,8 +193,18 @@ TAPS: Mapping[str, Tap] = {
         config=_postgres("plain"),
         expected=_rows(_meltanolabs_plain),
         table="plain_things",
-        kinds=(JSONL, PARQUET),
+        kinds=(JSONL, PARQUET, ARROW),
         note="`numeric` is a number without bounds: a float; a table without `bytea` and `timetz`",
+    ),
+    "meltanolabs-tap-snowflake": Tap(
+        Peer("meltanolabs-tap-snowflake", "3.11"),
+        "python",
+        lambda _: {},
+        _rows(lambda row: _as_floats(row, "id", "big", "amount")),
+        kinds=(ARROW,),
+        note="without Snowflake: the tap's encoder and types, called with rows made here; "
+        "`NUMBER` is a number, so a float",
+        script=Path(__file__).with_name("snowflake_tap.py"),
     ),
     "pipelinewise-tap-postgres": Tap(
         Peer("pipelinewise-tap-postgres", "3.11"),
@@ -212,7 +232,7 @@ TAPS: Mapping[str, Tap] = {
         lambda p: {"path": str(p.folder / "things.dbf")},
         _rows(_dbf),
         key="ID",
-        kinds=_SDK_KINDS,
+        kinds=_ALL_KINDS,
         note="dates come without a time under `format: date-time`",
     ),
     "tap-dimdate": Tap(
@@ -272,7 +292,7 @@ TAPS: Mapping[str, Tap] = {
         "tap-jsonfile",
         lambda p: {"paths": [f"{p.folder}/json/*.json"], "stream_name": "things"},
         _rows(_from_json),
-        kinds=_SDK_KINDS,
+        kinds=_ALL_KINDS,
         note="dates and times are texts",
     ),
     "tap-jsonl": Tap(
@@ -280,7 +300,7 @@ TAPS: Mapping[str, Tap] = {
         "tap-jsonl",
         lambda p: {"path": str(p.folder / "things.jsonl"), "stream_name": "things", "primary_keys": ["id"]},
         _rows(_jsonl),
-        kinds=_SDK_KINDS,
+        kinds=_ALL_KINDS,
     ),
     "tap-minio-csv": Tap(
         Peer("tap-minio-csv", "3.9"),
@@ -358,7 +378,7 @@ TAPS: Mapping[str, Tap] = {
             ]
         },
         _rows(_spreadsheet),
-        kinds=_SDK_KINDS,
+        kinds=_ALL_KINDS,
         note="booleans are 0 and 1, dates and times are texts; times are not compared",
     ),
 }

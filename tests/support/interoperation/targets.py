@@ -17,10 +17,11 @@ from typing import Any
 
 import fastavro
 import psycopg
+import pyarrow.parquet as pq
 from benchmarks.peers import Peer
 from psycopg.rows import dict_row
 
-from interoperation.taps import JSONL, PARQUET, RECORD
+from interoperation.taps import ARROW, JSONL, PARQUET, RECORD
 from interoperation.things import THINGS, Row
 from local_cloud.s3 import setup
 
@@ -78,6 +79,7 @@ class Target:
         kinds: The kinds of messages that it accepts.
         keeps: Converts a row of the source to what the target stores.
         note: How it stores some types.
+        script: A Python file that the program runs, for a target whose warehouse is not available here.
     """
 
     peer: Peer
@@ -87,6 +89,7 @@ class Target:
     kinds: tuple[str, ...] = (RECORD,)
     keeps: Callable[[Row], Row] = as_float
     note: str = ""
+    script: Path | None = None
 
     def expected(self) -> list[Row]:
         """Return the rows that the target must have written."""
@@ -201,6 +204,16 @@ TARGETS: Mapping[str, Target] = {
         _postgres,
         kinds=_SDK_KINDS,
         keeps=as_is,
+    ),
+    "meltanolabs-target-snowflake": Target(
+        Peer("meltanolabs-target-snowflake", "3.11"),
+        "python",
+        lambda p: {"folder": str(p.folder)},
+        lambda p: pq.read_table(p.folder).to_pylist(),
+        kinds=(ARROW,),
+        keeps=as_is,
+        note="without Snowflake: the Parquet files that it would upload",
+        script=Path(__file__).with_name("snowflake_target.py"),
     ),
     "pipelinewise-target-postgres": Target(
         Peer("pipelinewise-target-postgres", "3.9"),

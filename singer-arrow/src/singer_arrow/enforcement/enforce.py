@@ -291,13 +291,13 @@ def _fitted(fitting: EnforcementInput, column: pa.Array, field: pa.Field) -> pa.
 
 
 def _with_floats(column: pa.Array, field: pa.Field, options: ReadOptions) -> pa.Array:
-    """Return the column with decimals as floats where the field has floats, if `rounds_decimals` is set."""
+    """Return the column; with `rounds_decimals`, numbers become floats where the field has floats."""
     t = _floats_for(column.type, field.type) if options.rounds_decimals else column.type
-    return column if t == column.type else column.cast(t)
+    return column if t == column.type else column.cast(t, safe=False)
 
 
 def _floats_for(source: pa.DataType, target: pa.DataType) -> pa.DataType:
-    if pt.is_decimal(source) and pt.is_floating(target):
+    if (pt.is_decimal(source) or pt.is_integer(source)) and pt.is_floating(target):
         return target
     if pt.is_struct(source) and pt.is_struct(target):
         names = {f.name: f.type for f in target}

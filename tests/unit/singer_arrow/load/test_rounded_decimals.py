@@ -1,4 +1,4 @@
-"""Decimals of a BATCH file whose SCHEMA declares only `number`."""
+"""Decimals and integers of a BATCH file whose SCHEMA declares only `number`."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ def test_a_file_of_a_source_keeps_their_digits() -> None:
     (batch,) = TABLE.to_batches()
     with pytest.raises(DataError, match=r"column 'flat': Decimal\('12345678901234567890.5000000000'\) is not a number"):
         fit_batch(batch, FLOATS, "file")
+
+
+@pytest.mark.parametrize(("value", "t"), [(2**63 - 1, pa.int64()), (2**64 - 1, pa.uint64())])
+def test_integers_are_rounded_too(value: int, t: pa.DataType) -> None:
+    table = pa.table({"flat": pa.array([value], t), "list": pa.array([[None, value]], pa.list_(t))})
+    schema = pa.schema([("flat", pa.float64()), ("list", pa.list_(pa.float64()))])
+    (batch,) = table.to_batches()
+    found = fit_batch(batch, schema, "file", options=ReadOptions(rounds_decimals=True))
+    assert found.to_pylist() == [{"flat": float(value), "list": [None, float(value)]}]
+    with pytest.raises(DataError, match=f"column 'flat': {value} is not a number that the type double holds"):
+        fit_batch(batch, schema, "file")
