@@ -36,6 +36,8 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
     if "--version" in sys.argv[1:]:
         print(f"{name} v{_version(package or name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
         return
+    if sys.platform == "win32":
+        sys.exit(f"{name}: Windows is not supported: run it in WSL or in a container")
     limit_arenas()
     begin()
     try:

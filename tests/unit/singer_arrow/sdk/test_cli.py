@@ -127,3 +127,9 @@ def test_version_imports_neither_the_sdk_nor_pyarrow() -> None:
         "assert not {'singer_sdk', 'pyarrow', 'polars', 'obstore', 'boto3'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=30)
+
+
+def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit, match="^tap-x: Windows is not supported: run it in WSL or in a container$"):
+        cli.run("tap-x", failing(AssertionError("the connector was loaded")))
