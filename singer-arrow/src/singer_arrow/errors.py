@@ -4,6 +4,8 @@
     |-- FatalError                 the run ends; the user must act
     |   |-- ConfigError            a setting is wrong
     |   |-- CredentialsError       credentials are missing, wrong, expired or not enough
+    |   |   |-- AccessDeniedError        they do not allow what was asked
+    |   |   `-- ExpiredCredentialsError  they have expired
     |   |-- NotFoundError          a bucket, an object or a batch file does not exist
     |   |-- DataError              a file or a message has invalid content
     |   |   `-- DriftError         a file does not fit its stream's schema
@@ -19,8 +21,9 @@
         |-- EmptyObjectError       it is empty
         `-- ArchivedError          it is archived and must be restored first
 
-Each message is one line: what happened, where, why, and what to do. Errors of client libraries are translated in one
-place each: `storage.errors` for object stores, and a target's `connection` for its warehouse.
+Each message is one line: what happened, where, why, and what to do; `code` identifies the kind of error. Errors of
+client libraries are translated in one place each: `storage.errors` for object stores, and a target's `connection` for
+its warehouse.
 """
 
 from __future__ import annotations
@@ -44,6 +47,11 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
+def with_code(text: str, code: str) -> str:
+    """Return a message for the log: on one line, with the code by which docs/troubleshooting.md lists it."""
+    return f"{' '.join(text.split())} [{code}]"
+
+
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
 _NO_FOLDER = "No usable temporary directory"  # raised by tempfile if no folder is writable
 
@@ -59,7 +67,13 @@ def is_of_memory(error: BaseException) -> bool:
 
 
 class SingerArrowError(Exception):
-    """Base of all errors of this project; `str(error)` is one line, also if a key contains line breaks."""
+    """Base of all errors of this project; `str(error)` is one line, also if a key contains line breaks.
+
+    Attributes:
+        code: Identifies the kind of error; the command line appends it, and docs/troubleshooting.md lists them.
+    """
+
+    code: str = "error"
 
     def __str__(self) -> str:
         return one_line(super().__str__())
@@ -72,17 +86,35 @@ class FatalError(SingerArrowError):
 class ConfigError(FatalError):
     """A setting is wrong."""
 
+    code = "config"
+
 
 class CredentialsError(FatalError):
     """Credentials are missing, wrong, expired, or do not allow what was asked."""
+
+    code = "credentials"
+
+
+class AccessDeniedError(CredentialsError):
+    """The credentials do not allow what was asked."""
+
+    code = "access-denied"
+
+
+class ExpiredCredentialsError(CredentialsError):
+    """The credentials have expired."""
+
+    code = "expired-credentials"
 
 
 class NotFoundError(FatalError):
     """A bucket, an object, or a batch file does not exist."""
 
+    code = "not-found"
+
 
 class DataError(FatalError):
-    """A file or a message has invalid content.
+    """A file or a message has invalid content; its code is `bad-row` if it names a row.
 
     Args:
         reason: The problem and the value.
@@ -93,6 +125,8 @@ class DataError(FatalError):
         column: Name of the column.
         hint: What the user can do.
     """
+
+    code = "data"
 
     def __init__(
         self,
@@ -116,31 +150,23 @@ class DataError(FatalError):
         super().__init__(" ".join(f"{text}. {hint}".split() if hint else text.split()))
         self.reason, self.url, self.line, self.column = reason, url, line, column
         self.row_group, self.row = row_group, row
+        if self.code == DataError.code and (line is not None or row is not None):
+            self.code = "bad-row"
         self.hint = hint
 
     def at(self, url: object) -> DataError:
         """Return the error for another URL, such as the source of a local copy."""
-        return DataError(
-            self.reason,
-            url=url,
-            line=self.line,
-            row_group=self.row_group,
-            row=self.row,
-            column=self.column,
-            hint=self.hint,
-        )
+        return self._with(url, self.hint)
 
     def hinting(self, more: str) -> DataError:
         """Return the error with an additional hint."""
-        return DataError(
-            self.reason,
-            url=self.url,
-            line=self.line,
-            row_group=self.row_group,
-            row=self.row,
-            column=self.column,
-            hint=f"{self.hint}. {more}" if self.hint else more,
-        )
+        return self._with(self.url, f"{self.hint}. {more}" if self.hint else more)
+
+    def _with(self, url: object, hint: str | None) -> DataError:
+        where: dict[str, Any] = {"line": self.line, "row_group": self.row_group, "row": self.row, "column": self.column}
+        changed = DataError(self.reason, url=url, hint=hint, **where)
+        changed.code = self.code
+        return changed
 
 
 class DriftError(DataError):
@@ -154,6 +180,8 @@ class DriftError(DataError):
         row_group: See DataError.
         column: Name of the first column.
     """
+
+    code = "drift"
 
     def __init__(
         self,
@@ -183,9 +211,13 @@ class DriftError(DataError):
 class SchemaError(FatalError):
     """A schema is invalid, or two schemas are incompatible."""
 
+    code = "schema"
+
 
 class LoadError(FatalError):
     """The warehouse refused a load."""
+
+    code = "load"
 
 
 class RetriableError(SingerArrowError):
@@ -195,17 +227,25 @@ class RetriableError(SingerArrowError):
 class ServiceError(RetriableError):
     """The service was busy, unreachable, or broke the connection, even after retries."""
 
+    code = "service"
+
 
 class ConflictError(ServiceError):
     """A write was refused because another one to the same key was under way."""
+
+    code = "conflict"
 
 
 class SupersededError(RetriableError):
     """Another run has written the same work first; a new run continues after it."""
 
+    code = "superseded"
+
 
 class ObjectChangedError(RetriableError):
     """The object was replaced or deleted while it was read."""
+
+    code = "object-changed"
 
 
 class UnfinishedStreamError(RetriableError):
@@ -215,6 +255,8 @@ class UnfinishedStreamError(RetriableError):
         unfinished: The incomplete streams.
         interleaved: Complete streams whose tables could not be replaced without the others.
     """
+
+    code = "unfinished-stream"
 
     def __init__(self, unfinished: Sequence[str], interleaved: Sequence[str] = ()) -> None:
         text = (
@@ -237,9 +279,13 @@ class SkippableError(SingerArrowError):
 class EmptyObjectError(SkippableError):
     """The object is empty."""
 
+    code = "empty-object"
+
 
 class ArchivedError(SkippableError):
     """The object is in a storage class such as GLACIER and must be restored first."""
+
+    code = "archived"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

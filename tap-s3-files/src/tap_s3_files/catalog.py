@@ -175,6 +175,16 @@ def _no_column(stream: StreamSettings, setting: str, column: str, known: Iterabl
 logger = logging.getLogger("tap-s3-files")
 
 
+_ROW_ADVICE = (
+    "Correct the file, or set the stream's on_bad_row: skip leaves such rows out, rescue keeps them in _sdc_rescued"
+)
+
+
+def with_row_advice(error: DataError) -> DataError:
+    """Return an error of a row with what a user of the tap can do about it; other errors as they are."""
+    return error.hinting(_ROW_ADVICE) if error.code == "bad-row" else error
+
+
 class SchemaEvolution:
     """The schema of one stream in one run.
 
@@ -205,7 +215,7 @@ class SchemaEvolution:
             DataError: The error itself, if no other schema helps.
         """
         if self._is_fixed or not isinstance(error, DriftError):
-            raise error
+            raise with_row_advice(error)
         known = self.schema["properties"]
         if any(f.name in self._own or (f.name in self._types and f.name in known) for f in error.fields):
             raise error

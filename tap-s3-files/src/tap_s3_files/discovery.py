@@ -9,13 +9,13 @@ from itertools import islice
 
 import pyarrow as pa
 
-from singer_arrow.errors import ArchivedError, EmptyObjectError, ObjectChangedError
+from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.runtime.threads import ordered_results
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import refuse_reserved, sample_objects
+from tap_s3_files.catalog import refuse_reserved, sample_objects, with_row_advice
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import find
 from tap_s3_files.read_task import format_of
@@ -85,6 +85,8 @@ def infer_schema(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> pa.Sc
     except ArchivedError as error:  # it may have been read when it was none
         logger.warning("%s is archived; it is no sample", info.url)
         return error
+    except DataError as error:
+        raise with_row_advice(error) from None
     except ObjectChangedError:
         logger.warning("%s was replaced or deleted since it was listed; it is no sample", info.url)
         return None

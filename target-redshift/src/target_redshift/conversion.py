@@ -50,9 +50,13 @@ _SHORTEN = "Shorten it or leave the column out in the tap"
 class NulError(DataError):
     """Text holds a NUL."""
 
+    code = "nul"
+
 
 class LongTextError(DataError):
     """Text is too long for its column."""
+
+    code = "long-text"
 
 
 @dataclass(frozen=True, slots=True)

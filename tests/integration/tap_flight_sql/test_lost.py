@@ -66,7 +66,7 @@ def test_three_tries_and_one_line(flight: FlightSql, tap: Tap) -> None:
     assert ran.code == 1
     assert ran.stderr.count("the window is read again") == 2
     assert last_line(ran.stderr).startswith(f"Stream 'rows': {flight.uri}: an endpoint: ")
-    assert last_line(ran.stderr).endswith("no row of it was sent after 3 tries: run again")
+    assert last_line(ran.stderr).endswith("no row of it was sent after 3 tries: run again [service]")
     assert "Traceback" not in ran.stderr
     assert not ran.of_type("BATCH")
     assert not files_of(tap)

@@ -62,9 +62,11 @@ def test_credentials_that_do_not_do(
     source.put("in/a.csv", "id\n1\n")
     proxy = cloud.fault_proxy(cloud.s3_url)
     proxy.set({"match": request_, "action": "error", "status": status, "code": code})
-    line = error_of(source.run(env={"AWS_ENDPOINT_URL": proxy.url}))
+    ran = source.run(env={"AWS_ENDPOINT_URL": proxy.url})
+    line = error_of(ran)
     assert words in line
     assert code in line
+    assert ran.stderr.endswith(" [expired-credentials]\n" if code == "ExpiredToken" else " [access-denied]\n")
     assert f"s3://{source.bucket}/in" in line
 
 

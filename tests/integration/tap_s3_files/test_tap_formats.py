@@ -23,6 +23,10 @@ from local_cloud.programs import Programs, Ran
 
 TABLE = pa.table({"id": range(1, 5001), "name": [f"née {n}" for n in range(1, 5001)]})
 
+ADVICE = (
+    "Correct the file, or set the stream's on_bad_row: skip leaves such rows out, rescue keeps them in _sdc_rescued"
+)
+
 
 MEASURED = """
 import resource, subprocess, sys
@@ -48,14 +52,14 @@ class Source(TapBucket):
         return [m["record"] for m in self.run(**stream).check().of_type("RECORD")]
 
     def error(self, **stream: Any) -> str:
-        """Return the one error line of a failed run."""
+        """Return the one error line of a failed run, without its code."""
         ran = self.run(**stream)
         assert ran.code == 1, ran.stderr
         assert "Traceback" not in ran.stderr
         log = [line for line in ran.stderr.splitlines() if not line.startswith("peak kB:")]
         errors = [line for line in log if "| ERROR " in line or " | " not in line]
         assert len(errors) == 1, ran.stderr
-        return errors[0].split(" | ", 3)[-1]
+        return errors[0].split(" | ", 3)[-1].rpartition(" [")[0]
 
     def batch_rows(self, **stream: Any) -> pa.Table:
         """Return the rows of the batch files of a run."""
@@ -144,7 +148,7 @@ def test_fixed_width(source: Source) -> None:
     assert source.records(**given) == [{"id": 1, "name": "Anna"}, {"id": 22, "name": "Bert"}]
     source.put("in/b.txt", b"   1Anna\n   xBert\n")
     line = source.error(**given, schema={"id": "integer"})
-    assert line == f"s3://{source.bucket}/in/b.txt, line 2, column 'id': 'x' is not an integer"
+    assert line == f"s3://{source.bucket}/in/b.txt, line 2, column 'id': 'x' is not an integer. {ADVICE}"
     assert "needs the stream's setting 'fixed_width'" in source.error(format="fixed_width")
 
 
@@ -162,7 +166,7 @@ def test_workbooks(source: Source) -> None:
     assert source.records(**other) == [{"id": 3, "name": "x", "day": "2024-05-02"}]
     source.put("in/a.xlsx", xlsx({"Data": [["id"], [1], [Error("#REF!")]]}))
     where = f"s3://{source.bucket}/in/a.xlsx"
-    assert source.error(path=where) == f"{where}, line 3, column 'id': '#REF!' is not an integer"
+    assert source.error(path=where) == f"{where}, line 3, column 'id': '#REF!' is not an integer. {ADVICE}"
     assert source.records(path=where, on_bad_row="skip") == [{"id": 1}]
     line = source.error(path=where, excel={"sheet": 2})
     assert line == f"{where}: it has no sheet 2. Set excel.sheet to one of 'Data'"

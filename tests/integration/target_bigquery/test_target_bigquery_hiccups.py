@@ -12,8 +12,9 @@ from singer_lines import Batches, lines, load, rows, schema, some_batches, state
 
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
-from singer_arrow.errors import CredentialsError, LoadError, ServiceError
+from singer_arrow.errors import AccessDeniedError, CredentialsError, ServiceError
 from target_bigquery.connection import connection
+from target_bigquery.connection.resources import QuotaError
 
 Config = dict[str, Any]
 UPLOAD = "^(POST|PUT) /upload/"
@@ -95,7 +96,7 @@ def test_a_quota_that_is_used_up_ends_the_run_at_once(
         )
     else:
         fail_jobs({"job": "load", "match": dataset, "reason": "quotaExceeded", "message": quota_error})
-    with pytest.raises(LoadError, match=rf"quotaExceeded: {quota_error}.*Wait until the quota is back") as caught:
+    with pytest.raises(QuotaError, match=rf"quotaExceeded: {quota_error}.*Wait until the quota is back") as caught:
         load(some_batches(batch, 2), config | {"api_endpoint": bq_faults.url})
     assert "\n" not in str(caught.value)
     assert states(capsys.readouterr().out) == []
@@ -111,6 +112,7 @@ def test_a_refused_load_has_its_reason_and_no_state_passes_it(
     assert ran.code == 1
     assert "Traceback" not in ran.stderr
     assert f"Loading into table local.{dataset}.rows: invalid: {reason}" in ran.stderr.splitlines()[-1]
+    assert ran.stderr.endswith(" [refused-data]\n")
     sent = states(ran.stdout)
     assert max(sent, default=-1) < 19
     fail_jobs()
@@ -135,7 +137,7 @@ def test_a_service_that_stays_away_is_one_line(
 def test_credentials_that_are_refused_are_one_line(config: Config, batch: Batches, bq_faults: FaultProxy) -> None:
     refused = {"match": "", "action": "error", "status": 403, "code": "accessDenied", "message": "Access Denied: x"}
     bq_faults.set(refused)
-    with pytest.raises(CredentialsError, match="Access Denied: x; check the credentials and the roles"):
+    with pytest.raises(AccessDeniedError, match="Access Denied: x; check the credentials and the roles"):
         load(some_batches(batch, 1), config | {"api_endpoint": bq_faults.url})
     bq_faults.set(refused | {"status": 401, "code": "authError"})
     with pytest.raises(CredentialsError, match="requires credentials, and none are set for this api_endpoint"):

@@ -20,7 +20,7 @@ from singer_lines import COLUMNS, Batches, Message, lines, record, rows, schema,
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
-from singer_arrow.errors import SingerArrowError
+from singer_arrow.errors import SingerArrowError, with_code
 
 pytestmark = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
 PLACES = pytest.mark.parametrize("place", ["disk", "s3"])
@@ -80,7 +80,7 @@ def refused(
         assert warehouse.table() == before
         assert "\n" not in str(caught.value)
         assert warehouse.config["password"] not in f"{caught.value} {caplog.text}"
-        return str(caught.value)
+        return with_code(str(caught.value), caught.value.code)
 
     return line
 
@@ -180,7 +180,7 @@ def test_text_with_nul(
 ) -> None:
     bad = nul_in(kind, files)
     line = refused(*bad, nul_text="fail", load_method=method)
-    check_contains(line, "'name'", "NUL", "nul_text", *([] if kind == "record" else [url_of(bad[0]), "2"]))
+    check_contains(line, "'name'", "NUL", "nul_text", *([] if kind == "record" else [url_of(bad[0]), "2", "[nul]"]))
     assert "such characters are" not in caplog.text
     target = warehouse.load([schema(), *bad, schema("other"), state(3)], load_method=method)
     warnings = [r.getMessage() for r in caplog.records if "such characters are" in r.getMessage()]

@@ -17,7 +17,7 @@ from small_aws import BUCKET, Refusal, Request, SmallAws
 from small_network import Tunnel, certificates
 from waiting import wait_until
 
-from singer_arrow.errors import ConfigError, CredentialsError, ServiceError
+from singer_arrow.errors import AccessDeniedError, ConfigError, CredentialsError, ServiceError
 from singer_arrow.storage import aws
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.storage import Storage
@@ -241,7 +241,7 @@ def test_requester_pays(server: SmallAws) -> None:
 
     server.refuse = refuse
     assert read(server, access_key_id="a", secret_access_key="s", requester_pays=True) == OBJECTS
-    with pytest.raises(CredentialsError, match="access is denied"):
+    with pytest.raises(AccessDeniedError, match="access is denied"):
         read(server, access_key_id="a", secret_access_key="s")
 
 
@@ -275,7 +275,7 @@ def test_objects_encrypted_with_a_key_of_the_customer(server: SmallAws) -> None:
         read(server, **keys)
     with pytest.raises(CredentialsError, match="encrypted with a key that aws.sse_customer_key lacks"):
         Storage(AwsOptions.from_config({"endpoint_url": server.url, **keys})).head(Url("s3", BUCKET, "in/a.csv"))
-    with pytest.raises(CredentialsError, match="access is denied"):
+    with pytest.raises(AccessDeniedError, match="access is denied"):
         read(server, **keys, sse_customer_key=base64.b64encode(b"x" * 32).decode())
 
 

@@ -177,7 +177,7 @@ def test_settings_of_every_kind_come_from_the_environment(monkeypatch: pytest.Mo
     monkeypatch.setenv("TARGET_BIGQUERY_MAX_PARALLEL_LOADS", "many")
     with pytest.raises(ConfigValidationError) as caught:
         TargetBigQuery(config={}, parse_env_config=True)
-    assert caught.value.errors == ["Setting 'max_parallel_loads' must be an integer, it is text"]
+    assert caught.value.errors == ["Setting 'max_parallel_loads' must be an integer, it is text [config]"]
 
 
 def test_keys_that_stay_are_set_for_all_streams_or_some() -> None:

@@ -53,6 +53,8 @@ _FEED = 256 << 10  # bytes of input at a time; the rest after the end of a membe
 class TruncatedStreamError(DataError):
     """A compressed stream that is truncated."""
 
+    code = "truncated"
+
 
 def detect(name: str, head: bytes = b"") -> str:
     """Detect the codec of an object by its first bytes (10 suffice), or by its suffix if none are given.

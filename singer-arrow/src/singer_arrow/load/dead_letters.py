@@ -23,6 +23,8 @@ MOST_REASON = 2_000
 class TooManyRejectedError(DataError):
     """More rows are bad than `max_bad_rows` allows."""
 
+    code = "too-many-rejected"
+
 
 @dataclass(frozen=True, slots=True)
 class Rejected:

@@ -17,9 +17,13 @@ _HINT = "Correct it in the tap, change the SCHEMA that the tap sends, or set on_
 class MissingKeyError(DataError, MissingKeyPropertiesError):
     """A record lacks a key property."""
 
+    code = "missing-key"
+
 
 class NoSchemaError(DataError, RecordsWithoutSchemaException):
     """A message came before the SCHEMA of its stream."""
+
+    code = "no-schema"
 
 
 def input_place(number: int, kind: object, stream: object) -> str:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
-from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
+from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory, with_code
 from singer_arrow.runtime.malloc import limit_arenas
 from singer_arrow.runtime.termination import Terminated, begin, received
 from singer_arrow.sdk.lazy_import import import_sdk
@@ -92,16 +92,16 @@ def _lines(error: Exception) -> list[str]:
     if type(error).__name__ == "ConfigValidationError" and _is_sdk(error):
         return [" ".join(str(e).split()) for e in getattr(error, "errors", [])]
     if isinstance(error, SingerArrowError) or _is_sdk(error):
-        return [" ".join(str(error).split()) or type(error).__name__]
+        return [with_code(str(error) or type(error).__name__, getattr(error, "code", "sdk"))]
     if isinstance(error, OSError) and is_of_disk(error):
         cause = error.strerror if error.errno == errno.ENOENT else os.strerror(error.errno or 0)
         reason = f"{cause}{f' ({error.filename})' if error.filename else _temporary()}"
-        return [f"This machine refuses a file: {reason}; make room or raise the limit, or set TMPDIR elsewhere"]
+        advice = "make room or raise the limit, or set TMPDIR elsewhere"
+        return [with_code(f"This machine refuses a file: {reason}; {advice}", "disk")]
     if is_of_memory(error):
-        reason = " ".join(str(error).split()) or "out of memory"
-        return [
-            f"This machine refuses memory or threads: {reason}; lower memory_limit_mb or max_workers, or allow more"
-        ]
+        reason = str(error) or "out of memory"
+        advice = "lower memory_limit_mb or max_workers, or allow more"
+        return [with_code(f"This machine refuses memory or threads: {reason}; {advice}", "memory")]
     return []
 
 

@@ -15,7 +15,7 @@ from singer_sdk.exceptions import ConfigValidationError
 from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase, _ConfigInput
 from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
-from singer_arrow.errors import one_line
+from singer_arrow.errors import ConfigError, one_line, with_code
 from singer_arrow.monitoring.logs import set_up_logs
 from singer_arrow.monitoring.settings import RUN_SETTINGS
 from singer_arrow.sdk.config_errors import object_file, problems
@@ -68,7 +68,8 @@ def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
         errors = list(DEFAULT_JSONSCHEMA_VALIDATOR(schema).iter_errors(config))
     found = problems(config, schema, errors)
     if found and raise_errors:
-        raise ConfigValidationError(_SUMMARY, errors=found, schema=schema)
+        lines = [with_code(line, ConfigError.code) for line in found]
+        raise ConfigValidationError(_SUMMARY, errors=lines, schema=schema)
     return found
 
 

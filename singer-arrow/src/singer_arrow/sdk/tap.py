@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_sdk import Stream, Tap
+from singer_sdk.exceptions import AbortedSyncFailedException, AbortedSyncPausedException
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
 from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.helpers.conform import TypeConformanceLevel
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
     from singer_arrow.records.encoder import EncodedRecords, RecordEncoder
 
+_ENDS_OF_TESTS = (AbortedSyncPausedException, AbortedSyncFailedException)
+"""What the SDK raises when `--test` has the records that it asked for."""
 Encoded = TypeVar("Encoded")
 Encode = Callable[["pa.RecordBatch"], Iterable[Encoded]]
 
@@ -293,9 +296,10 @@ class ArrowStream(MarkedStream):
         return entry.schema.to_dict() if entry else {"type": "object", "properties": {}}
 
     def log(self, message: str, *args: Any, level: int = logging.INFO, **kwargs: Any) -> None:
-        """Log a message; but not a second one about an error that ends as one line anyway."""
+        """Log a message; but none about an error that ends as one line anyway, or about the end of a test run."""
         error = sys.exception()
-        if level == logging.ERROR and error is not None and _ends_as_one_line(error):
+        is_known = isinstance(error, _ENDS_OF_TESTS) or (error is not None and _ends_as_one_line(error))
+        if level == logging.ERROR and is_known:
             return
         super().log(message, *args, level=level, **kwargs)
 

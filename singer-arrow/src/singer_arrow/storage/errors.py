@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 from singer_arrow.errors import (
+    AccessDeniedError,
     ArchivedError,
     ConflictError,
     CredentialsError,
     DataError,
     EmptyObjectError,
+    ExpiredCredentialsError,
     NotFoundError,
     ObjectChangedError,
     ServiceError,
@@ -198,7 +200,9 @@ def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exce
         how = "restore it from its storage class, or set the stream's 'archived' to skip"
         return ArchivedError(f"{url} is archived ({summary(answer)}); {how}")
     if _EXPIRED.search(text):
-        return CredentialsError(f"{url}: the credentials have expired ({summary(answer)}); renew them and run again")
+        return ExpiredCredentialsError(
+            f"{url}: the credentials have expired ({summary(answer)}); renew them and run again"
+        )
     if _ENCRYPTED.search(text):
         why = f"{url} is encrypted with a key of yours ({summary(answer)}); set aws.sse_customer_key to that key"
         return CredentialsError(why)
@@ -210,7 +214,7 @@ def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exce
         return CredentialsError(why)
     if denied or _DENIED.search(text):
         needed = _PERMISSIONS.get(url.scheme, "listing, reading and, for batch files, writing")
-        return CredentialsError(
+        return AccessDeniedError(
             f"{url}: access is denied ({summary(answer)}); check the credentials, and that they allow {needed}; see "
             "docs/access.md"
         )

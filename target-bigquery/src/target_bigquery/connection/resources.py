@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
+from singer_arrow.errors import (
+    AccessDeniedError,
+    CredentialsError,
+    LoadError,
+    NotFoundError,
+    ServiceError,
+    SingerArrowError,
+)
 from singer_arrow.warehouse.variant_columns import marked
 from target_bigquery import sql
 from target_bigquery.connection.error_kinds import ErrorKind, classify
@@ -21,6 +28,8 @@ class AlreadyExistsError(SingerArrowError):
 class QuotaError(LoadError):
     """A quota is used up for hours."""
 
+    code = "quota"
+
 
 class RefusedError(LoadError):
     """BigQuery refuses a valid query because of the state of its tables."""
@@ -32,6 +41,8 @@ class MissingError(LoadError):
 
 class RefusedDataError(LoadError):
     """BigQuery refuses the rows of a load job."""
+
+    code = "refused-data"
 
 
 class ChangedError(SingerArrowError):
@@ -256,7 +267,7 @@ def _call_error(error: Any, what: str) -> SingerArrowError:
         case ErrorKind.LIMIT:
             return LoadError(f"{message}. {_LIMIT_HINT}")
         case ErrorKind.DENIED:
-            return CredentialsError(f"{message}; {_DENIED_HINT}")
+            return AccessDeniedError(f"{message}; {_DENIED_HINT}")
         case ErrorKind.MISSING:
             return NotFoundError(message)
         case ErrorKind.EXISTS:

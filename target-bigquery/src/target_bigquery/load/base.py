@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from singer_arrow.errors import DataError, LoadError
+from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import BatchRejects, Rejects, TooManyRejectedError
 from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.storage.urls import Url
@@ -72,7 +72,7 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
                 except RefusedDataError as error:
                     if self.context.most_rejected is None:
                         msg = f"{error}; or set on_bad_row: dead_letter, which puts such rows aside"
-                        raise LoadError(msg) from None
+                        raise RefusedDataError(msg) from None
                     made = refused.drop_rejected(self.context, made, fields, error)
         finally:
             self.context.files.discard(*made)

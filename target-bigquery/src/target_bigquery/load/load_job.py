@@ -82,7 +82,7 @@ def _quota_error(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:
     """Return the error of a quota, with how much of the quota of load jobs the table used."""
     used = bigquery.load_quota.used(bigquery.path(table))
     return (
-        LoadError(f"{error}. The table had {load_job_quota.advice(used)}")
+        QuotaError(f"{error}. The table had {load_job_quota.advice(used)}")
         if used >= load_job_quota.WARN_SHARE * load_job_quota.DAILY_LOADS
         else error
     )

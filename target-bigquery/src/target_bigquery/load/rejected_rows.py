@@ -15,7 +15,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from singer_arrow.batch import spool
-from singer_arrow.errors import LoadError
 from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_of_each, refused_rows
 from singer_arrow.load.without_rows import taken_rows
 from singer_arrow.naming import staging_name
@@ -39,7 +38,7 @@ def drop_rejected(
         error: The error of the load job.
 
     Raises:
-        LoadError: It is not for a row, or for more of them than are looked for.
+        RefusedDataError: It is not for a row, or for more of them than are looked for.
         DataError: More rows are bad than may be.
     """
     context.logger.info("Stream %r: %s; looking for the rows that are refused", context.stream, error)
@@ -53,7 +52,7 @@ def drop_rejected(
     except TooManyRefusedError as many:
         raise many.of_load(error, "BigQuery") from None
     if not found:
-        raise LoadError(str(error))
+        raise RefusedDataError(str(error))
     each = refused_of_each(found, [p.rows for p in parts])
     return [_without(context, part, mine) if mine else part for part, mine in zip(parts, each, strict=True)]
 

@@ -28,6 +28,8 @@ class WriteError(LoadError):
         kind: What that calls for.
     """
 
+    code = "storage-write"
+
     def __init__(self, message: str, kind: WriteErrorKind) -> None:
         super().__init__(message)
         self.kind = kind

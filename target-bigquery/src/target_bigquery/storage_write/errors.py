@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from singer_arrow.errors import CredentialsError, SingerArrowError
+from singer_arrow.errors import AccessDeniedError, SingerArrowError
 from target_bigquery.connection import resources
 from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind, classify_write_error
 
@@ -59,7 +59,7 @@ def write_error(what: str, status: str, text: str, storage_code: str | None) -> 
     message = f"{what}: {storage_code or status}: {text}"
     kind = classify_write_error(status, storage_code, text)
     if kind is WriteErrorKind.DENIED:
-        return CredentialsError(f"{message}; {_DENIED_HINT}")
+        return AccessDeniedError(f"{message}; {_DENIED_HINT}")
     hint = {WriteErrorKind.QUOTA: f"; {_QUOTA_HINT}", WriteErrorKind.POSSIBLY_MISSING: f"; {_DENIED_HINT}"}.get(
         kind, ""
     )

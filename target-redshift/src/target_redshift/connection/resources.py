@@ -11,8 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from singer_arrow.errors import (
+    AccessDeniedError,
     ConfigError,
     CredentialsError,
+    ExpiredCredentialsError,
     LoadError,
     NotFoundError,
     ServiceError,
@@ -31,12 +33,14 @@ class AlreadyExistsError(SingerArrowError):
     """The resource to create exists already."""
 
 
-class ExpiredError(CredentialsError):
+class ExpiredError(ExpiredCredentialsError):
     """The credentials that a COPY was given, or those of its role, have expired."""
 
 
 class RefusedDataError(LoadError):
     """Redshift refuses a statement because of a value."""
+
+    code = "refused-data"
 
 
 class CopyRefusedError(RefusedDataError):
@@ -49,6 +53,8 @@ class CopyRefusedError(RefusedDataError):
 
 class SessionLostError(ServiceError):
     """The session ended before it answered: what was sent may have been done, or not."""
+
+    code = "session-lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +184,7 @@ def _server_error(details: Mapping[str, str], what: str, role: str | None) -> Si
             renewed = "run again" if role else "renew the credentials in aws, then run again"
             return ExpiredError(f"{message}; {renewed}")
         case ErrorKind.DENIED:
-            return CredentialsError(f"{message}; {_denied_hint(text, role)}")
+            return AccessDeniedError(f"{message}; {_denied_hint(text, role)}")
         case ErrorKind.MISSING:
             hint = "check the setting dbname" if details.get("C") == "3D000" else _hint(text)
             return NotFoundError(f"{message}; {hint}" if hint else message)

@@ -24,6 +24,8 @@ from target_redshift.tables.staging_columns import StagingColumn
 class CountError(LoadError):
     """COPY loaded another number of rows than expected."""
 
+    code = "row-count"
+
 
 @dataclass(frozen=True, slots=True)
 class CopyBatch:

@@ -144,6 +144,7 @@ def test_a_bad_line_is_an_error_and_rows_before_it_are_loaded(case: str, capsys:
     ran = Run([schema(), record(1), record(2), state(1), bad, record(3), state(2)])
     assert isinstance(ran.error, DataError)
     error = str(ran.error)
+    assert ran.error.code == {"no key": "missing-key", "no schema": "no-schema"}.get(case, "data")
     assert "\n" not in error
     assert re.search(where, error)
     assert re.search(why, error)

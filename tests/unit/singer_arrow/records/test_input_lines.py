@@ -137,7 +137,7 @@ def test_a_target_ends_when_a_load_fails_while_nothing_comes() -> None:
         assert running.wait(timeout=60) == 1
         log = running.stderr.read()
         assert "Traceback" not in log
-        assert log.splitlines()[-1].endswith("The warehouse refused bad")
+        assert log.splitlines()[-1].endswith("The warehouse refused bad [load]")
         assert running.stdout.read() == ""
 
 
@@ -160,5 +160,5 @@ def test_a_target_ends_with_its_input() -> None:
 def test_a_target_without_input_is_an_error() -> None:
     ran = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command()], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1].endswith("pipe the messages of a tap into the target")
+    assert ran.stderr.splitlines()[-1].endswith("pipe the messages of a tap into the target [data]")
     assert "Traceback" not in ran.stderr

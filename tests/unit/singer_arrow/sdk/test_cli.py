@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from singer_sdk.exceptions import ConfigValidationError
+from singer_sdk.exceptions import ConfigValidationError, InvalidRecord
 
 from singer_arrow.errors import DataError, ServiceError
 from singer_arrow.runtime.termination import Terminated
@@ -40,13 +40,19 @@ def run(error: Exception) -> int:
 
 def test_an_expected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(DataError("it is\nno number", url="s3://b/a.csv", line=3)) == 1
-    assert capsys.readouterr() == ("", "tap-x: s3://b/a.csv, line 3: it is no number\n")
+    assert capsys.readouterr() == ("", "tap-x: s3://b/a.csv, line 3: it is no number [bad-row]\n")
+
+
+def test_an_error_of_the_sdk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(InvalidRecord("no record", {})) == 1
+    assert capsys.readouterr().err.endswith(" [sdk]\n")
 
 
 def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(OSError(errno.ENOSPC, "No space left on device", "/tmp/x")) == 1
     line = capsys.readouterr().err
     assert line.startswith("tap-x: This machine refuses a file: No space left on device (/tmp/x); make room")
+    assert line.endswith(" [disk]\n")
     assert line.count("\n") == 1
 
 
@@ -70,6 +76,7 @@ def test_no_memory_and_no_threads_are_one_line(error: Exception, capsys: pytest.
     assert run(error) == 1
     line = capsys.readouterr().err
     assert line.startswith(f"tap-x: This machine refuses memory or threads: {str(error) or 'out of memory'}; lower")
+    assert line.endswith(" [memory]\n")
     assert line.count("\n") == 1
 
 
@@ -93,7 +100,7 @@ def test_each_problem_of_the_settings_is_a_line(capsys: pytest.CaptureFixture[st
 def test_where_logging_is_set_up_the_line_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(SystemExit):
         cli.run("tap-x", failing(DataError("bad")))
-    assert [(r.levelname, r.name, r.message) for r in caplog.records] == [("ERROR", "tap-x", "bad")]
+    assert [(r.levelname, r.name, r.message) for r in caplog.records] == [("ERROR", "tap-x", "bad [data]")]
 
 
 @pytest.mark.parametrize("variable", ["LOG_LEVEL", "LOGLEVEL", "TAP_X_LOGLEVEL"])
@@ -104,7 +111,7 @@ def test_debug_adds_the_traceback(
     assert run(DataError("bad")) == 1
     err = capsys.readouterr().err
     assert "Traceback" in err
-    assert err.endswith("tap-x: bad\n")
+    assert err.endswith("tap-x: bad [data]\n")
 
 
 def test_a_bug_is_not_hidden() -> None:

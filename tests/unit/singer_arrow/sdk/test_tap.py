@@ -163,6 +163,6 @@ def test_a_closed_pipe_is_one_line() -> None:
     assert process.stderr is not None
     err = process.stderr.read()
     assert process.wait(30) == 1
-    assert err.splitlines()[-1].endswith("The target has closed the pipe; see its log for the reason")
+    assert err.splitlines()[-1].endswith("The target has closed the pipe; see its log for the reason [service]")
     assert "Traceback" not in err
     process.stderr.close()

@@ -102,7 +102,7 @@ def test_settings_are_checked_in_discovery_too() -> None:
     assert TapThings.dynamic_catalog
     with pytest.raises(ConfigValidationError) as found:
         TapThings(config={"batchs": True})
-    assert found.value.errors == ["Setting 'batchs' does not exist; did you mean 'batches'?"]
+    assert found.value.errors == ["Setting 'batchs' does not exist; did you mean 'batches'? [config]"]
     with pytest.raises(ConfigError, match="13"):
         TapThings(config={"n": 13})
 
