@@ -135,3 +135,16 @@ def _fit(plain: str, length: int) -> str:
 
 def _suffixed(plain: str, name: str, length: int) -> str:
     return f"{plain[: length - 9]}_{digest(name)}"
+
+
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """Return a number with its noun: `1 row`, `1,234 rows`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def bytes_in_words(count: int) -> str:
+    """Return a number of bytes with its unit: `532 bytes`, `12.3 kB`, `1.2 GB`."""
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if count >= 10**power:
+            return f"{count / 10**power:,.1f} {unit}"
+    return counted(count, "byte")

@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
+PROGRESS_LINE = {"is_progress": True}
+"""The `extra` of log lines about progress, which are left out where a terminal shows the progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,8 @@ class StreamFigures:
         inputs: What was read: URLs or queries.
         outputs: Folders that batch files were written to, or were read from by a target.
         watermark: Time of the newest source object, or value of the replication key, that is sent or loaded.
+        share: How much of what is planned is done, from 0 to 1; None if that is not known.
+        total: What is planned, by name: `objects`, `bytes`.
         left: What is planned or received and not done yet, by name: `objects`, `bytes`, `batches`, `loads`.
     """
 
@@ -37,6 +41,8 @@ class StreamFigures:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     watermark: datetime | None = None
+    share: float | None = None
+    total: Mapping[str, int] = field(default_factory=dict)
     left: Mapping[str, int] = field(default_factory=dict)
 
     def lag_seconds(self, now: datetime) -> float | None:

@@ -12,6 +12,7 @@ from dataclasses import asdict, astuple, dataclass
 from datetime import datetime
 from typing import Any, BinaryIO
 
+from singer_arrow.naming import bytes_in_words, counted
 from singer_arrow.run_figures import StreamFigures
 from singer_arrow.runtime.threads import repeat_every
 from singer_arrow.storage.object_info import Fetched, ObjectInfo
@@ -80,6 +81,7 @@ class Progress:
         self._lock = threading.Lock()
         self._started = time.monotonic()
         self._ended: float | None = None
+        self._is_begun = False
         self._phases = defaultdict[str, float](float)
         self.planned = self._expected = Planned()
         self.done = Planned()
@@ -169,11 +171,13 @@ class Progress:
             stream=self.stream,
             is_complete=self.is_complete,
             counts=asdict(self._counts),
-            seconds=self.seconds,
+            seconds=self.seconds if self._is_begun else 0.0,
             phases=phases,
             inputs=tuple(self.inputs),
             outputs=outputs,
             watermark=self.newest,
+            share=self.share,
+            total={"objects": self.total.objects, "bytes": self.total.bytes},
             left={"objects": left.objects, "bytes": left.bytes},
         )
 
@@ -183,16 +187,32 @@ class Progress:
             self._counts += more
 
     def line(self) -> str:
-        """Format the counts as a line."""
+        """Return the counts in words, with what is planned, and about how long it takes."""
+        c, total, share = self._counts, self.total, self.share
+        objects, size = counted(c.objects, "object"), bytes_in_words(c.bytes)
+        if share is not None and not self.is_complete:
+            objects = f"{c.objects:,} of {counted(total.objects, 'object')}"
+            size = f"{bytes_in_words(int(share * total.bytes))} of {bytes_in_words(total.bytes)} ({share:.0%})"
+        left = f", about {self.seconds * (1 - share) / share:,.0f} s left" if share and share < 1 else ""
+        rows = f"{c.rows_read:,} rows read, {c.rows_written:,} written"
+        return f"{self.stream}: {objects}, {size} read, {rows}, {self.seconds:,.1f} s{left}"
+
+    def closing_line(self) -> str:
+        """Return all counts of a stream that ended, in words."""
         c = self._counts
-        gone = f" ({c.skipped_objects:,} skipped)" if c.skipped_objects else ""
-        files = f" in {c.batch_files:,} batch files" if c.batch_files else ""
-        bad = "".join(
-            f", {count:,} {word}" for count, word in ((c.rows_skipped, "skipped"), (c.rows_rescued, "rescued")) if count
-        )
-        read = f"{c.objects:,} objects{gone}, {c.bytes / 1e6:,.1f} MB read"
-        rows = f"{c.rows_read:,} rows read, {c.rows_written:,} written{files}{bad}"
-        return f"{self.stream}: {read}, {rows}, {self.seconds:.1f} s"
+        rows, size = counted(c.rows_written, "row"), bytes_in_words(c.bytes)
+        files = f" in {counted(c.batch_files, 'batch file')}" if c.batch_files else ""
+        notes = [
+            f"; {counted(count, noun)} {verb}"
+            for count, noun, verb in (
+                (c.skipped_objects, "object", "skipped"),
+                (c.rows_skipped, "row", "skipped"),
+                (c.rows_rescued, "row", "rescued"),
+            )
+            if count
+        ]
+        read = f"{rows} ({size}) from {counted(c.objects, 'object')}{files}, {self.seconds:,.1f} s"
+        return f"Read {self.stream}: {read}{''.join(notes)}"
 
     @contextmanager
     def log_periodically(self, log: Callable[[str], None]) -> Iterator[None]:
@@ -205,7 +225,7 @@ class Progress:
                 last, due = self._counts, self.seconds + pause_after(self.seconds)
                 log(self.line())
 
-        self._started, self._ended = time.monotonic(), None
+        self._started, self._ended, self._is_begun = time.monotonic(), None, True
         with repeat_every(SECONDS_BETWEEN_LINES, look, name="progress"):
             yield
 

@@ -16,7 +16,7 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.read_options import RESCUED
-from singer_arrow.run_figures import StreamFigures, timed
+from singer_arrow.run_figures import PROGRESS_LINE, StreamFigures, timed
 from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.schema.type_names import parse_type
@@ -91,7 +91,7 @@ class FileStream(ArrowStream):
             return
         plan = self._start(batch.target_bytes)
         at = plan.bookmark
-        with self.progress.log_periodically(self.log):
+        with self.progress.log_periodically(partial(self.log, extra=PROGRESS_LINE)):
             for segments in self._portions(plan):
                 # Closed at once when something fails: an error's traceback would keep its tasks going.
                 with closing(self._steps(plan, batch, self._pending_tasks(plan, segments))) as steps:
@@ -112,7 +112,7 @@ class FileStream(ArrowStream):
                             yield at.to_state()
             yield at.to_state()
         self.progress.end()
-        self.log(self.progress.line())
+        self.log(self.progress.closing_line())
 
     def _steps(
         self, plan: StreamPlan, batch: BatchSettings, pending_tasks: Iterator[PendingTask]
@@ -167,7 +167,7 @@ class FileStream(ArrowStream):
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
         plan = self._start(TARGET_BYTES)
         at = plan.bookmark
-        with self.progress.log_periodically(self.log):
+        with self.progress.log_periodically(partial(self.log, extra=PROGRESS_LINE)):
             for pending in self._pending_tasks(plan, chain.from_iterable(self._portions(plan))):
                 yield from self._records(pending, encode)
                 self.progress.task_done(pending.task.objects)
@@ -177,7 +177,7 @@ class FileStream(ArrowStream):
                         self.write_state(at.to_state())
             self.write_state(at.to_state())
         self.progress.end()
-        self.log(self.progress.line())
+        self.log(self.progress.closing_line())
 
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
         worker, at = self._worker(threading.Event()), pending.start

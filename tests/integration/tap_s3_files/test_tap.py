@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -213,7 +214,7 @@ def test_about_prints_settings_and_capabilities(tap: Programs) -> None:
 def test_the_run_ends_with_its_counts(source: Source) -> None:
     source.csv("in/a.csv", 0)
     ran = source.run(source.config(batch_config=source.batches(), log_metrics=True))
-    assert "rows: 1 objects, 0.0 MB read, 10 rows read, 10 written in 1 batch files, " in ran.stderr
+    assert re.search(r"Read rows: 10 rows \([\d.]+ \w+\) from 1 object in 1 batch file, ", ran.stderr)
     (metric,) = [line for line in ran.stderr.splitlines() if '"metric":"record_count"' in line]
     point = json.loads(metric.partition("METRIC: ")[2])
     assert point["value"] == 10

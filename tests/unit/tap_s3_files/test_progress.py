@@ -17,16 +17,42 @@ def test_counts_of_several_threads_add_up() -> None:
     assert progress.counts == Counts(rows_read=800, bytes=4000)
 
 
-def test_the_line_has_the_counts_that_are_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_has_what_is_planned_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Progress, "seconds", 10.0)
+    progress = Progress("orders")
+    progress.add(Counts(objects=2, rows_read=1234, rows_written=1230, bytes=5_600_000))
+    assert progress.line() == "orders: 2 objects, 5.6 MB read, 1,234 rows read, 1,230 written, 10.0 s"
+    progress.plan(3, 6_000_000)
+    progress.expect(1, 8_000_000)
+    progress.plan(1, 8_000_000)
+    assert progress.line() == (
+        "orders: 2 of 4 objects, 5.6 MB of 14.0 MB (40%) read, 1,234 rows read, 1,230 written, 10.0 s, about 15 s left"
+    )
+
+
+def test_the_closing_line_has_the_counts_that_are_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Progress, "seconds", 0.0)
     progress = Progress("orders")
-    progress.add(Counts(objects=2, rows_read=1234, rows_written=1234, bytes=5_600_000))
-    assert progress.line() == "orders: 2 objects, 5.6 MB read, 1,234 rows read, 1,234 written, 0.0 s"
+    progress.add(Counts(objects=1, rows_read=1234, rows_written=1234, bytes=5_600_000))
+    assert progress.closing_line() == "Read orders: 1,234 rows (5.6 MB) from 1 object, 0.0 s"
     progress.add(Counts(skipped_objects=1, batch_files=3, rows_read=9, rows_written=5, rows_skipped=4, rows_rescued=2))
-    assert progress.line() == (
-        "orders: 2 objects (1 skipped), 5.6 MB read, 1,243 rows read, 1,239 written in 3 batch files, "
-        "4 skipped, 2 rescued, 0.0 s"
+    assert progress.closing_line() == (
+        "Read orders: 1,239 rows (5.6 MB) from 1 object in 3 batch files, 0.0 s; 1 object skipped; 4 rows skipped; "
+        "2 rows rescued"
     )
+
+
+def test_the_share_ends_at_one_only_when_the_stream_ends() -> None:
+    progress = Progress("orders")
+    assert progress.share is None
+    with progress.log_periodically(lambda _: None):
+        progress.plan(1, 100)
+        progress.add(Counts(bytes=50))
+        assert progress.share == 0.5
+        progress.add(Counts(bytes=500))
+        assert progress.share == 0.99
+        progress.end()
+    assert (progress.share, progress.figures(outputs=()).is_complete) == (1.0, True)
 
 
 def test_progress_is_logged_while_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:

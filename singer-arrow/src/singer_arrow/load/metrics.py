@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 
 from singer_sdk import metrics
 
-from singer_arrow.naming import REJECTED
+from singer_arrow.naming import REJECTED, bytes_in_words, counted
+from singer_arrow.run_figures import PROGRESS_LINE
 
 _MOST_LINES = 10
 """Maximum number of streams with a progress line each; more of them get one line together."""
@@ -127,7 +128,7 @@ class Tallies:
         self._logged.update((t.stream, t.counts()) for t in changed)
         lines = [total(changed)] if len(changed) > _MOST_LINES else [t.line() for t in changed]
         for line in lines:
-            logger.info("Progress of %s", line)
+            logger.info("Progress of %s", line, extra=PROGRESS_LINE)
         return bool(lines)
 
     def report(self, logger: logging.Logger) -> None:
@@ -136,7 +137,7 @@ class Tallies:
             logger.info("Loaded %s", tally.line())
             counts = tally.counts()
             if rejected := counts.get("rejected"):
-                rows = _counted(rejected, "row")
+                rows = counted(rejected, "row")
                 logger.warning("Stream %r: rejected %s; see table %s", tally.stream, rows, REJECTED)
             if counts["skipped"] and not counts["rows"]:
                 logger.warning(
@@ -163,31 +164,19 @@ def total(tallies: Sequence[Tally]) -> str:
 def _line(what: str, counts: Mapping[str, int], seconds: float) -> str:
     """Return a sentence with all counts that are not zero; the number of rows is always there."""
     n = Counter(counts)
-    files = f" ({_counted(n['files'], 'file')})" if n["files"] else ""
-    sources = [_counted(n["batches"], "batch", "batches") + files] if n["batches"] else []
-    sources += [_counted(n["records"], "record")] if n["records"] else []
-    loads = [_counted(n["load_jobs"], "load")] if n["load_jobs"] else []
-    loads += [_counted(n["write_streams"], "write stream")] if n["write_streams"] else []
-    size = f" ({_size(n['bytes'])})" if n["bytes"] else ""
+    files = f" ({counted(n['files'], 'file')})" if n["files"] else ""
+    sources = [counted(n["batches"], "batch", "batches") + files] if n["batches"] else []
+    sources += [counted(n["records"], "record")] if n["records"] else []
+    loads = [counted(n["load_jobs"], "load")] if n["load_jobs"] else []
+    loads += [counted(n["write_streams"], "write stream")] if n["write_streams"] else []
+    size = f" ({bytes_in_words(n['bytes'])})" if n["bytes"] else ""
     origin = f" from {' and '.join(sources)}" if sources else ""
     ways = f" in {' and '.join(loads)}" if loads else ""
     notes = [
-        (n["skipped"], f"{_counted(n['skipped'], 'batch', 'batches')} skipped because earlier runs loaded them"),
-        (n["nul_characters"], f"{_counted(n['nul_characters'], 'NUL character')} replaced or removed"),
-        (n["long_texts"], f"{_counted(n['long_texts'], 'long text')} moved to another column"),
-        (n["rejected"], f"{_counted(n['rejected'], 'row')} rejected"),
+        (n["skipped"], f"{counted(n['skipped'], 'batch', 'batches')} skipped because earlier runs loaded them"),
+        (n["nul_characters"], f"{counted(n['nul_characters'], 'NUL character')} replaced or removed"),
+        (n["long_texts"], f"{counted(n['long_texts'], 'long text')} moved to another column"),
+        (n["rejected"], f"{counted(n['rejected'], 'row')} rejected"),
     ]
-    rows = f"{what}: {_counted(n['rows'], 'row')}{size}{origin}{ways}, {seconds:,.1f} s"
+    rows = f"{what}: {counted(n['rows'], 'row')}{size}{origin}{ways}, {seconds:,.1f} s"
     return "; ".join([rows, *(note for count, note in notes if count)])
-
-
-def _counted(count: int, one: str, several: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
-
-
-def _size(count: int) -> str:
-    """Return a number of bytes with its unit: `532 bytes`, `12.3 kB`, `1.2 GB`."""
-    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
-        if count >= 10**power:
-            return f"{count / 10**power:,.1f} {unit}"
-    return _counted(count, "byte")

@@ -2,6 +2,8 @@
 
 settings  Declarations of the settings of this folder
 secrets   Settings without their secrets
-monitor   The observation of one run: its report, kept up to date
+monitor   The observation of one run: its report, its progress, metrics of its backlog
 logs      Log lines for people, or JSON for programs
+terminal  Progress on a terminal
+progress_row  The figures of a run -> what the terminal shows
 """

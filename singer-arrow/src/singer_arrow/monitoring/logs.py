@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from singer_sdk import metrics
 from singer_sdk.logging import StructuredFormatter
@@ -18,6 +18,12 @@ from singer_arrow.monitoring.settings import JSON
 
 CONFIG_FILE = "SINGER_SDK_LOG_CONFIG"
 """Environment variable with the path of a logging configuration, which the SDK applies."""
+
+
+class _Gauge(NamedTuple):
+    """Name of a metric that the SDK has no constant for."""
+
+    value: str
 
 
 class JsonFormatter(StructuredFormatter):
@@ -47,18 +53,28 @@ def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any])
         config: Its settings; need not be valid.
         schema: The JSON Schema that declares them.
     """
-    is_configured = CONFIG_FILE in os.environ
-    is_json = config.get("log_format") == JSON and not is_configured
-    shows_metrics = config.get("log_metrics")
+    is_json = config.get("log_format") == JSON and CONFIG_FILE not in os.environ
     for handler in _handlers():
         if is_json:
             handler.setFormatter(JsonFormatter(name, secret_values(config, schema, os.environ)))
-        if not (is_json or is_configured if shows_metrics is None else shows_metrics):
+        if not logs_metrics(config):
             handler.addFilter(_is_no_metric)
     if is_json:
         logger = logging.getLogger(name)
         threading.excepthook = lambda thrown: log_exception(logger, thrown.exc_value)
         sys.unraisablehook = lambda thrown: log_exception(logger, thrown.exc_value)
+
+
+def logs_metrics(config: Mapping[str, Any]) -> bool:
+    """Return whether metrics are logged with these settings."""
+    asked = config.get("log_metrics")
+    return CONFIG_FILE in os.environ or config.get("log_format") == JSON if asked is None else bool(asked)
+
+
+def log_gauge(name: str, value: float, tags: dict[str, Any]) -> None:
+    """Log a metric that is a value at a time, as the SDK logs its counters."""
+    point = metrics.Point("gauge", cast("metrics.Metric", _Gauge(name)), value, tags)
+    metrics.log(metrics.get_metrics_logger(), point)
 
 
 def writes_json() -> bool:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from singer_arrow.errors import SingerArrowError, one_line
+from singer_arrow.monitoring.logs import log_gauge, logs_metrics
 from singer_arrow.monitoring.secrets import mask_secrets, secret_values, without_secrets
 from singer_arrow.report.document import (
     FAILED,
@@ -30,8 +34,15 @@ from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
+if TYPE_CHECKING:
+    from singer_arrow.monitoring.terminal import TerminalProgress
+
 _SECONDS = 5.0
 """Seconds between two updates of a report."""
+_METRIC_SECONDS = 30.0
+"""Seconds between two metrics of the backlog."""
+_SHOWN_SECONDS = 0.2
+"""Seconds between two rows on a terminal."""
 
 
 class RunMonitor:
@@ -53,7 +64,10 @@ class RunMonitor:
         )
         self._figures: Callable[[], RunFigures] = RunFigures
         self._folder = self._report_folder()
+        self._display = self._terminal(name)
+        self._logs_metrics = logs_metrics(config)
         self._previous: Report | None = None
+        self._is_written = True
         self._ended = threading.Event()
         self._updates = threading.Thread(target=self._update, name="report", daemon=True)
 
@@ -62,7 +76,7 @@ class RunMonitor:
         self._figures = figures
 
     def __enter__(self) -> Self:
-        if self._folder is not None:
+        if self._is_observed:
             self._updates.start()
         return self
 
@@ -70,9 +84,15 @@ class RunMonitor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        if self._folder is not None:
+        if self._is_observed:
             join_thread(self._updates)
+            self._show_last()
+            self._log_backlog()
             self._write(self._outcome(error), page=True)
+
+    @property
+    def _is_observed(self) -> bool:
+        return self._folder is not None or self._display is not None or self._logs_metrics
 
     def _outcome(self, error: BaseException | None) -> RunOutcome:
         if error is None:
@@ -94,18 +114,49 @@ class RunMonitor:
             self._warn(error)
             return None
 
+    def _terminal(self, name: str) -> TerminalProgress | None:
+        if not sys.stderr.isatty():
+            return None
+        from singer_arrow.monitoring.terminal import TerminalProgress, shows_progress
+
+        return TerminalProgress(name) if shows_progress(self._config, os.environ) else None
+
     def _update(self) -> None:
-        assert self._folder is not None
         try:
-            self._previous = self._folder.previous(self._run.connector, self._run.name)
+            if self._folder is not None:
+                self._previous = self._folder.previous(self._run.connector, self._run.name)
         except Exception as error:  # noqa: BLE001 - the report is no reason to end the run
             self._warn(error)
-        while self._write(RunOutcome()) and not self._ended.wait(_SECONDS):
-            pass
+        if not self._write(RunOutcome()):
+            self._is_written = False
+        pause = _SHOWN_SECONDS if self._display is not None else _SECONDS
+        written_at = logged_at = time.monotonic()
+        while not self._ended.wait(pause):
+            now = time.monotonic()
+            if self._display is not None:
+                self._display.show(self._figures())
+            if self._is_written and now - written_at >= _SECONDS:
+                self._is_written, written_at = self._write(RunOutcome()), now
+            if now - logged_at >= _METRIC_SECONDS:
+                self._log_backlog()
+                logged_at = now
+
+    def _show_last(self) -> None:
+        if self._display is not None:
+            self._display.close(self._figures())
+
+    def _log_backlog(self) -> None:
+        """Log the lag and the backlog of each stream as metrics."""
+        for stream in self._figures().streams if self._logs_metrics else ():
+            lag = stream.lag_seconds(datetime.now(UTC))
+            gauges = {"lag_seconds": lag} if lag is not None else {}
+            for name, value in (gauges | {f"{name}_left": count for name, count in stream.left.items()}).items():
+                log_gauge(name, value, {"stream": stream.stream})
 
     def _write(self, outcome: RunOutcome, *, page: bool = False) -> bool:
-        """Write the report, and return whether that was possible."""
-        assert self._folder is not None
+        """Write the report, if one is due, and return whether that was possible."""
+        if self._folder is None:
+            return False
         try:
             report = make_report(
                 self._run,

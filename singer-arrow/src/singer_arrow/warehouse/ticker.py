@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
+from singer_arrow.naming import counted
 from singer_arrow.records.errors import BAD_INPUT
+from singer_arrow.run_figures import PROGRESS_LINE
 from singer_arrow.warehouse.run import WarehouseRun
 from singer_arrow.warehouse.settings import LoadSettings
 
@@ -73,4 +75,7 @@ class Ticker:
     def _log_progress(self) -> None:
         """Log the progress of each stream, or how many loads run where there was none."""
         if not self._run.tallies.log_progress(self._run.logger) and (running := self._run.scheduler.running):
-            self._run.logger.info("Progress: waiting for %d loads", running)
+            text = "Progress: waiting for %s; %s"
+            waiting = sum(count for _, count in self._run.scheduler.waiting())
+            loads, batches = counted(running, "load"), counted(waiting, "batch", "batches")
+            self._run.logger.info(text, loads, f"{batches} not loaded yet", extra=PROGRESS_LINE)

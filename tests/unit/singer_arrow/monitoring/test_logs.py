@@ -90,7 +90,7 @@ def test_people_see_no_metrics_unless_they_ask(run: Runs) -> None:
         return sum("METRIC" in line for line in lines)
 
     assert metrics() == 0
-    assert metrics(log_metrics=True) == 2
+    assert metrics(log_metrics=True) == 5
     assert metrics(log_metrics=False, log_format="json") == 0
 
 
@@ -102,4 +102,4 @@ def test_a_logging_configuration_takes_precedence(run: Runs, tmp_path: Path) -> 
     file.write_text(json.dumps(config | {"root": {"level": "INFO", "handlers": ["out"]}}))
     code, lines = run(log_format="json", env={"SINGER_SDK_LOG_CONFIG": str(file)})
     assert (code, {line[:4] for line in lines}) == (0, {"OWN "})
-    assert sum("METRIC" in line for line in lines) == 2
+    assert sum("METRIC" in line for line in lines) == 5
