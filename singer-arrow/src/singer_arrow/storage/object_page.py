@@ -29,6 +29,8 @@ _CONTENTS = re.compile(
     rb"(?:<Checksum\w+>[^<]*</Checksum\w+>)*<Size>(\d+)</Size>(?:<(?!/?Contents>)[^<]*)*</Contents>"
 )
 _PARTS = _CONTENTS.groups + 1
+_FREQUENT = {"%3D": "=", "%3A": ":"}
+"""Codes of the characters in folders of partitions, which are decoded first."""
 
 
 OBJECT_COLUMNS = pa.schema(
@@ -108,9 +110,18 @@ def page_from_xml(body: bytes) -> tuple[ObjectPage, str | None, bool]:
         raise ServiceError(msg)
     page = _any_page(root, space) if usual is None else usual
     if root.findtext(f"{space}EncodingType") == "url":
-        page = page._replace(keys=[unquote_plus(key) if "%" in key or "+" in key else key for key in page.keys])
+        page = page._replace(keys=decoded_keys(page.keys))
     token = root.findtext(f"{space}NextContinuationToken")
     return page, token, root.findtext(f"{space}IsTruncated") == "true"
+
+
+def decoded_keys(keys: Sequence[str]) -> list[str]:
+    """Decode keys that are encoded as in URLs: those of a listing with an encoding type, or of an S3 Inventory."""
+    text = "\n".join(keys)  # one call for all keys takes a tenth of the time
+    for code, character in _FREQUENT.items():
+        text = text.replace(code, character)
+    found = (unquote_plus(text) if "%" in text or "+" in text else text).split("\n")
+    return found if len(found) == len(keys) else [unquote_plus(key) for key in keys]  # a key contains a line feed
 
 
 def _usual_page(parts: Sequence[bytes]) -> ObjectPage | None:
@@ -123,9 +134,16 @@ def _usual_page(parts: Sequence[bytes]) -> ObjectPage | None:
     return ObjectPage(
         list(map(bytes.decode, keys)),
         list(map(int, sizes)),
-        [unescape(etag.decode()) if etag else None for etag in etags],  # `&quot;` of S3, `&#34;` of others
+        _unescaped(etags),
         modified.to_pylist(),
     )
+
+
+def _unescaped(etags: Sequence[bytes | None]) -> list[str | None]:
+    """Decode ETags, whose quotes are `&quot;` in answers of S3 and `&#34;` in those of others."""
+    text = b"\n".join(etag or b"" for etag in etags).decode().replace("&quot;", '"').replace("&#34;", '"')
+    found = (unescape(text) if "&" in text else text).split("\n")
+    return [etag or None for etag in found] if etags else []
 
 
 def _any_page(root: ET.Element, space: str) -> ObjectPage:

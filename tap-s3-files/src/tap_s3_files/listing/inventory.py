@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import unquote_plus
 
 import pyarrow as pa
 
@@ -18,7 +17,7 @@ from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.storage.object_page import OBJECT_COLUMNS
+from singer_arrow.storage.object_page import OBJECT_COLUMNS, decoded_keys
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
@@ -33,8 +32,6 @@ _COLUMNS = {
 }
 _NEEDED = {"size": "Size", "last_modified_date": "Last modified", "e_tag": "ETag"}
 """Optional fields of an inventory that are needed, and what S3's console calls them."""
-_FREQUENT = {"%3D": "=", "%3A": ":"}
-"""Codes of the characters in folders of partitions, which are decoded without an object for each key."""
 _PARQUET_FIELD = re.compile(r"(?:required|optional)\s+\w+\s+(\w+)")
 
 
@@ -140,7 +137,7 @@ def _newest_versions(batch: pa.RecordBatch, file: Url, *, decode: bool) -> Itera
     if "is_delete_marker" in names:
         batch = batch.filter(pc.invert(pc.fill_null(batch["is_delete_marker"], False)))
     _check_complete(batch, file)
-    keys = _decoded(batch["key"]) if decode else batch["key"]
+    keys = pa.array(decoded_keys(batch["key"].to_pylist()), pa.string()) if decode else batch["key"]
     columns = [keys, batch["size"], _quoted(batch["e_tag"]), batch["last_modified_date"].cast(pa.int64())]
     rows = pa.RecordBatch.from_arrays(columns, schema=OBJECT_COLUMNS)
     is_object = pc.invert(pc.ends_with(keys, "/"))
@@ -162,21 +159,6 @@ def _check_complete(batch: pa.RecordBatch, file: Url) -> None:
     key = row["key"]
     reason = f"{key!r} has no size or no time" if key else "a row of it names no object"
     raise DataError(reason, url=file)
-
-
-def _decoded(keys: pa.StringArray) -> pa.StringArray:
-    """Decode keys as they are in CSV files, where `%` and `+` have the meaning that they have in forms."""
-    import pyarrow.compute as pc
-
-    for code, character in _FREQUENT.items():
-        keys = pc.replace_substring(keys, code, character)
-    if not pc.any(pc.match_substring_regex(keys, "[%+]")).as_py():
-        return keys
-    encoded = keys.to_pylist()
-    found = unquote_plus("\n".join(encoded)).split("\n")  # one call for all of them takes a third of the time
-    if len(found) != len(encoded):  # a key contains a line feed
-        found = [unquote_plus(key) for key in encoded]
-    return pa.array(found, pa.string())
 
 
 def _quoted(etags: pa.StringArray) -> pa.StringArray:
