@@ -71,7 +71,7 @@ class StreamPlan:
             )
         self.bookmark = _start(log, state, object_filter.stream)
         self._end = log.next_number if log is not None else 0
-        self._next = max(self.bookmark.segment, self._end)
+        self._next = self._first_new = max(self.bookmark.segment, self._end)
         self._before: Watermark | None = self.bookmark.watermark
         if log is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, log.read(self._end - 1).after)
@@ -121,8 +121,8 @@ class StreamPlan:
             yield segment
 
     def selects(self, segment: Segment, task: Task) -> bool | None:
-        """Return whether a task that an earlier run planned is sent; None: a later run sends it."""
-        if segment.from_queue:
+        """Return whether a task is sent; None: a later run sends it. Those that this run has planned are."""
+        if segment.from_queue or segment.number >= self._first_new:
             return True
         start, end = self.object_filter.window
         ours = [o for o in task.objects if self.object_filter.matches(o.url)]
@@ -151,7 +151,7 @@ class StreamPlan:
     def _new_objects(self, found: Listing) -> Iterator[ObjectInfo]:
         window = self.object_filter.window
         for info in found.in_order(lambda o: in_window(o, *window) and not self.is_known(o), since=self.since):
-            if str(info.url) in self._recent:
+            if self._recent and str(info.url) in self._recent:
                 logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
             yield info
 
