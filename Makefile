@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test floors faults soak lint house format bench interoperation docs build clean
+.PHONY: site help setup demo test floors faults soak lint house format bench interoperation docs build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -54,6 +54,10 @@ format: setup  ## Format the code
 
 bench: setup  ## Side-by-side benchmarks; CASES="name name" chooses
 	@$(RUN) python -m benchmarks $(CASES)
+
+site: setup  ## The documentation as a site in build/site, its links checked
+	@$(RUN) python docs/site.py
+	@$(UV) run --no-project --quiet --with-requirements docs/site-requirements.txt env NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 interoperation: setup  ## Public taps into both targets, the tap into public targets; writes docs/interoperation.md
 	@PYTHONPATH=tests/support:. $(RUN) python -m interoperation $(ARGS)
