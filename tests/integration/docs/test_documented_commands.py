@@ -13,6 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[3]
 TESTED = re.compile(r"^<!-- tested -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+PRINTED = re.findall(r"^```\n\n```\n(.*?)\n\n", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+"""What README.md shows that its commands print on standard output."""
+
 
 def commands(page: str) -> str:
     """Return the tested commands of a page, in order."""
@@ -22,6 +25,7 @@ def commands(page: str) -> str:
 @pytest.mark.parametrize(
     ("page", "shown"),
     [
+        ("README.md", [re.escape(PRINTED), r"Loaded airports: 1,458 rows"]),
         (
             "docs/first-try.md",
             [
@@ -51,4 +55,4 @@ def test_commands_run_as_they_are(page: str, shown: list[str], tmp_path: Path) -
     )
     assert ran.returncode == 0, ran.stderr[-6000:]
     for pattern in shown:
-        assert re.search(pattern, ran.stdout), f"{pattern!r} is not in:\n{ran.stdout[-6000:]}"
+        assert re.search(pattern, ran.stdout + ran.stderr), f"{pattern!r} is not in:\n{ran.stdout[-6000:]}"

@@ -99,6 +99,24 @@ def test_a_command_that_is_not_there(start: Start) -> None:
     assert (code, stderr) == (1, "local-cloud: cannot run no-such-command: No such file or directory\n")
 
 
+@pytest.mark.parametrize("services", [["s3,redshift"], ["s3", "redshift"]])
+def test_services_are_added_by_commas_and_by_repetition(services: list[str], temporary: Path) -> None:
+    options = [part for service in services for part in ("--service", service)]
+    script = 'test -n "$AWS_ENDPOINT_URL" -a -n "$TARGET_REDSHIFT_PORT"'
+    command = [LOCAL_CLOUD, "run", *options, "--", "sh", "-c", script]
+    assert subprocess.run(command, env=os.environ | {"TMPDIR": str(temporary)}, check=False).returncode == 0
+
+
+def test_modules_of_the_folder_do_not_replace_those_of_python(temporary: Path, tmp_path: Path) -> None:
+    for name in ("typing.py", "json.py", "queue.py"):
+        (tmp_path / name).write_text("raise SystemExit('not the module of Python')")
+    command = [LOCAL_CLOUD, "run", "--service", "s3,redshift,flightsql", "--", "true"]
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"TMPDIR": str(temporary)}, check=False, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_faults_that_cannot_be_understood(start: Start, tmp_path: Path) -> None:
     faults = tmp_path / "faults.json"
     faults.write_text('[{"action": "explode"}]')

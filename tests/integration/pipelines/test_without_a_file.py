@@ -77,3 +77,15 @@ def test_a_plan_shows_what_targets_need_and_columns_of_a_catalog(run: Programs, 
     assert re.search(r"^orders +1 +12 +1 +0 +csv +7 +20\d\d-", shown.stdout, re.MULTILINE)
     assert re.search(r"^orders +1 +12 +0\.1%$", shown.stdout, re.MULTILINE)
     assert re.search(r"target-redshift:\ntable +COPYs.*\norders +1 +12$", shown.stdout, re.MULTILINE)
+
+
+def test_a_test_of_the_connection_ends_without_an_error(run: Programs, tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("id\n1\n2\n3\n")
+    for option in ("--test", "--test=all", "--test=schema"):
+        tested = run("tap-s3-files", f"{tmp_path}/orders.csv", option).check()
+        assert "ERROR" not in tested.stderr
+        assert len(tested.of_type("SCHEMA")) == 1
+    (tmp_path / "orders.csv").write_text("id,name\n1\n")
+    failed = run("tap-s3-files", f"{tmp_path}/orders.csv", "--test=all")
+    assert failed.code == 1
+    assert failed.stderr.endswith(" [bad-row]\n")

@@ -1,0 +1,121 @@
+"""Examples of the documentation that need data of their own: redo one day; layouts of tables."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs
+
+ROOT = Path(__file__).parents[3]
+BACKFILL = (ROOT / "docs/backfill.md").read_text()
+METHODS = (ROOT / "docs/load-methods.md").read_text()
+DAYS = ("01", "02", "03")
+
+
+def block(text: str, language: str, *, after: str = "") -> str:
+    """Return the first fenced block of a language after some text."""
+    found = re.search(rf"^ *```{language}\n(.*?)^ *```", text[text.index(after) :], re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return dedent(found[1])
+
+
+@pytest.fixture
+def shop(s3: Any, bq: Any) -> Iterator[Any]:
+    """Make the buckets and the dataset that the page names."""
+    for bucket in ("shop", "my-stage"):
+        s3.create_bucket(Bucket=bucket)
+    yield s3
+    bq.delete_dataset("raw", delete_contents=True, not_found_ok=True)
+    for bucket in ("shop", "my-stage"):
+        for found in s3.list_objects_v2(Bucket=bucket).get("Contents", []):
+            s3.delete_object(Bucket=bucket, Key=found["Key"])
+        s3.delete_bucket(Bucket=bucket)
+
+
+def write_day(s3: Any, day: str, *names: str) -> None:
+    rows = "".join(json.dumps({"id": f"{day}-{n}", "name": name}) + "\n" for n, name in enumerate(names))
+    s3.put_object(Bucket="shop", Key=f"events/2024/01/{day}/a.json.gz", Body=gzip.compress(rows.encode()))
+
+
+def test_one_day_is_loaded_again(shop: Any, bq: Any, cloud: Cloud, run: Programs, tmp_path: Path) -> None:
+    for day in DAYS:
+        write_day(shop, day, "a", "b")
+    (tmp_path / "tap.json").write_text(block(BACKFILL, "json"))
+    sent = run("tap-s3-files", config=tmp_path / "tap.json").check()
+    run("target-bigquery", "--dataset", "raw", config="ENV", stdin=sent.stdout).check()
+
+    def names() -> dict[str, list[str]]:
+        rows = bq.query("SELECT id, name FROM raw.events ORDER BY id").result()
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            found.setdefault(row["id"][:2], []).append(row["name"])
+        return found
+
+    assert names() == {day: ["a", "b"] for day in DAYS}
+    section = "## Redo one day"
+    for changed in ((), ("c",)):  # the same files once more, then files that were written anew
+        if changed:
+            write_day(shop, "02", *changed)
+        bq.query(block(BACKFILL, "sql", after=section)).result()
+        assert names().keys() == {"01", "03"}
+        script = block(BACKFILL, "sh", after=section)
+        ran = subprocess.run(
+            ["bash", "-e", "-c", script], cwd=tmp_path, env=run.env, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr[-4000:]
+        assert re.search(r"^events +1 ", ran.stdout, re.MULTILINE), ran.stdout
+        assert names() == {"01": ["a", "b"], "02": list(changed) or ["a", "b"], "03": ["a", "b"]}
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "at": {"type": ["null", "string"], "format": "date-time"},
+        "country": {"type": ["null", "string"]},
+        "user_id": {"type": ["null", "integer"]},
+    },
+}
+
+
+def schema_line(stream: str) -> str:
+    return json.dumps({"type": "SCHEMA", "stream": stream, "schema": SCHEMA, "key_properties": []}) + "\n"
+
+
+def layout(target: str) -> dict[str, Any]:
+    given: dict[str, Any] = json.loads(block(METHODS, "json", after=f"<!-- tested: {target} -->"))
+    return given
+
+
+def test_tables_are_partitioned_and_clustered(run: Programs, bq: Any, dataset: str) -> None:
+    lines = schema_line("events") + schema_line("log_web")
+    run("target-bigquery", config=["ENV", layout("bigquery")], stdin=lines).check()
+    events, log = (bq.get_table(f"{dataset}.{name}") for name in ("events", "log_web"))
+    assert (events.time_partitioning.field, events.time_partitioning.type_) == ("at", "DAY")
+    assert (log.time_partitioning.field, log.time_partitioning.type_) == ("at", "MONTH")
+    assert (events.clustering_fields, log.clustering_fields) == (["country", "user_id"], None)
+
+
+def test_tables_are_distributed_and_sorted(run: Programs, rs: Any, schema: str) -> None:
+    given = layout("redshift") | {"default_target_schema": schema}
+    run("target-redshift", config=["ENV", given], stdin=schema_line("events")).check()
+    with rs.cursor() as cursor:
+        cursor.execute(
+            "SELECT column_name, distkey, sortkey FROM svv_redshift_columns WHERE database_name = current_database() "
+            "AND schema_name = %s AND table_name = 'events' AND (distkey OR sortkey <> 0) ORDER BY 1",
+            (schema,),
+        )
+        assert [tuple(row) for row in cursor.fetchall()] == [
+            ("at", False, 1),
+            ("country", False, 2),
+            ("user_id", True, 0),
+        ]
