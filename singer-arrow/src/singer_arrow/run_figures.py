@@ -24,6 +24,7 @@ class StreamFigures:
         seconds: From the first to the last count.
         phases: Seconds by phase; phases may overlap, and several threads may work on one.
         table: The table of a target's stream.
+        dataset: Namespace and name of that table, as OpenLineage names tables.
         inputs: What was read: URLs or queries.
         outputs: Folders that batch files were written to, or were read from by a target.
         watermark: Time of the newest source object, or value of the replication key, that is sent or loaded.
@@ -38,6 +39,7 @@ class StreamFigures:
     seconds: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None
+    dataset: tuple[str, str] | None = None
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     watermark: datetime | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from singer_arrow.batch.reader import read_file
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.enforcement.enforce import fit_batch
 from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.run_figures import StreamFigures
 from singer_arrow.runtime.temporary import temporary_folder
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
@@ -57,6 +59,9 @@ class QueryStream(ArrowStream):
     def batch_encoding(self) -> tuple[str, str, str] | None:
         batch = self._run.batch
         return (batch.format, batch.compression, str(batch.root)) if batch else None
+
+    def figures(self) -> StreamFigures:
+        return replace(super().figures(), inputs=(f"{self._server.uri.rstrip('/')}/{self.name}",))
 
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
         """Yield the batches of each window, then the STATE after it: windows of the log first, then a new one."""

@@ -88,6 +88,9 @@ class BigQueryRun(WarehouseRun[Settings]):
     def bytes_billed(self) -> int:
         return sum(client.bytes_billed for client in list(self._clients.values()))
 
+    def dataset_of(self, table: str) -> tuple[str, str]:
+        return "bigquery", table
+
     def ledger(self, client: BigQuery, stream: str, table: Table) -> StreamLedger:
         """Return the ledger of a stream's table, the same for the whole run."""
         path = client.path(table.name)

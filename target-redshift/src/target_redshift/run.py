@@ -83,6 +83,12 @@ class RedshiftRun(WarehouseRun[Settings]):
             migrate.prepare_schema(client)
         return self._clients[schema]
 
+    def dataset_of(self, table: str) -> tuple[str, str]:
+        host, settings = self.settings.host or "", self.settings
+        cluster, _, rest = host.partition(".")
+        region = rest.split(".")[1] if host.endswith(".amazonaws.com") else None
+        return f"redshift://{f'{cluster}.{region}' if region else host}:{settings.port}", f"{settings.dbname}.{table}"
+
     def ledger(self, client: Redshift, stream: str, table: Table) -> StreamLedger:
         """Return the ledger of a stream's table, the same for the whole run."""
         path = client.path(table.name)

@@ -142,6 +142,26 @@ def test_both_connectors_and_all_runs_in_one_bucket(target: Target, source: Sour
     assert "2 of 3" in (copies / "index.html").read_text()
 
 
+def test_lineage_leads_from_the_objects_to_the_table(target: Target, source: Source, tmp_path: Path) -> None:
+    source.csv("in/a.csv", 0)
+    source.csv("in/b.csv", 10)
+    events = {"openlineage": {"url": str(tmp_path / "events.jsonl"), "namespace": "shop"}}
+    tap = source.run(source.config(batch_config=source.batches(), **events))
+    target.run(tap.messages, **events).check()
+    sent = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [event["eventType"] for event in sent] == ["START", "COMPLETE"] * 2
+    _, of_tap, _, of_target = sent
+    bucket = f"s3://{source.bucket}"
+    assert of_tap["inputs"] == [{"namespace": bucket, "name": f"in/{name}.csv"} for name in "ab"]
+    (batches,), (table,) = of_tap["outputs"], of_target["outputs"]
+    assert of_target["inputs"] == [{"namespace": bucket, "name": "stage/rows"}]
+    assert (batches["namespace"], batches["name"]) == (bucket, "stage/rows")
+    is_bigquery = target.warehouse.name == "bigquery"
+    assert table["namespace"].startswith("bigquery" if is_bigquery else "redshift://")
+    assert table["name"].endswith(f".{target.warehouse.schema}.rows")
+    assert table["outputFacets"]["outputStatistics"]["rowCount"] == target.counted() == 20
+
+
 def test_a_report_that_cannot_be_written_does_not_end_the_run(target: Target, batch: Batches, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ran = target.run(some_batches(batch, 2), report=str(tmp_path / "file" / "reports")).check()

@@ -5,5 +5,6 @@ secrets   Settings without their secrets
 monitor   The observation of one run: its report, its progress, metrics of its backlog
 logs      Log lines for people, or JSON for programs
 terminal  Progress on a terminal
+lineage   Events of OpenLineage
 progress_row  The figures of a run -> what the terminal shows
 """

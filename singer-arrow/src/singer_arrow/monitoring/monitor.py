@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_arrow.errors import SingerArrowError, one_line
+from singer_arrow.monitoring.lineage import LineageEndpoint, make_event
 from singer_arrow.monitoring.logs import log_gauge, logs_metrics
 from singer_arrow.monitoring.secrets import mask_secrets, secret_values, without_secrets
 from singer_arrow.report.document import (
@@ -37,6 +38,9 @@ from singer_arrow.storage.urls import Url
 if TYPE_CHECKING:
     from singer_arrow.monitoring.terminal import TerminalProgress
 
+Result = TypeVar("Result")
+_NOT_WRITTEN = "The report of this run could not be written"
+_NOT_SENT = "No event of OpenLineage could be sent"
 _SECONDS = 5.0
 """Seconds between two updates of a report."""
 _METRIC_SECONDS = 30.0
@@ -57,17 +61,17 @@ class RunMonitor:
     """
 
     def __init__(self, name: str, config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-        self._logger = logging.getLogger(name)
+        self._logger, self._warnings = logging.getLogger(name), set[str]()
         self._config, self._schema = copy.deepcopy(dict(config)), schema  # the SDK adds defaults later
         self._run = RunIdentity(
             connector=name, version=_version(name), host=socket.gethostname(), started_at=datetime.now(UTC)
         )
         self._figures: Callable[[], RunFigures] = RunFigures
-        self._folder = self._report_folder()
+        self._folder = self._tried(self._report_folder)
+        self._lineage = self._tried(lambda: LineageEndpoint.from_config(self._config), _NOT_SENT)
         self._display = self._terminal(name)
         self._logs_metrics = logs_metrics(config)
         self._previous: Report | None = None
-        self._is_written = True
         self._ended = threading.Event()
         self._updates = threading.Thread(target=self._update, name="report", daemon=True)
 
@@ -86,13 +90,15 @@ class RunMonitor:
         self._ended.set()
         if self._is_observed:
             join_thread(self._updates)
-            self._show_last()
-            self._log_backlog()
-            self._write(self._outcome(error), page=True)
+            outcome = self._outcome(error)
+            self._tried(self._show_last)
+            self._tried(self._log_backlog)
+            self._tried(lambda: self._write(outcome, page=True))
+            self._tried(lambda: self._send(outcome), _NOT_SENT)
 
     @property
     def _is_observed(self) -> bool:
-        return self._folder is not None or self._display is not None or self._logs_metrics
+        return bool(self._folder or self._lineage or self._display or self._logs_metrics)
 
     def _outcome(self, error: BaseException | None) -> RunOutcome:
         if error is None:
@@ -102,17 +108,14 @@ class RunMonitor:
             return RunOutcome(status=status, exit_code=error.code)
         secrets = secret_values(self._config, self._schema)
         text = mask_secrets(one_line(" ".join(str(error).split())), secrets)
-        return RunOutcome(status=FAILED, exit_code=1, error=(type(error).__name__, text))
+        code = error.code if isinstance(error, SingerArrowError) else None
+        return RunOutcome(status=FAILED, exit_code=1, error=(type(error).__name__, text, code))
 
     def _report_folder(self) -> ReportFolder | None:
-        try:
-            where = self._config.get("report")
-            if not where or not isinstance(where, str):
-                return None
-            return ReportFolder(Storage(AwsOptions.from_config(self._config.get("aws") or {})), Url.parse(where))
-        except Exception as error:  # noqa: BLE001 - the settings are checked by the connector itself
-            self._warn(error)
+        where = self._config.get("report")
+        if not where:
             return None
+        return ReportFolder(Storage(AwsOptions.from_config(self._config.get("aws") or {})), Url.parse(where))
 
     def _terminal(self, name: str) -> TerminalProgress | None:
         if not sys.stderr.isatty():
@@ -122,24 +125,46 @@ class RunMonitor:
         return TerminalProgress(name) if shows_progress(self._config, os.environ) else None
 
     def _update(self) -> None:
-        try:
-            if self._folder is not None:
-                self._previous = self._folder.previous(self._run.connector, self._run.name)
-        except Exception as error:  # noqa: BLE001 - the report is no reason to end the run
-            self._warn(error)
-        if not self._write(RunOutcome()):
-            self._is_written = False
-        pause = _SHOWN_SECONDS if self._display is not None else _SECONDS
-        written_at = logged_at = time.monotonic()
-        while not self._ended.wait(pause):
+        """Do what is due from time to time, until the run ends."""
+        self._tried(lambda: self._send(RunOutcome()), _NOT_SENT)
+        self._tried(self._read_previous)
+        due = {_SHOWN_SECONDS: self._show, _SECONDS: self._write_running, _METRIC_SECONDS: self._log_backlog}
+        done = dict.fromkeys(due, time.monotonic())
+        self._tried(self._write_running)
+        while not self._ended.wait(_SHOWN_SECONDS if self._display is not None else _SECONDS):
             now = time.monotonic()
-            if self._display is not None:
-                self._display.show(self._figures())
-            if self._is_written and now - written_at >= _SECONDS:
-                self._is_written, written_at = self._write(RunOutcome()), now
-            if now - logged_at >= _METRIC_SECONDS:
-                self._log_backlog()
-                logged_at = now
+            for seconds, action in due.items():
+                if now - done[seconds] >= seconds:
+                    self._tried(action)
+                    done[seconds] = now
+
+    def _tried(self, action: Callable[[], Result], failure: str = _NOT_WRITTEN) -> Result | None:
+        """Return what an action returns; None if it fails, which is logged once for each reason."""
+        try:
+            return action()
+        except Exception as error:  # noqa: BLE001 - the observation is no reason to end the run
+            text = one_line(str(error) if isinstance(error, SingerArrowError) else repr(error))
+            if text not in self._warnings:
+                self._warnings.add(text)
+                self._logger.warning("%s: %s", failure, text)
+            return None
+
+    def _read_previous(self) -> None:
+        if self._folder is not None:
+            self._previous = self._folder.previous(self._run.connector, self._run.name)
+
+    def _send(self, outcome: RunOutcome) -> None:
+        """Send an event of OpenLineage."""
+        if (to := self._lineage) is not None:
+            job, now = to.job or self._run.connector, datetime.now(UTC)
+            to.send(make_event(self._run, outcome, self._figures(), now=now, namespace=to.namespace, job=job))
+
+    def _show(self) -> None:
+        if self._display is not None:
+            self._display.show(self._figures())
+
+    def _write_running(self) -> None:
+        self._write(RunOutcome(), page=False)
 
     def _show_last(self) -> None:
         if self._display is not None:
@@ -153,28 +178,19 @@ class RunMonitor:
             for name, value in (gauges | {f"{name}_left": count for name, count in stream.left.items()}).items():
                 log_gauge(name, value, {"stream": stream.stream})
 
-    def _write(self, outcome: RunOutcome, *, page: bool = False) -> bool:
-        """Write the report, if one is due, and return whether that was possible."""
+    def _write(self, outcome: RunOutcome, *, page: bool) -> None:
+        """Write the report, if the settings ask for one."""
         if self._folder is None:
-            return False
-        try:
-            report = make_report(
-                self._run,
-                outcome,
-                self._figures(),
-                now=datetime.now(UTC),
-                settings=without_secrets(self._config, self._schema),
-                previous=self._previous,
-            )
-            self._folder.write(self._run.name, report, page=page)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._warn(error)
-            return False
-        return True
-
-    def _warn(self, error: Exception) -> None:
-        text = str(error) if isinstance(error, SingerArrowError) else repr(error)
-        self._logger.warning("The report of this run could not be written: %s", one_line(text))
+            return
+        report = make_report(
+            self._run,
+            outcome,
+            self._figures(),
+            now=datetime.now(UTC),
+            settings=without_secrets(self._config, self._schema),
+            previous=self._previous,
+        )
+        self._folder.write(self._run.name, report, page=page)
 
 
 def _version(package: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from singer_arrow.errors import one_line
 
 MASK = "***"
-_NAMES = re.compile(r"secret|token|passw|credential|private|headers|access_key|params", re.IGNORECASE)
+_NAMES = re.compile(r"secret|token|passw|credential|private|headers|access_key|api_key|params", re.IGNORECASE)
 """Names of settings whose values may be secret, whether or not they are declared so."""
 _SHORTEST = 6
 """Shorter values are not mask_secrets in texts: they may be parts of ordinary words."""

@@ -12,6 +12,25 @@ RUN_SETTINGS: dict[str, dict[str, Any]] = {
         "description": "Folder for reports of runs, a local path or a URL such as `s3://bucket/reports`: a JSON file "
         "and a page for each run. Tap and target may share one.",
     },
+    "openlineage": {
+        "type": ["object", "null"],
+        "description": "Events of OpenLineage: each run sends one when it begins and one when it ends.",
+        "properties": {
+            "url": {
+                "type": ["string", "null"],
+                "description": "Where events are sent: `https://host/api/v1/lineage`; or a local file, to which each "
+                "event is appended as a line.",
+            },
+            "api_key": {
+                "type": ["string", "null"],
+                "description": "Key for the receiver, sent as a bearer token.",
+                "secret": True,
+                "writeOnly": True,
+            },
+            "namespace": {"type": ["string", "null"], "description": "Namespace of the job; by default `singer`."},
+            "job": {"type": ["string", "null"], "description": "Name of the job; by default the connector's."},
+        },
+    },
     "log_format": {
         "type": "string",
         "enum": ["text", JSON],

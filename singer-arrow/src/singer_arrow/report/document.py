@@ -54,12 +54,12 @@ class RunOutcome:
     Args:
         status: `running`, `succeeded`, `failed` or `interrupted`.
         exit_code: Exit code of the process; None while it runs.
-        error: Class and message of the error that ended the run.
+        error: Class, message and code of the error that ended the run.
     """
 
     status: str = RUNNING
     exit_code: int | None = None
-    error: tuple[str, str] | None = None
+    error: tuple[str, str, str | None] | None = None
 
 
 def make_report(
@@ -96,7 +96,7 @@ def make_report(
             "status": outcome.status,
             "exit_code": outcome.exit_code,
         },
-        "error": {"type": outcome.error[0], "message": outcome.error[1]} if outcome.error else None,
+        "error": dict(zip(("type", "message", "code"), outcome.error, strict=True)) if outcome.error else None,
         "bytes_billed": figures.bytes_billed,
         "streams": [_stream(stream, outcome, now) for stream in figures.streams],
         "settings": flat,

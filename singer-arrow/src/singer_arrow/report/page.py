@@ -70,7 +70,8 @@ def oldest_lag(streams: Iterable[Mapping[str, Any]]) -> float | None:
 def _error(report: Report) -> str:
     error, run = report["error"], report["run"]
     if error:
-        return f'<div class="error"><b>{escape(error["type"])}</b><br>{escape(error["message"])}</div>'
+        code = f" [{escape(error['code'])}]" if error["code"] else ""
+        return f'<div class="error"><b>{escape(error["type"])}{code}</b><br>{escape(error["message"])}</div>'
     if run["status"] == "interrupted":
         return (
             f'<div class="error"><b>Interrupted</b>, exit code {run["exit_code"]}. Run again with the last STATE.</div>'

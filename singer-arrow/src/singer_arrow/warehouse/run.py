@@ -74,6 +74,7 @@ class WarehouseRun(Generic[SettingsT_co]):
     Attributes:
         settings: The settings of the target.
         logger: The logger of the target.
+        name: Name of the target.
         streams: Returns the streams that were read so far.
         interrupt: Ends the reading of messages with an error, from any thread.
         cores: Number of CPU cores to use, at least 2.
@@ -92,7 +93,7 @@ class WarehouseRun(Generic[SettingsT_co]):
     """
 
     def __init__(self, settings: SettingsT_co, context: RunContext) -> None:
-        self.settings, self.logger = settings, context.logger
+        self.settings, self.logger, self.name = settings, context.logger, context.name
         self.streams, self.interrupt, self._check_output = context.streams, context.interrupt, context.check_output
         self.cores = default_workers()
         self._folder = TemporaryFolder(context.name)
@@ -152,6 +153,10 @@ class WarehouseRun(Generic[SettingsT_co]):
         """Bytes that the warehouse billed for the run's queries; None if it does not bill queries by bytes."""
         return None
 
+    def dataset_of(self, table: str) -> tuple[str, str]:
+        """Return namespace and name of a table, by its path, as OpenLineage names tables."""
+        return self.name, table
+
     def figures(self) -> RunFigures:
         """Return the counts of all streams so far."""
         waiting = Counter[str]()
@@ -167,7 +172,8 @@ class WarehouseRun(Generic[SettingsT_co]):
                 counts=tally.counts(),
                 seconds=tally.seconds,
                 phases=tally.phases(),
-                table=tables.get(tally.stream),
+                table=(table := tables.get(tally.stream)),
+                dataset=self.dataset_of(table) if table else None,
                 inputs=tuple(sorted(self.folders_read.get(tally.stream, ()))),
                 watermark=watermark_of(state, tally.stream),
                 left={"batches": waiting[tally.stream], "loads": self.scheduler.running},

@@ -40,7 +40,9 @@ def test_a_report_has_the_counts_of_its_streams() -> None:
 
 @pytest.mark.parametrize("status", ["failed", "interrupted", "running"])
 def test_a_stream_that_is_not_complete_has_the_status_of_the_run(status: str) -> None:
-    outcome = RunOutcome(status=status, exit_code=1, error=("DataError", "a.csv: bad") if status == "failed" else None)
+    outcome = RunOutcome(
+        status=status, exit_code=1, error=("DataError", "a.csv: bad", "data") if status == "failed" else None
+    )
     _, report = made(FIGURES, StreamFigures(stream="late"), outcome=outcome)
     assert [s["status"] for s in report["streams"]] == ["succeeded", status]
     assert (report["run"]["ended_at"] is None) == (status == "running")

@@ -22,7 +22,9 @@ CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
 )
 LONG = "a-name-without-any-space-that-is-much-longer-than-a-narrow-screen-is-wide"
-FAILED = RunOutcome(status="failed", exit_code=1, error=("DataError", "s3://b/<a>.csv, line 3: 'x' is no number"))
+FAILED = RunOutcome(
+    status="failed", exit_code=1, error=("DataError", "s3://b/<a>.csv, line 3: 'x' is no number", "data")
+)
 
 
 def figures(stream: str = "orders", rows: int = 1234) -> StreamFigures:
