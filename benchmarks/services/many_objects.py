@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, quote_plus, unquote, urlsplit
 
 from local_cloud.lifeline import Ready, end_with_parent
 
+BUCKET = "bench"
 BODY = b"id,name\n1,abc\n2,def\n"
 FOLDER = 10_000
 SPAN = 30 * 86400
@@ -60,7 +61,7 @@ class Keys(Sequence[str]):
         """The answer to ListObjectsV2."""
         first = max(bisect_left(self, prefix), bisect_right(self, after) if after else 0)
         last = min(first + _PAGE, bisect_right(self, prefix + "\U0010ffff"))
-        entries = (_entry(quote_plus(self[n], safe="/"), self.modified(n), _etag(n)) for n in range(first, last))
+        entries = (_entry(quote_plus(self[n], safe="/"), self.modified(n), etag(n)) for n in range(first, last))
         more = last < len(self) and self[last].startswith(prefix)
         token = f"<NextContinuationToken>{self[last - 1]}</NextContinuationToken>" if more else ""
         head = f"<EncodingType>url</EncodingType><IsTruncated>{str(more).lower()}</IsTruncated>{token}"
@@ -75,7 +76,8 @@ def _entry(key: str, at: datetime, etag: str) -> bytes:
     ).encode()
 
 
-def _etag(n: int) -> str:
+def etag(n: int) -> str:
+    """The ETag of an object, without quotes."""
     return hashlib.md5(n.to_bytes(8), usedforsecurity=False).hexdigest()
 
 
@@ -106,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
             status, body = 404, b"<Error><Code>NoSuchKey</Code></Error>"
         else:
             body = BODY
-            headers |= {"ETag": f'"{_etag(n)}"', "Last-Modified": format_datetime(self.keys.modified(n), usegmt=True)}
+            headers |= {"ETag": f'"{etag(n)}"', "Last-Modified": format_datetime(self.keys.modified(n), usegmt=True)}
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
