@@ -13,6 +13,7 @@ from benchmarks.cases import (
     memory,
     memory_inputs,
     merge,
+    messages,
     parquet,
     records,
     redshift_bytes,
@@ -62,6 +63,7 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "storage-write": storage_write.build,
     "storage-write-latency": storage_write.build_latency,
     "merge": merge.build,
+    "messages": messages.build,
     "ledger": ledger.build,
     "redshift-copy-10k": redshift_copy.build_10k,
     "redshift-copy-100k": redshift_copy.build_100k,
@@ -74,5 +76,5 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "scaling": scaling.build,
     "scaling-10gb": scaling.build_large,
 }
-ON_REQUEST = frozenset({"memory-5gb", "scaling-10gb", "taxi-60m", "ten-million", "wide-1m"})
+ON_REQUEST = frozenset({"memory-5gb", "scaling-10gb", "taxi-60m", "messages", "ten-million", "wide-1m"})
 """Cases that run only when they are named: they take long, or much of the disk."""
