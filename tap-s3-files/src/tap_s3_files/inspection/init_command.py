@@ -44,7 +44,7 @@ def write_config(
     if output.exists():
         msg = f"{output} exists already; remove it, or name another file with --output"
         raise ConfigError(msg)
-    inspection = _Inspection(config)
+    inspection = _Inspection(config, [Url.parse(batch_root)] if batch_root else [])
     found = [c for url in urls for c in inspection.candidates_of(Url.parse(url))]
     if not found:
         why = "; ".join(inspection.notes) or "there are no objects"
@@ -74,14 +74,15 @@ class _Inspection:
         notes: What was left out.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], own_roots: Sequence[Url]) -> None:
         self.notes: list[str] = []
+        self._own_roots = own_roots
         self._config = {k: v for k, v in config.items() if k in ("aws", "schema_sample_files", "schema_sample_mb")}
 
     def candidates_of(self, url: Url) -> Iterator[Candidate]:
         """Yield the streams below a URL; a path with wildcards is one."""
         run = self._run("all", str(url), "auto")
-        objects = list(islice(find(run.storage, [url]), MAX_OBJECTS + 1))
+        objects = list(islice(find(run.storage, [url], own=self._own_roots), MAX_OBJECTS + 1))
         if len(objects) > MAX_OBJECTS:
             self.notes.append(f"Only the first {MAX_OBJECTS:,} objects below {url} were looked at.")
         found, unknown = candidates(objects[:MAX_OBJECTS])

@@ -57,20 +57,19 @@ class Row:
             columns: Number of columns, if known.
         """
         objects = size = count = files = 0
-        formats = set[str]()
-        times: list[datetime] = []
+        keys: dict[str, str] = {}  # one for each end of five characters: there may be millions of objects
+        times = set[datetime]()
         for pending in tasks:
             task = pending.task
             if not task.objects:
                 continue
             objects, size, count = objects + len(task.objects), size + task.bytes, count + 1
             files += max(1, round(task.bytes / pending.segment.target_bytes)) if batches else 0
-            formats |= {
-                detect_format(o.url.name) or _UNKNOWN if file_format == "auto" else file_format for o in task.objects
-            }
-            changed = [o.modified for o in task.objects]
-            times = [min([*times, *changed]), max([*times, *changed])]
-        oldest, newest = times or (None, None)
+            keys |= {o.url.key[-5:]: o.url.key for o in task.objects}
+            first, last = task.objects[0].modified, task.objects[-1].modified  # they are in order
+            times = {min((*times, first)), max((*times, last))}
+        formats = {detect_format(key) or _UNKNOWN if file_format == "auto" else file_format for key in keys.values()}
+        oldest, newest = min(times, default=None), max(times, default=None)
         return cls(stream, objects, size, count, files, frozenset(formats), columns, oldest, newest)
 
 

@@ -89,6 +89,15 @@ def test_names_with_other_columns_are_streams_of_their_own(tmp_path: Path) -> No
     assert [s["name"] for s in yaml.safe_load(written)["streams"]] == ["a", "b"]
 
 
+def test_batch_files_of_the_tap_are_no_stream(tmp_path: Path) -> None:
+    own = f"batches/orders/orders--{'0' * 32}-0-0.parquet"
+    data = write(tmp_path / "data", orders__a_DOT_csv="x\n1\n", batches___plans__orders__0_DOT_jsonl="{}")
+    (data / own).parent.mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1]}), data / own)
+    text = init(tmp_path, data, batch_root=f"file://{data}/batches")
+    assert [s["name"] for s in yaml.safe_load(text)["streams"]] == ["orders"]
+
+
 def test_a_path_with_wildcards_is_kept(tmp_path: Path) -> None:
     data = write(tmp_path / "data", a__x_DOT_csv="x\n1\n", b__y_DOT_csv="x\n2\n")
     (stream,) = yaml.safe_load(init(tmp_path, f"{data}/**/*.csv"))["streams"]
