@@ -163,7 +163,7 @@ def texts() -> Iterator[Kind]:
     unique = pa.array([bytes(range(16)), None], pa.binary(16))
     yield Kind(pa.ExtensionArray.from_storage(pa.uuid(), unique), unique.cast(pa.binary()))
     tiny = pa.array([1, 0, None], pa.int8())
-    yield Kind(pa.ExtensionArray.from_storage(pa.bool8(), tiny), tiny)
+    yield Kind(pa.ExtensionArray.from_storage(pa.bool8(), tiny), tiny.cast(pa.bool_()))
     free = pa.array(
         [
             *('{"a": [1, 1.10, null], "😀": {}}', None, '"x"', "[]", "true", "0.1", "1e400", '{"b":"\\ud83d\\ude00"}'),

@@ -40,12 +40,12 @@ TWINS: dict[str, dict[str, list[tuple[str, str]]]] = {
     "bigquery": {
         "append-only": [("jsonl", "disk"), ("parquet", "disk"), ("arrow", "disk")],
         "upsert": [("parquet", "disk"), ("arrow", "disk")],
-        "overwrite": [("jsonl", "disk")],
+        "overwrite": [("jsonl", "disk"), ("arrow", "disk")],
     },
     "redshift": {
         "append-only": [("jsonl", "disk"), ("parquet", "disk"), ("jsonl", "s3"), ("parquet", "s3"), ("arrow", "disk")],
         "upsert": [("parquet", "s3"), ("arrow", "s3")],
-        "overwrite": [("jsonl", "disk")],
+        "overwrite": [("jsonl", "disk"), ("arrow", "disk")],
     },
 }
 """Load methods of each target, with the formats and places of the variants that each loads."""

@@ -49,7 +49,7 @@ def test_what_is_finer_than_a_microsecond_is_cut_off() -> None:
     schema = pa.schema([("t", pa.timestamp("ns", "UTC"))])
     batch = pa.record_batch([pa.array([1_999, -1], pa.int64()).cast(schema.field(0).type)], schema=schema)
     (made,) = conversion(schema).batches([batch], "file")
-    assert made.column(0).cast(pa.int64()).to_pylist() in ([1, 0], [1, -1])
+    assert made.column(0).cast(pa.int64()).to_pylist() == [1, -1]
 
 
 def test_integers_become_floats_only_where_those_hold_them() -> None:

@@ -11,6 +11,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from logging import Logger
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+
+def to_microseconds(column: pa.Array) -> pa.Array:
+    """Return timestamps or times of nanoseconds as microseconds, rounded down, also before 1970."""
+    t = column.type
+    if not pt.is_timestamp(t):
+        return column.cast(pa.time64("us"), safe=False)
+    found = column.cast(pa.timestamp("us", t.tz), safe=False)  # rounds towards 1970
+    is_later = pc.greater(found.cast(t), column)
+    if not pc.any(is_later).as_py():
+        return found
+    return pc.if_else(is_later, pc.subtract(found, pa.scalar(1, pa.duration("us"))), found)
+
 
 class _State(threading.local):
     column = ""

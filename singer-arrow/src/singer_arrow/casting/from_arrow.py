@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import is_collecting, record_truncated
+from singer_arrow.casting.cut_digits import is_collecting, record_truncated, to_microseconds
 from singer_arrow.casting.decimals import cast_decimals, decimals_to_text
 from singer_arrow.casting.extension_types import is_variant, is_wkb
 from singer_arrow.casting.from_text import BadValueError, display_value, from_text, type_in_words
@@ -108,6 +108,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return pa.MapArray.from_arrays(_offsets(column), keys, items, type=target, mask=_mask(column))
     if is_collecting() and (getattr(source, "unit", ""), getattr(target, "unit", "")) == ("ns", "us"):
         column = _to_microseconds(column)
+        source = column.type
     if pt.is_timestamp(target) and pt.is_timestamp(source) and source.tz is None:
         return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
     if pt.is_decimal(target) and pt.is_decimal(source):
@@ -118,13 +119,13 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:
-    """Return timestamps or times with their digits beyond microseconds cut off, also before 1970."""
-    plain = column.view(pa.timestamp("ns")) if pt.is_timestamp(column.type) else column
-    floors = pc.floor_temporal(plain, unit="microsecond")
-    lost = pc.index(pc.fill_null(pc.not_equal(plain, floors), False), pa.scalar(True)).as_py()
+    """Return `to_microseconds`, and record the first value that it changes."""
+    found = to_microseconds(column)
+    back = column.cast(found.type, safe=False).cast(column.type)
+    lost = pc.index(pc.fill_null(pc.not_equal(back, column), False), pa.scalar(True)).as_py()
     if lost >= 0:
         record_truncated(f"{temporal_to_text(column[lost])}")
-    return floors.view(column.type)
+    return found
 
 
 def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:

@@ -19,7 +19,7 @@ from singer_arrow.casting.temporal_text import beyond_years, check_printable
 from singer_arrow.casting.variant import variant_values
 from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.errors import DataError
-from singer_arrow.schema.arrow_schema import is_json
+from singer_arrow.schema.arrow_schema import JSON_EXTENSION, is_json
 
 LONE_SURROGATE = "a lone surrogate, which is not a character"
 
@@ -95,6 +95,8 @@ def _values(column: pa.Array, field: pa.Field) -> list[Any]:
     t = field.type
     if is_json(field):
         return [_raw_json(text, field.name) for text in column.to_pylist()]
+    if isinstance(t, pa.BaseExtensionType) and t.extension_name == JSON_EXTENSION:
+        return [_raw_json(text, field.name) for text in text_as_json(column.storage.cast(pa.string())).to_pylist()]
     if is_variant(t):
         return variant_values(column, lambda typed: _values(_plain(typed), pa.field(field.name, _plain(typed).type)))
     if is_wkb(t):

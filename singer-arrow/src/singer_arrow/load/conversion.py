@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.casting.cut_digits import to_microseconds
 from singer_arrow.casting.decimals import without_exponents
 from singer_arrow.enforcement.row_json import row_to_json
 from singer_arrow.enforcement.row_policy import rows_except
@@ -118,11 +119,9 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         """
         if array.type == column.arrow:
             return without_exponents(array) if self._is_decimal_in_text(column) else array
-        array = _in_floats(array, column.arrow)
+        array = _fit_leaves(array, column.arrow)
         if pt.is_date(array.type) or pt.is_null(array.type):
             return array.cast(column.arrow)
-        if has_finer(array.type):
-            array = array.cast(_coarse(array.type), safe=False)
         return array if array.type == column.arrow else array.view(column.arrow)
 
     def _is_decimal_in_text(self, column: ColumnT) -> bool:
@@ -273,19 +272,21 @@ def _numbers(low: int, high: int) -> pa.Array:
     return pa.array(range(low, high), pa.int64())
 
 
-def _in_floats(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast integers to floats where the type has floats, at any depth; leave everything else."""
+def _fit_leaves(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Convert integers to floats where the type has floats, and nanoseconds to microseconds, at any depth."""
     t = array.type
     if pt.is_integer(t) and pt.is_floating(target):
         return array.cast(target)
+    if (pt.is_timestamp(t) or pt.is_time(t)) and t.unit == "ns":
+        return to_microseconds(array)
     if pt.is_struct(t) and pt.is_struct(target) and t.num_fields == target.num_fields:
-        made = [_in_floats(child, target.field(n).type) for n, child in enumerate(array.flatten())]
+        made = [_fit_leaves(child, target.field(n).type) for n, child in enumerate(array.flatten())]
         if all(child.type == f.type for child, f in zip(made, t, strict=True)):
             return array
         fields = [f.with_type(child.type) for child, f in zip(made, t, strict=True)]
         return pa.StructArray.from_arrays(made, fields=fields, mask=array.is_null())
     if pt.is_list(t) and pt.is_list(target):
-        values = _in_floats(array.flatten(), target.value_type)
+        values = _fit_leaves(array.flatten(), target.value_type)
         if values.type == t.value_type:
             return array
         lengths = pc.fill_null(pc.list_value_length(array), 0)
@@ -294,22 +295,3 @@ def _in_floats(array: pa.Array, target: pa.DataType) -> pa.Array:
         offsets = pa.concat_arrays([starts, pa.array([len(values)], starts.type)])
         return pa.ListArray.from_arrays(offsets, values, type=pa.list_(t.value_field.with_type(values.type)))
     return array
-
-
-def has_finer(t: pa.DataType) -> bool:
-    """Return whether there are nanoseconds in the type."""
-    if pt.is_struct(t):
-        return any(has_finer(f.type) for f in t)
-    if pt.is_list(t):
-        return has_finer(t.value_type)
-    return getattr(t, "unit", None) == "ns"
-
-
-def _coarse(t: pa.DataType) -> pa.DataType:
-    if pt.is_struct(t):
-        return pa.struct([f.with_type(_coarse(f.type)) for f in t])
-    if pt.is_list(t):
-        return pa.list_(t.value_field.with_type(_coarse(t.value_type)))
-    if pt.is_timestamp(t):
-        return pa.timestamp("us", t.tz)
-    return pa.time64("us") if pt.is_time(t) else t

@@ -10,6 +10,8 @@ from pyarrow import types as pt
 from singer_arrow.errors import SchemaError
 
 JSON_METADATA = {b"singer.json": b"true"}
+JSON_EXTENSION = "arrow.json"
+"""Extension name of Arrow's JSON columns."""
 VARIANT = "arrow.parquet.variant"
 """Extension name of VARIANT columns."""
 WKB = "geoarrow.wkb"
@@ -41,11 +43,11 @@ def is_json(field: pa.Field) -> bool:
 def canonical(schema: pa.Schema) -> pa.Schema:
     """Return the schema in canonical types, which preserve the meaning of every value.
 
-    dictionaries become their values, large and view layouts their plain ones,
-    seconds and milliseconds microseconds, any zone UTC, timestamps without a zone are taken as UTC, durations
-    become their integers, maps with keys other than text lists of key and value, decimals that end before the point
-    or begin far behind it get digits up to it, objects without members and VARIANT JSON text, geometries their
-    well-known text. All fields may be null.
+    Dictionaries become their values, `arrow.bool8` booleans, large and view layouts their plain ones, seconds and
+    milliseconds microseconds, any zone UTC, timestamps without a zone are taken as UTC, durations become their
+    integers, maps with keys other than text lists of key and value, decimals that end before the point or begin far
+    behind it get digits up to it, objects without members and VARIANT JSON text, geometries their well-known text. All
+    fields may be null.
 
     Raises:
         SchemaError: A type has no counterpart (unions, month intervals, decimals of more than 76 digits), or a column
@@ -76,7 +78,9 @@ def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
     if isinstance(t, pa.BaseExtensionType):
         if t.extension_name == WKB:
             return pa.string()
-        return None if t.extension_name in ("arrow.json", VARIANT) else _canonical_type(t.storage_type, name)
+        if t.extension_name == "arrow.bool8":
+            return pa.bool_()
+        return None if t.extension_name in (JSON_EXTENSION, VARIANT) else _canonical_type(t.storage_type, name)
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
         return _canonical_type(t.value_type, name)
     if pt.is_decimal(t):

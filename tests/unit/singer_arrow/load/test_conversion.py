@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,6 +51,24 @@ def test_rows_get_microseconds_and_constants() -> None:
     assert made.schema == plain().upload_schema
     assert made.column("at").cast(pa.int64()).to_pylist() == [1, 1]
     assert made.column("added").to_pylist() == [MOMENT, MOMENT]
+
+
+@pytest.mark.parametrize("of", [lambda t: t, pa.list_, lambda t: pa.struct([("a", t)])], ids=["flat", "list", "object"])
+def test_nanoseconds_are_rounded_down_also_before_1970(of: Callable[[pa.DataType], pa.DataType]) -> None:
+    least = -(2**63)
+    values: list[int | None] = [1_999, -1, -1_000, -1_001, None, least]
+    cut = [1, -1, -1, -2, None, least // 1000]
+
+    def column(numbers: list[int | None], t: pa.DataType) -> pa.Array:
+        flat = pa.array(numbers, pa.int64()).view(t)
+        if pa.types.is_list(of(t)):
+            return pa.ListArray.from_arrays(pa.array(range(len(numbers) + 1), pa.int32()), flat)
+        return flat if of(t) == t else pa.StructArray.from_arrays([flat], ["a"])
+
+    schema = pa.schema([("at", of(NANO))])
+    conversion = Plain((Column("at", "at", of(MICRO)),), schema)
+    (made,) = conversion.batches([pa.record_batch([column(values, NANO)], schema=schema)], "file")
+    assert made.column("at").equals(column(cut, MICRO))
 
 
 def test_rows_know_their_place_in_the_item() -> None:

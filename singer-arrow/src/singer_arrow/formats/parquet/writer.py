@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,8 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
 
 _SAMPLE = 1 << 14  # number of rows
+_FEW = 1 << 10  # rows of the sample that are counted first
+_UNIQUE = 0.98  # minimum ratio of distinct values among those few for a column without repeated values
 _WORTH = 0.5  # maximum ratio of distinct values for a dictionary
 _PAGE_BYTES = 1 << 20  # approximate size of a data page or dictionary
 _LONG = 1 << 10  # average bytes from which texts are long
@@ -40,6 +43,8 @@ class ColumnEncoding:
 def choose_encoding(group: pa.Table) -> ColumnEncoding:
     """Return the encoding for a file that starts with these rows."""
     some = group.slice(0, _SAMPLE)
+    rows = Random(0).sample(range(some.num_rows), min(_FEW, some.num_rows))  # noqa: S311 - nothing secret
+    few = pa.array(sorted(rows), pa.int64())
     dictionaries, statistics, longest = list[str](), list[str](), 0.0
     for field, column in zip(some.schema, some.columns, strict=True):
         mean = _mean_bytes(column)
@@ -51,19 +56,28 @@ def choose_encoding(group: pa.Table) -> ColumnEncoding:
             continue
         if mean < _LONG:
             statistics.append(field.name)
-        if mean < _PAGE_BYTES // 8 and _is_worth(field.type, column):
+        if mean < _PAGE_BYTES // 8 and _is_worth(field.type, column, few):
             dictionaries.append(field.name)
     values = max(1, min(_PAGE_VALUES, int(_PAGE_BYTES / max(1.0, longest))))
     return ColumnEncoding(dictionaries, statistics, values)
 
 
-def _is_worth(t: pa.DataType, column: pa.ChunkedArray) -> bool:
+def _is_worth(t: pa.DataType, column: pa.ChunkedArray, few: pa.Array) -> bool:
+    """Return whether a column is worth a dictionary; if its values in the rows `few` are distinct, it is not."""
     if pt.is_boolean(t) or pt.is_null(t):
         return False
     if pt.is_dictionary(t):
         return True
+    first = column.take(few)
+    if len(first) - first.null_count >= _FEW // 2 and _distinct(first) > _UNIQUE:
+        return False
+    return _distinct(column) <= _WORTH
+
+
+def _distinct(column: pa.ChunkedArray) -> float:
+    """Return the ratio of distinct values among those that are not null; 0 if all are null."""
     present = len(column) - column.null_count
-    return bool(pc.count_distinct(column, mode="only_valid").as_py() <= _WORTH * present)
+    return float(pc.count_distinct(column, mode="only_valid").as_py() / max(1, present))
 
 
 def _mean_bytes(column: pa.ChunkedArray) -> float:

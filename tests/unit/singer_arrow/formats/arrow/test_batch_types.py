@@ -89,6 +89,18 @@ CASES: dict[str, tuple[pa.Array, list[tuple[Any, Rows]]]] = {
             )
         ],
     ),
+    "arrow.json in an object": (
+        pa.StructArray.from_arrays([extension(pa.json_(), ['{"a":1.10}', None, "no JSON"])], ["j"]),
+        [
+            (JSON, ['{"j":{"a":1.10}}', '{"j":null}', '{"j":"no JSON"}']),
+            (pa.struct([("j", pa.string())]), [{"j": '{"a":1.10}'}, {"j": None}, {"j": "no JSON"}]),
+            (pa.struct([json_field("j")]), [{"j": '{"a":1.10}'}, {"j": None}, {"j": '"no JSON"'}]),
+        ],
+    ),
+    "arrow.json in a list": (
+        pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), extension(pa.json_(), ["[1]", None])),
+        [(JSON, ["[[1],null]"]), (pa.list_(pa.string()), [["[1]", None]])],
+    ),
     "dictionary": (pa.array(["a", None, "b"]).dictionary_encode(), [(pa.string(), ["a", None, "b"])]),
     "dictionary of views": (
         pa.DictionaryArray.from_arrays(pa.array([1, None], pa.uint32()), pa.array(["a", "b"], pa.string_view())),

@@ -36,6 +36,21 @@ def test_dictionaries_where_values_repeat_and_statistics_but_of_long_texts() -> 
     assert columns.page_values == (1 << 20) // 2_000
 
 
+def test_thousands_of_values_that_repeat_get_a_dictionary_in_any_order() -> None:
+    rows = 1 << 14
+    table = pa.table(
+        {
+            **{f"cycle of {n}": pa.array([i % n for i in range(rows)]) for n in (1_501, 4_096, 8_000, 9_000)},
+            "sorted": pa.array([i // 3 for i in range(rows)]),
+            "twice": pa.array([i // 2 for i in range(rows)]),
+            "sparse": pa.array([i if i % 100 == 0 else None for i in range(rows)]),
+            "sparse word": pa.array(["x" if i % 100 == 0 else None for i in range(rows)]),
+        }
+    )
+    names = ["cycle of 1501", "cycle of 4096", "cycle of 8000", "sorted", "twice", "sparse word"]
+    assert choose_encoding(table).dictionaries == names
+
+
 def test_the_file_has_what_was_decided(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     WRITABLE["parquet"].write(TABLE.to_batches(), TABLE.schema, path)
