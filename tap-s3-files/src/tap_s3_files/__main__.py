@@ -5,8 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 
 from singer_arrow.sdk import cli
+
+COMMANDS = {
+    "init": "tap_s3_files.inspection.init_command:command",
+    "setup-queue": "tap_s3_files.replication.queue_setup:setup_queue_command",
+}
+"""Functions that return the commands beside the tap's own."""
 
 
 def main() -> None:
@@ -17,11 +24,12 @@ def main() -> None:
 def _command() -> Callable[[], object]:
     from tap_s3_files.tap import TapS3Files
 
-    if sys.argv[1:2] == ["init"]:
-        from tap_s3_files.inspection.init_command import command
-
-        return partial(command(TapS3Files.read_config).main, args=sys.argv[2:], prog_name="tap-s3-files init")
-    return TapS3Files.cli
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in COMMANDS:
+        return TapS3Files.cli
+    module, _, function = COMMANDS[name].partition(":")
+    command = getattr(import_module(module), function)(TapS3Files.read_config)
+    return partial(command.main, args=sys.argv[2:], prog_name=f"tap-s3-files {name}")
 
 
 if __name__ == "__main__":

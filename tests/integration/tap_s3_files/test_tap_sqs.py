@@ -19,6 +19,7 @@ from waiting import wait_until
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
+from local_cloud.programs import Programs
 
 
 @pytest.fixture
@@ -363,3 +364,31 @@ def test_records_need_a_place_for_the_plan(source: QueueSource) -> None:
     del config["plan_root"]
     line = error_of(source.tap("tap-s3-files", config=config))
     assert line.startswith("Setting 'replication.method' is sqs: it needs 'plan_root'")
+
+
+# The queue itself ----------------------------------------------------------------------------------------------------
+
+
+def test_setup_queue_makes_a_queue_that_the_tap_reads(s3: Any, sqs: Any, bucket: str, tap: Programs) -> None:
+    name = f"made-{uuid.uuid4().hex[:8]}"
+    options = ["setup-queue", f"s3://{bucket}/in/**/*.csv", "--name", name]
+    shown = json.loads(tap("tap-s3-files", *options).check().stdout)
+    assert list(shown["queues"]) == [f"{name}-dead-letters", name]
+    assert not s3.get_bucket_notification_configuration(Bucket=bucket).get("QueueConfigurations")  # only printed
+    settings = [json.loads(tap("tap-s3-files", *options, "--apply").check().stdout) for _ in range(2)]
+    assert settings[0] == settings[1]
+    made = s3.get_bucket_notification_configuration(Bucket=bucket)["QueueConfigurations"]
+    assert made == shown["notifications"][bucket]["QueueConfigurations"]
+    s3.put_object(Bucket=bucket, Key="in/a.csv", Body=b"id\n1\n2\n")
+    s3.put_object(Bucket=bucket, Key="elsewhere/b.csv", Body=b"id\n3\n")
+    config = {
+        "streams": [{"name": "rows", "path": f"s3://{bucket}/in/**/*.csv"}],
+        "batch_config": {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{bucket}/batches"}},
+        "replication": settings[0]["replication"] | {"max_wait_seconds": 1},
+    }
+    sent = tap("tap-s3-files", config=config).check()
+    assert [m["row_count"] for m in sent.of_type("BATCH")] == [2]
+    url = settings[0]["replication"]["queue_url"]
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert json.loads(attributes["RedrivePolicy"])["maxReceiveCount"] == 10
+    assert attributes["ApproximateNumberOfMessages"] == "0"

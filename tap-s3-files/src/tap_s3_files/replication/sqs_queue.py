@@ -53,7 +53,7 @@ class Queue:
 
     def __init__(self, url: str, options: AwsOptions, *, visibility: int) -> None:
         self.url, self._visibility = url, visibility
-        with _translate_errors(url):
+        with queue_errors(url):
             self._client = _client(url, options)
         self._held: dict[str, Message] = {}
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class Queue:
             CredentialsError: It may not be read.
             ServiceError: It does not answer.
         """
-        with _translate_errors(self.url):
+        with queue_errors(self.url):
             answer = self._client.receive_message(
                 QueueUrl=self.url,
                 MaxNumberOfMessages=MAX_BATCH,
@@ -91,7 +91,7 @@ class Queue:
             NotFoundError, CredentialsError, ServiceError: As for `receive`.
         """
         name = "ApproximateNumberOfMessages"
-        with _translate_errors(self.url):
+        with queue_errors(self.url):
             answer = self._client.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])
         return int(answer["Attributes"][name])
 
@@ -130,7 +130,7 @@ class Queue:
         failed = 0
         while some := list(islice(rest, MAX_BATCH)):
             try:
-                with _translate_errors(self.url):
+                with queue_errors(self.url):
                     failed += act(some)
             except (NotFoundError, CredentialsError, ServiceError) as error:
                 logger.warning("%s", error)
@@ -174,8 +174,8 @@ def _client(url: str, options: AwsOptions) -> Any:
 
 
 @contextmanager
-def _translate_errors(url: str) -> Iterator[None]:
-    """Translate botocore's errors."""
+def queue_errors(url: str, *, service: str = "the queue") -> Iterator[None]:
+    """Translate botocore's errors of requests for a queue, or for something else of AWS."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
     try:
@@ -192,8 +192,8 @@ def _translate_errors(url: str) -> Iterator[None]:
         if any(name in code for name in _DENIED):
             msg = f"{url}: access is denied ({words}); check the credentials and what they allow"
             raise CredentialsError(msg) from None
-        msg = f"{url}: the queue did not answer as it should ({words}); try again"
+        msg = f"{url}: {service} did not answer as it should ({words}); try again"
         raise ServiceError(msg) from None
     except (BotoCoreError, OSError) as error:
-        msg = f"{url}: the queue did not answer ({' '.join(str(error).split())[:300]}); try again"
+        msg = f"{url}: {service} did not answer ({' '.join(str(error).split())[:300]}); try again"
         raise ServiceError(msg) from None

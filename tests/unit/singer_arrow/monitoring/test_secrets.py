@@ -1,4 +1,4 @@
-"""Settings without secrets: declared ones, those with telling names, and those in URLs."""
+"""Settings without secrets: declared ones, those whose names suggest one, and those in URLs."""
 
 from __future__ import annotations
 
