@@ -63,7 +63,7 @@ interoperation: setup  ## Public taps into both targets, the tap into public tar
 	@PYTHONPATH=tests/support:. $(RUN) python -m interoperation $(ARGS)
 
 docs: setup  ## Write what is written from the code: settings, plugins, SQL, types, API; figures from the benchmarks
-	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py && $(RUN) python docs/api_page.py && $(RUN) python -m benchmarks.page
+	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py && $(RUN) python docs/api_page.py && $(RUN) python docs/comparison_sources.py && $(RUN) python -m benchmarks.page
 
 build: setup  ## Wheels into dist/, tried in empty environments and by Meltano
 	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done

@@ -13,7 +13,15 @@ DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize(
-    "script", ["api_page.py", "meltano_plugins.py", "redshift_sql.py", "settings_tables.py", "type_tables.py"]
+    "script",
+    [
+        "api_page.py",
+        "comparison_sources.py",
+        "meltano_plugins.py",
+        "redshift_sql.py",
+        "settings_tables.py",
+        "type_tables.py",
+    ],
 )
 def test_is_up_to_date(script: str) -> None:
     ran = subprocess.run([sys.executable, DOCS / script, "--check"], capture_output=True, text=True, check=False)
