@@ -99,7 +99,11 @@ def build(bench: Workbench) -> Case:
     ascending = f"{large:,} objects, keys ascend, {NEW:,} new"
     listed = {
         (kind, count): contender(
-            f"{count:,} objects, inventory as {kind}", count, expected=count, **inventory(count, kind)
+            f"{count:,} objects, inventory as {kind}, nothing new",
+            count,
+            expected=0,
+            state=state,
+            **inventory(count, kind),
         )
         for kind in ("CSV", "Parquet")
         for count in (small, large)
