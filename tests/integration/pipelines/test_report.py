@@ -57,6 +57,7 @@ def test_a_good_run(target: Target, batch: Batches) -> None:
     assert (count(report, "rows_written"), count(report, "batches")) == (target.counted(), 6) == (12, 6)
     assert (report["run"]["status"], report["streams"][0]["status"]) == ("succeeded", "succeeded")
     assert report["streams"][0]["table"].endswith("rows")
+    assert report["run"]["connector_version"][0].isdigit()
     assert {"prepare", "stage", "publish"} <= report["streams"][0]["seconds_by_phase"].keys()
     assert (report["bytes_billed"] is None) == (target.warehouse.name == "redshift")
     assert [file.suffix for file in sorted(target.folder.iterdir())] == [".html", ".json"]

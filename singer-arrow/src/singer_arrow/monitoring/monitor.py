@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -58,13 +57,16 @@ class RunMonitor:
         name: Name of the connector.
         config: Its settings; need not be valid.
         schema: The JSON Schema that declares them.
+        version: Version of the connector.
     """
 
-    def __init__(self, name: str, config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, config: Mapping[str, Any], schema: Mapping[str, Any], *, version: str = "unknown"
+    ) -> None:
         self._logger, self._warnings = logging.getLogger(name), set[str]()
         self._config, self._schema = copy.deepcopy(dict(config)), schema  # the SDK adds defaults later
         self._run = RunIdentity(
-            connector=name, version=_version(name), host=socket.gethostname(), started_at=datetime.now(UTC)
+            connector=name, version=version, host=socket.gethostname(), started_at=datetime.now(UTC)
         )
         self._figures: Callable[[], RunFigures] = RunFigures
         self._folder = self._tried(self._report_folder)
@@ -191,10 +193,3 @@ class RunMonitor:
             previous=self._previous,
         )
         self._folder.write(self._run.name, report, page=page)
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"

@@ -8,7 +8,7 @@ from html import escape
 
 _WIDTH, _HEIGHT = 420, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 14, 22
-_STEPS = (1, 2, 5, 10)
+_STEPS = (1, 2, 2.5, 5, 10)
 _SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400)
 
 
@@ -72,7 +72,7 @@ def line(points: Sequence[Point], text_of: Callable[[float], str], top_of: Calla
 
 
 def nice_top(largest: float) -> float:
-    """Return the upper end of an axis: 1, 2 or 5 times a power of ten, at least the largest value."""
+    """Return the upper end of an axis: 1, 2, 2.5 or 5 times a power of ten, at least the largest value."""
     power = 1.0
     while power * 10 <= largest:
         power *= 10

@@ -39,6 +39,8 @@ def history_page(reports: Sequence[Named], *, now: datetime, runs: int) -> str:
     names = sorted({report["run"]["connector"] for _, report in checked})
     shown = f"{len(checked):,} runs" if runs == len(checked) else f"The last {len(checked):,} of {runs:,} runs"
     body = [f'<h1>Runs</h1><p class="soft">{shown}, {time_text(now.isoformat())} UTC</p>', _totals(checked)]
+    if any(report["run"]["status"] not in (SUCCEEDED, RUNNING) for _, report in checked):
+        body.append('<p class="soft note"><i class="mark"></i>Runs that did not succeed</p>')
     for connector in names:
         own = [(name, report) for name, report in checked if report["run"]["connector"] == connector]
         body.append(f"<h2>{escape(connector)}</h2>{_plots(own)}")
@@ -82,9 +84,7 @@ def _plots(reports: Sequence[Named]) -> str:
         ),
     ]
     shown = (f'<div class="plot"><h3>{escape(title)}</h3>{svg}</div>' for title, svg in plots)
-    failed = any(r["run"]["status"] not in (SUCCEEDED, RUNNING) for _, r in reports)
-    note = '<p class="soft"><i class="mark"></i>Runs that did not succeed</p>' if failed else ""
-    return f'<div class="plots">{"".join(shown)}</div>{note}'
+    return f'<div class="plots">{"".join(shown)}</div>'
 
 
 def _points(reports: Sequence[Named], value_of: Any) -> list[Point]:

@@ -98,14 +98,15 @@ def _streams(streams: list[dict[str, Any]]) -> str:
     if not streams:
         return '<p class="soft">No stream began.</p>'
     used = [(n, t) for n, t in _COUNTS if n in _ALWAYS or sum_of(streams, n)]
-    heads = ["Stream", "Status", *(title for _, title in used), "Duration", "Lag"]
+    lag = ["Lag"] if any(s["lag_seconds"] is not None for s in streams) else []
+    heads = ["Stream", "Status", *(title for _, title in used), "Duration", *lag]
     rows = (
         [
             f"<b>{escape(s['stream'])}</b>",
             badge(s["status"]),
             *((size_text if name == "bytes" else number_text)(s["counts"].get(name)) for name, _ in used),
             duration_text(s["seconds"]),
-            duration_text(s["lag_seconds"]),
+            *(duration_text(s["lag_seconds"]) for _ in lag),
         ]
         for s in streams
     )

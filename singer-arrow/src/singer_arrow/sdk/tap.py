@@ -136,7 +136,7 @@ class ArrowTap(Tap):
         super(Tap, cls).invoke(about=about, about_format=about_format)
         cls.print_version(print_fn=cls.logger.info)
         settings = (config.config if config else None) or {}
-        with RunMonitor(cls.name, settings, cls.config_jsonschema) as monitor:
+        with RunMonitor(cls.name, settings, cls.config_jsonschema, version=cls.plugin_version) as monitor:
             tap = cls.from_options(config=config, state=state, catalog=catalog, setup_mapper=True)
             monitor.watch(tap.figures)
             tap.sync_all()

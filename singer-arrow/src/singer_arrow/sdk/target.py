@@ -150,7 +150,7 @@ class WarehouseTarget(Target):
         super(Target, cls).invoke(about=about, about_format=about_format)
         cls.print_version(print_fn=cls.logger.info)
         settings = (config.config if config else None) or {}
-        with RunMonitor(cls.name, settings, cls.config_jsonschema) as monitor:
+        with RunMonitor(cls.name, settings, cls.config_jsonschema, version=cls.plugin_version) as monitor:
             target = cls(
                 config=config.config if config else None,
                 parse_env_config=config.parse_env if config else False,

@@ -110,7 +110,9 @@ def test_a_browser_shows_the_page(name: str, width: int, tmp_path: Path) -> None
     assert "undefined" not in body
 
 
-@pytest.mark.parametrize(("largest", "top"), [(0, 1), (3, 5), (7001, 10_000), (0.03, 0.05), (200, 200), (201, 500)])
+@pytest.mark.parametrize(
+    ("largest", "top"), [(0, 1), (3, 5), (7001, 10_000), (0.03, 0.05), (200, 200), (201, 250), (251, 500)]
+)
 def test_axes_end_at_round_numbers(largest: float, top: float) -> None:
     assert nice_top(largest) == pytest.approx(top)
 
