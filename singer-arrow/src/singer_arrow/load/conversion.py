@@ -1,4 +1,4 @@
-"""Batches as they are read -> batches as a warehouse gets them: names, microseconds, added columns. Pure."""
+"""Convert batches of a batch file for upload: names and types of the table's columns, added columns. Pure."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         return pa.field(column.name, column.arrow)
 
     def check(self, array: pa.Array, column: ColumnT, url: str) -> None:
-        """Refuse values that the warehouse would refuse or change.
+        """Check that the warehouse takes the values of a column as they are.
 
         Raises:
             DataError: A value is refused; names the file and the column.
         """
 
     def array(self, array: pa.Array, column: ColumnT) -> pa.Array:
-        """Convert the values of a column for upload; what is finer than a microsecond is cut off.
+        """Convert the values of a column for upload; nanoseconds are rounded down to microseconds.
 
         Decimals in a text column are written without an exponent. Dates in a timestamp column become midnights in UTC,
         and integers in a float column become floats.
@@ -158,7 +158,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
         Args:
             sources: Name and batches of each file.
-            prepare: Prepares each batch before.
+            prepare: Applied to each batch before its conversion.
             rejects: Collects rows that cannot be loaded; these are left out.
 
         Raises:

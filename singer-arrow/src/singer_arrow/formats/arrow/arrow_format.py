@@ -117,7 +117,7 @@ def _check_scales(field: pa.Field) -> None:
 def _in_order(reader: ObjectReader, options: ReadOptions, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
     source, messages, is_file = _source(reader, options)
     yield from pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)
-    if is_file and not _ends_well(source):
+    if is_file and not _ends_with_mark(source):
         raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
     if options.needs_end_mark and not (is_file or messages.has_end_mark):
         reason = "it is an Arrow stream without an end mark, so it may have been cut off"
@@ -164,7 +164,8 @@ def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _ends_well(source: ChunkFile) -> bool:
+def _ends_with_mark(source: ChunkFile) -> bool:
+    """Read the rest of a file, and return whether it ends with the mark of files."""
     end = b""
     while data := source.read(1 << 20):
         end = (end + data)[-len(MAGIC) :]
