@@ -321,7 +321,7 @@ def test_a_plan_takes_no_message_and_logs_how_many_wait(source: QueueSource) -> 
     source.csv("in/a.csv", 0)
     source.send(source.event("in/a.csv"))
     ran = source.run(plan=True)
-    assert ran.stdout.splitlines()[1].split() == ["rows", "0", "0", "0", "0"]
+    assert ran.stdout.splitlines()[1].split() == ["rows", "0", "0", "0", "0", "?"]
     assert log_lines(ran, "about 1 messages wait in")
     assert source.in_queue() == (1, 0)
     source.run()
