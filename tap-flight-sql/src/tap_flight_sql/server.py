@@ -34,7 +34,7 @@ _OPTIONS = {
 }
 """The driver's names of our settings."""
 _QUERY_TIMEOUTS = (f"{_PREFIX}rpc.timeout_seconds.query", f"{_PREFIX}rpc.timeout_seconds.update")
-_CODES = re.compile(r"^[A-Z_]+: |\[FlightSQL\] | \((?:\w+); .*$", re.DOTALL)
+_CODES = re.compile(r"^[A-Z_]+: |\[FlightSQL\] |rpc error: code = \w+ desc = | \((?:\w+); .*$", re.DOTALL)
 """Parts of the driver's messages: its own code, its name, and the names of gRPC's code and of the call."""
 _LONGEST = 500
 """Characters of a server's text that are shown."""
@@ -223,6 +223,9 @@ def _translation(error: Exception, uri: str, doing: str, *, is_retriable: bool) 
     if "x509:" in text or "tls:" in text or "certificate" in text:
         msg = f"{uri}: {text}; set tls.ca_file to the authority of the server, and tls.cert_file if it asks for one"
         return ConfigError(msg)
+    if "server preface" in text and uri.startswith("grpc+tls"):
+        hint = "the server ended the connection before it answered; if it asks for a client's certificate"
+        return ServiceError(f"{uri}: {doing}: {text}; {hint}, set tls.cert_file and tls.key_file")
     if code in ("UNAUTHENTICATED", "UNAUTHORIZED"):
         return CredentialsError(f"{uri}: {doing}: {text}; correct username and password, or token, or grant access")
     if code in ("IO", "TIMEOUT", "CANCELLED") or is_retriable:

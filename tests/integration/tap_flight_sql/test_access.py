@@ -58,6 +58,20 @@ def test_a_client_without_a_certificate(tls_cloud: Cloud, secure_tap: Tap, tls: 
     ran = secure_tap(STREAM, tls={"ca_file": tls["ca_file"]})
     assert (ran.code == 0) is not tls_cloud.flightsql.is_mutual
     assert "Traceback" not in ran.stderr
+    if tls_cloud.flightsql.is_mutual:
+        assert "tls.cert_file" in ran.stderr.splitlines()[-1]
+
+
+def test_a_certificate_of_another_authority(
+    tls_cloud: Cloud, secure_tap: Tap, tls: dict[str, Any], tmp_path: Path
+) -> None:
+    write_certificates(tmp_path)
+    given = {"cert_file": str(tmp_path / "client.pem"), "key_file": str(tmp_path / "client.key")}
+    ran = secure_tap(STREAM, tls={**tls, **given})
+    assert (ran.code == 0) is not tls_cloud.flightsql.is_mutual
+    assert "Traceback" not in ran.stderr
+    if tls_cloud.flightsql.is_mutual:
+        assert "tls.cert_file" in ran.stderr.splitlines()[-1]
 
 
 def test_a_token(tls_cloud: Cloud, tls: dict[str, Any], tmp_path: Path) -> None:

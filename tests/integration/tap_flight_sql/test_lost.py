@@ -60,17 +60,28 @@ def test_rows_that_change_between_two_tries(flight: FlightSql, tap: Tap) -> None
     assert tap.ids(tap(STREAM).check()) == list(range(100, ROWS))
 
 
-def test_three_tries_and_one_line(flight: FlightSql, tap: Tap) -> None:
-    flight.fail({"match": "WHERE", "action": "lost", "after_batches": 1, "endpoint": 2})
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ({"action": "lost", "after_batches": 1, "endpoint": 2}, "an endpoint: the connection to the backend was lost"),
+        ({"action": "expired", "endpoint": 3}, "an endpoint: the ticket has expired"),
+        ({"action": "restart", "after_batches": 1, "endpoint": 0}, "an endpoint: "),
+        ({"action": "skip_rows", "endpoint": 1}, f"the query has {ROWS} rows, and its endpoints sent "),
+        ({"call": "info", "action": "lost"}, "the query: the server is not available"),
+    ],
+    ids=lambda value: f"{value.get('call', 'get')}-{value['action']}" if isinstance(value, dict) else "",
+)
+def test_three_tries_and_one_line(flight: FlightSql, tap: Tap, fault: dict[str, Any], text: str) -> None:
+    flight.fail({"match": "<=", **fault})
     ran = tap(STREAM)
+    assert flight.fail()[0]["fired"] == 3
     assert ran.code == 1
     assert ran.stderr.count("the window is read again") == 2
-    assert last_line(ran.stderr).startswith(f"Stream 'rows': {flight.uri}: an endpoint: ")
+    assert last_line(ran.stderr).startswith(f"Stream 'rows': {flight.uri}: {text}")
     assert last_line(ran.stderr).endswith("no row of it was sent after 3 tries: run again [service]")
     assert "Traceback" not in ran.stderr
     assert not ran.of_type("BATCH")
     assert not files_of(tap)
-    flight.fail()
     assert tap.ids(tap(STREAM).check()) == list(range(ROWS))
 
 
@@ -101,8 +112,9 @@ def test_a_query_that_is_refused(tap: Tap) -> None:
         ({"max_message_mb": 1, "streams": [{"name": "wide", "query": "SELECT repeat('x', 3000000) AS t"}]}, "max_mes"),
         ({"streams": [{"name": "a", "table": "rows", "replication_key": "nope"}]}, "names 'nope', which is no column"),
         ({"streams": [{"name": "a", "query": "SELECT 1 AS a, 2 AS A, 3 AS a"}]}, "'a' occurs twice"),
+        ({"session": ["SET nonsense = 1"]}, "the statement 'SET nonsense = 1' of the setting 'session' was refused: "),
     ],
-    ids=["refused", "password", "message", "key", "twice"],
+    ids=["refused", "password", "message", "key", "twice", "session"],
 )
 def test_one_line(tap: Tap, options: dict[str, Any], text: str) -> None:
     options = {"streams": [STREAM], **options}
