@@ -23,11 +23,12 @@ def commands(page: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("page", "shown"),
+    ("page", "services", "shown"),
     [
         ("README.md", [re.escape(PRINTED), r"Loaded airports: 1,458 rows"]),
         (
             "docs/first-try.md",
+            "s3,bigquery",
             [
                 r"airports: 1 object, 5 rows shown, of s3://source/airports/",
                 r"faa +name +lat +lon",
@@ -38,14 +39,19 @@ def commands(page: str) -> str:
                 r"meltano.yml: 5 streams: airlines, airports, flights, planes, weather",
             ],
         ),
+        (
+            "docs/flight-sql.md",
+            "s3,bigquery,redshift,flightsql",
+            [r'(?s)bigquery.jsonl.*"window": ?1.*redshift.jsonl.*"window": ?1', r"2026-01-02T03:46:39"],
+        ),
     ],
 )
-def test_commands_run_as_they_are(page: str, shown: list[str], tmp_path: Path) -> None:
+def test_commands_run_as_they_are(page: str, services: str, shown: list[str], tmp_path: Path) -> None:
     script = tmp_path / "commands.sh"
     script.write_text(f"set -e\n{commands(page)}")
     tools = Path(sys.executable).parent
     ran = subprocess.run(
-        [tools / "local-cloud", "run", "--service", "s3,bigquery", "--seed", "--", "bash", script],
+        [tools / "local-cloud", "run", "--service", services, "--seed", "--", "bash", script],
         cwd=tmp_path,
         env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "MELTANO_SEND_ANONYMOUS_USAGE_STATS": "false"},
         capture_output=True,
