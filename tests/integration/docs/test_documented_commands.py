@@ -25,7 +25,7 @@ def commands(page: str) -> str:
 @pytest.mark.parametrize(
     ("page", "services", "shown"),
     [
-        ("README.md", [re.escape(PRINTED), r"Loaded airports: 1,458 rows"]),
+        ("README.md", "s3,bigquery", [re.escape(PRINTED), r"Loaded airports: 1,458 rows"]),
         (
             "docs/first-try.md",
             "s3,bigquery",
