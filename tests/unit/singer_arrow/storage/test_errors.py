@@ -4,9 +4,11 @@ import pytest
 from obstore.store import S3Store
 
 from singer_arrow.errors import (
+    AccessDeniedError,
     ArchivedError,
     CredentialsError,
     EmptyObjectError,
+    ExpiredCredentialsError,
     NotFoundError,
     ObjectChangedError,
     ServiceError,
@@ -26,9 +28,9 @@ MISLEADING = (
     [
         (404, "NoSuchKey", NotFoundError, "plain|NoSuchBucket.* does not exist"),
         (404, "NoSuchBucket", NotFoundError, "^s3://bucket does not exist"),
-        (403, "AccessDenied", CredentialsError, "access is denied"),
+        (403, "AccessDenied", AccessDeniedError, "access is denied"),
         (403, "InvalidObjectState", ArchivedError, "is archived"),
-        (400, "ExpiredToken", CredentialsError, "have expired"),
+        (400, "ExpiredToken", ExpiredCredentialsError, "have expired"),
         (400, "AuthorizationHeaderMalformed", CredentialsError, "another region"),
         (412, "PreconditionFailed", ObjectChangedError, "was replaced"),
         (416, "InvalidRange", EmptyObjectError, "holds no byte"),

@@ -14,7 +14,14 @@ from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.resumable_media import DataCorruption, InvalidResponse
 
-from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, ServiceError, SingerArrowError
+from singer_arrow.errors import (
+    AccessDeniedError,
+    CredentialsError,
+    LoadError,
+    NotFoundError,
+    ServiceError,
+    SingerArrowError,
+)
 from target_bigquery import sql
 from target_bigquery.connection import resources
 from target_bigquery.connection.error_kinds import ErrorKind
@@ -33,11 +40,11 @@ def call_error(kind: type[api.GoogleAPICallError], reason: str | None, text: str
             QuotaError,
             "Quota exceeded. Wait until the quota",
         ),
-        (call_error(api.Forbidden, "accessDenied", "Access Denied"), CredentialsError, "BigQuery Job User"),
+        (call_error(api.Forbidden, "accessDenied", "Access Denied"), AccessDeniedError, "BigQuery Job User"),
         (call_error(api.Forbidden, "rateLimitExceeded", "too many"), ServiceError, "rateLimitExceeded: too many"),
         (
             call_error(api.Unauthorized, None, "Request had invalid credentials"),
-            CredentialsError,
+            AccessDeniedError,
             "check the credentials",
         ),
         (call_error(api.NotFound, "notFound", "Not found: Dataset p:d"), NotFoundError, "Not found: Dataset p:d"),

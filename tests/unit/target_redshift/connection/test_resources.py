@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from redshift_connector.error import InterfaceError, OperationalError, ProgrammingError
 
 from singer_arrow.errors import (
+    AccessDeniedError,
     ConfigError,
     CredentialsError,
     LoadError,
@@ -62,12 +63,12 @@ def server(code: str, message: str, **more: str) -> ProgrammingError:
         (server("57P03", "the database system is starting up"), SessionLostError),
         (server("53300", 'connection limit "500" exceeded'), SessionLostError),
         (server("08006", "connection failure"), SessionLostError),
-        (server("42501", "permission denied for schema sales"), CredentialsError),
-        (server("XX000", "S3ServiceException", D=S3_DETAIL), CredentialsError),
-        (server("XX000", "User arn:aws:redshift:x is not authorized to assume IAM Role y"), CredentialsError),
+        (server("42501", "permission denied for schema sales"), AccessDeniedError),
+        (server("XX000", "S3ServiceException", D=S3_DETAIL), AccessDeniedError),
+        (server("XX000", "User arn:aws:redshift:x is not authorized to assume IAM Role y"), AccessDeniedError),
         (
             InterfaceError({"S": "FATAL", "C": "28000", "M": "password authentication failed for user"}),
-            CredentialsError,
+            AccessDeniedError,
         ),
         (server("3D000", 'database "zzz" does not exist'), NotFoundError),
         (server("42P01", 'relation "x" does not exist'), NotFoundError),
