@@ -34,6 +34,8 @@ _OPTIONS = {
 }
 """The driver's names of our settings."""
 _QUERY_TIMEOUTS = (f"{_PREFIX}rpc.timeout_seconds.query", f"{_PREFIX}rpc.timeout_seconds.update")
+_ENDED_EARLY = re.compile("server preface|broken pipe|connection reset")
+"""Texts of a connection that the server ended, as it does where a client's certificate lacks or is refused."""
 _CODES = re.compile(r"^[A-Z_]+: |\[FlightSQL\] |rpc error: code = \w+ desc = | \((?:\w+); .*$", re.DOTALL)
 """Parts of the driver's messages: its own code, its name, and the names of gRPC's code and of the call."""
 _LONGEST = 500
@@ -223,7 +225,7 @@ def _translation(error: Exception, uri: str, doing: str, *, is_retriable: bool) 
     if "x509:" in text or "tls:" in text or "certificate" in text:
         msg = f"{uri}: {text}; set tls.ca_file to the authority of the server, and tls.cert_file if it asks for one"
         return ConfigError(msg)
-    if "server preface" in text and uri.startswith("grpc+tls"):
+    if _ENDED_EARLY.search(text) and uri.startswith("grpc+tls") and not is_retriable:
         hint = "the server ended the connection before it answered; if it asks for a client's certificate"
         return ServiceError(f"{uri}: {doing}: {text}; {hint}, set tls.cert_file and tls.key_file")
     if code in ("UNAUTHENTICATED", "UNAUTHORIZED"):
