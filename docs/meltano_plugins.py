@@ -56,7 +56,7 @@ def _plugins() -> Iterator[str]:
     for kind, names in PLUGINS.items():
         yield f"  {kind}:\n"
         for name in names:
-            first, *others = _lines(name)
+            first, *others = filter(None, _lines(name))
             yield f"    - {first}"
             yield from (f"      {line}" for line in others)
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -35,3 +36,15 @@ def test_figures_are_those_of_the_results(monkeypatch: pytest.MonkeyPatch) -> No
 
     texts = page.files(ROOT, page.RESULTS)
     assert page.stale(ROOT, texts) == []
+
+
+def test_meltano_gets_the_same_plugins_from_the_project_and_from_definitions() -> None:
+    project = yaml.safe_load((ROOT / "meltano.yml").read_text())["plugins"]
+    for kind, plugins in project.items():
+        for plugin in plugins:
+            definition = yaml.safe_load((ROOT / "plugins" / kind / f"{plugin['name']}.yml").read_text())
+            assert definition.pop("variant") == "singer-arrow"
+            assert definition.pop("pip_url") == f"singer-arrow-{plugin['name']}"
+            settings = {setting["name"] for setting in plugin["settings"]}
+            assert settings.issuperset(name for group in definition.pop("settings_group_validation") for name in group)
+            assert definition == plugin
