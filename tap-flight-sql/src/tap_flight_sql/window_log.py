@@ -105,9 +105,8 @@ class WindowLog:
         data = window.to_bytes()
         file = WindowLogFile(window.number, window.number, len(data))
         is_new = self._storage.put(self._url(file), data, if_absent=True)
-        self._list()  # the number may have been taken and compacted while this run slept
-        is_ours = file in self._files and (is_new or self._token(file) == window.token)
-        if not is_ours:
+        self._list()  # while this run slept, the number may have been taken, or this window compacted, by another one
+        if self._token(window.number) != window.token:
             written = [Url.parse(f.url) for f in window.files]
             self._storage.delete([*written, self._url(file)] if is_new else written)
             url = self._url(file)
@@ -115,8 +114,10 @@ class WindowLog:
             raise SupersededError(msg)
         self._compact()
 
-    def _token(self, file: WindowLogFile) -> str:
-        return next(self._windows_of(file)).token
+    def _token(self, number: int) -> str:
+        """Return the token of the window that the log has under a number."""
+        held = next(f for f in self._files if f.first <= number <= f.last)
+        return next(w for w in self._windows_of(held) if w.number == number).token
 
     def _list(self) -> None:
         for _ in range(GAP_LISTINGS):

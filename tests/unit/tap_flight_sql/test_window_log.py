@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,29 @@ def test_a_run_that_slept_finds_its_number_compacted(tmp_path: Path) -> None:
         slept.append(other)
     assert files_in(tmp_path) == ["00000000-00000015.jsonl.zst"]
     assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_run_that_slept_finds_its_window_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    """Another run follows the window and compacts it, before the first one has the answer that it is written."""
+    grow(tmp_path, 5)
+    slept, put = log_in(tmp_path, 5), Storage.put
+    mine = replace(window(tmp_path, 5), token="mine", files=(WindowFile(f"file://{tmp_path}/mine", 1, 1),))
+    (tmp_path / "mine").touch()
+
+    def put_and_sleep(storage: Storage, *given: Any, **options: Any) -> bool:
+        written = put(storage, *given, **options)
+        monkeypatch.undo()
+        grow(tmp_path, 10, 6)
+        return written if is_answered else put(storage, *given, **options)  # an answer that is lost: put again
+
+    monkeypatch.setattr(Storage, "put", put_and_sleep)
+    slept.append(mine)
+    assert (tmp_path / "mine").exists()
+    assert [w.token for w in log_in(tmp_path).windows()][5] == "mine"
+    assert [w.number for w in log_in(tmp_path).windows()] == list(range(16))
 
 
 def test_windows_that_are_compacted_while_they_are_read_are_found(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class _Gauge(NamedTuple):
 
 
 class JsonFormatter(StructuredFormatter):
-    """The SDK's structured format, one JSON object a line, with the name of the stream and with secrets mask_secrets.
+    """The SDK's structured format, one JSON object a line, with the name of the stream and with secrets masked.
 
     Args:
         name: Name of the connector.

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_arrow.errors import SingerArrowError, one_line
-from singer_arrow.monitoring.lineage import LineageEndpoint, make_event
 from singer_arrow.monitoring.logs import log_gauge, logs_metrics
 from singer_arrow.monitoring.secrets import mask_secrets, secret_values, without_secrets
 from singer_arrow.report.document import (
@@ -27,15 +26,13 @@ from singer_arrow.report.document import (
     RunOutcome,
     make_report,
 )
-from singer_arrow.report.folder import ReportFolder
 from singer_arrow.run_figures import RunFigures
 from singer_arrow.runtime.threads import join_thread
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
 
 if TYPE_CHECKING:
+    from singer_arrow.monitoring.lineage import LineageEndpoint
     from singer_arrow.monitoring.terminal import TerminalProgress
+    from singer_arrow.report.folder import ReportFolder
 
 Result = TypeVar("Result")
 _NOT_WRITTEN = "The report of this run could not be written"
@@ -70,7 +67,7 @@ class RunMonitor:
         )
         self._figures: Callable[[], RunFigures] = RunFigures
         self._folder = self._tried(self._report_folder)
-        self._lineage = self._tried(lambda: LineageEndpoint.from_config(self._config), _NOT_SENT)
+        self._lineage = self._tried(self._lineage_endpoint, _NOT_SENT)
         self._display = self._terminal(name)
         self._logs_metrics = logs_metrics(config)
         self._previous: Report | None = None
@@ -117,7 +114,19 @@ class RunMonitor:
         where = self._config.get("report")
         if not where:
             return None
+        from singer_arrow.report.folder import ReportFolder
+        from singer_arrow.storage.aws_options import AwsOptions
+        from singer_arrow.storage.storage import Storage
+        from singer_arrow.storage.urls import Url
+
         return ReportFolder(Storage(AwsOptions.from_config(self._config.get("aws") or {})), Url.parse(where))
+
+    def _lineage_endpoint(self) -> LineageEndpoint | None:
+        if not self._config.get("openlineage"):
+            return None
+        from singer_arrow.monitoring.lineage import LineageEndpoint
+
+        return LineageEndpoint.from_config(self._config)
 
     def _terminal(self, name: str) -> TerminalProgress | None:
         if not sys.stderr.isatty():
@@ -158,6 +167,8 @@ class RunMonitor:
     def _send(self, outcome: RunOutcome) -> None:
         """Send an event of OpenLineage."""
         if (to := self._lineage) is not None:
+            from singer_arrow.monitoring.lineage import make_event
+
             job, now = to.job or self._run.connector, datetime.now(UTC)
             to.send(make_event(self._run, outcome, self._figures(), now=now, namespace=to.namespace, job=job))
 

@@ -12,11 +12,11 @@ MASK = "***"
 _NAMES = re.compile(r"secret|token|passw|credential|private|headers|access_key|api_key|params", re.IGNORECASE)
 """Names of settings whose values may be secret, whether or not they are declared so."""
 _SHORTEST = 6
-"""Shorter values are not mask_secrets in texts: they may be parts of ordinary words."""
+"""Shorter values are not masked in texts: they may be parts of ordinary words."""
 
 
 def without_secrets(config: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with their secrets mask_secrets, also passwords and signatures in URLs.
+    """Return settings with their secrets masked, also passwords and signatures in URLs.
 
     Args:
         config: The settings.

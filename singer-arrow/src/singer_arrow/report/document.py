@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ class RunIdentity:
     version: str
     host: str
     started_at: datetime
-    id: str = field(default_factory=lambda: secrets.token_hex(4))
+    id: str = field(default_factory=lambda: os.urandom(4).hex())
 
     @property
     def name(self) -> str:
@@ -129,10 +129,10 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[di
 
 def _stream(stream: StreamFigures, outcome: RunOutcome, now: datetime) -> dict[str, Any]:
     lag = stream.lag_seconds(now)
-    status = SUCCEEDED if stream.is_complete else outcome.status
+    unfinished = FAILED if outcome.status == SUCCEEDED else outcome.status
     return {
         "stream": stream.stream,
-        "status": FAILED if status == SUCCEEDED and not stream.is_complete else status,
+        "status": SUCCEEDED if stream.is_complete else unfinished,
         "table": stream.table,
         "inputs": list(stream.inputs),
         "outputs": list(stream.outputs),

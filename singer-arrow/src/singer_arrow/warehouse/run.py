@@ -163,7 +163,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         for method, count in self.scheduler.waiting():
             if isinstance(method, LoadMethod):
                 waiting[method.context.stream] += count
-        tables = {stream: table for table, stream in self._streams_of.items()}
+        tables = {stream: table for table, stream in dict(self._streams_of).items()}  # other threads add to it
         state, is_done = self.checkpoints.last, self.has_ended
         streams = (
             StreamFigures(
