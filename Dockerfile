@@ -1,6 +1,6 @@
 # All connectors, from the wheels in dist/ (`make build` writes them):
 #   docker build -t singer-arrow .
-#   docker run --rm -v "$PWD":/work singer-arrow bash -o pipefail -c \
+#   docker run --rm -v "$PWD":/data singer-arrow bash -o pipefail -c \
 #     'tap-s3-files --config tap.json | target-bigquery --config target.json >> state.jsonl'
 FROM python:3.13-slim
 RUN --mount=type=bind,source=dist,target=/dist \
@@ -8,5 +8,5 @@ RUN --mount=type=bind,source=dist,target=/dist \
     singer-arrow-tap-s3-files singer-arrow-tap-flight-sql singer-arrow-target-bigquery singer-arrow-target-redshift \
     && useradd --create-home --uid 1000 singer
 USER singer
-WORKDIR /work
+WORKDIR /data
 CMD ["bash", "-c", "tap-s3-files --version; tap-flight-sql --version; target-bigquery --version; target-redshift --version"]

@@ -144,7 +144,7 @@ def counted(count: int, one: str, several: str | None = None) -> str:
 
 def bytes_in_words(count: int) -> str:
     """Return a number of bytes with its unit: `532 bytes`, `12.3 kB`, `1.2 GB`."""
-    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+    for unit, power in (("TB", 12), ("GB", 9), ("MB", 6), ("kB", 3)):
         if count >= 10**power:
             return f"{count / 10**power:,.1f} {unit}"
     return counted(count, "byte")

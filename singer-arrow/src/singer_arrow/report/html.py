@@ -7,6 +7,8 @@ from datetime import datetime
 from html import escape
 from importlib.resources import files
 
+from singer_arrow.naming import bytes_in_words
+
 _STYLE = files("singer_arrow.report").joinpath("style.css")
 
 
@@ -25,14 +27,9 @@ def number_text(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def size_text(count: float | None) -> str:
+def size_text(count: int | None) -> str:
     """Return a number of bytes with its unit: `12.3 MB`; empty for None."""
-    if count is None:
-        return ""
-    for unit, power in (("TB", 12), ("GB", 9), ("MB", 6), ("kB", 3)):
-        if count >= 10**power:
-            return f"{count / 10**power:,.1f} {unit}"
-    return f"{count:,.0f} B"
+    return "" if count is None else bytes_in_words(count)
 
 
 def duration_text(seconds: float | None) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from singer_arrow.errors import one_line
+from singer_arrow.naming import counted
 from singer_arrow.schema.type_names import setting_type
 from tap_s3_files.inspection.survey import Survey
 
@@ -99,11 +100,6 @@ def meltano_file(streams: Sequence[StreamText], notes: Iterable[str], *, project
     return _MELTANO_HEAD.format(project=_scalar(project), config=config)
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 row`, `2,000 rows`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def has_partitions(path: str) -> bool:
     """Return whether a path has folders such as `day=*`, whose values become columns."""
     return "=*/" in path
@@ -117,7 +113,7 @@ def _settings(streams: Sequence[StreamText], notes: Iterable[str], batch_root: s
 
 
 def _stream_lines(stream: StreamText) -> Iterator[str]:
-    yield f"  # {plural(stream.objects, 'object')}, {stream.bytes:,} bytes"
+    yield f"  # {counted(stream.objects, 'object')}, {stream.bytes:,} bytes"
     settings = [f"name: {_scalar(stream.name)}", f"path: {_scalar(stream.path)}", f"format: {stream.format}"]
     settings += ["partition_columns: true"] if has_partitions(stream.path) else []
     if isinstance(stream.found, str):
@@ -128,7 +124,7 @@ def _stream_lines(stream: StreamText) -> Iterator[str]:
     names = [f"{f.name} {setting_type(f)}" for f in found.columns]
     more = [f"and {len(names) - _MOST_COLUMNS} more"] if len(names) > _MOST_COLUMNS else []
     columns = one_line(", ".join([*names[:_MOST_COLUMNS], *more]))
-    yield f"  # Columns, from {plural(found.rows, 'row')} of {plural(found.objects, 'object')}: {columns}"
+    yield f"  # Columns, from {counted(found.rows, 'row')} of {counted(found.objects, 'object')}: {columns}"
     yield from (f"  {'- ' if not number else '  '}{line}" for number, line in enumerate(settings))
     if found.keys:
         yield f"    key_properties: {_list(found.keys)}  # unique and never null in these rows"

@@ -11,10 +11,11 @@ from typing import Any
 import click
 
 from singer_arrow.errors import ArchivedError, ConfigError, DataError, NotFoundError, SchemaError
+from singer_arrow.naming import counted
 from singer_arrow.storage.urls import Url, has_glob
 from tap_s3_files.command_line import stream_name
 from tap_s3_files.discovery import infer_schema
-from tap_s3_files.inspection.config_text import StreamText, config_file, has_partitions, meltano_file, plural
+from tap_s3_files.inspection.config_text import StreamText, config_file, has_partitions, meltano_file
 from tap_s3_files.inspection.folders import Candidate, candidates, unique_names
 from tap_s3_files.inspection.survey import survey
 from tap_s3_files.listing.path_match import find
@@ -90,7 +91,7 @@ class _Inspection:
             names = ", ".join(str(o.url) for o in unknown[:3])
             more = ", ..." if len(unknown) > 3 else ""
             self.notes.append(
-                f"Left out, since their names imply no format, {plural(len(unknown), 'object')}: {names}{more}; "
+                f"Left out, since their names imply no format, {counted(len(unknown), 'object')}: {names}{more}; "
                 "a stream with their path and a 'format' reads them."
             )
         if (has_glob(url.key) or [o.url for o in objects] == [url]) and found:
@@ -170,4 +171,4 @@ def _init(
 ) -> None:
     file = output or Path("meltano.yml" if meltano else "tap-s3-files.yml")
     names = write_config(urls, read_config(config), output=file, meltano=meltano, batch_root=batch_root)
-    click.echo(f"{file}: {plural(len(names), 'stream')}: {', '.join(names)}")
+    click.echo(f"{file}: {counted(len(names), 'stream')}: {', '.join(names)}")

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import one_line
+from singer_arrow.naming import counted
 from singer_arrow.schema.type_names import setting_type
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.inspection import text_table
-from tap_s3_files.inspection.config_text import plural
 from tap_s3_files.inspection.sample_rows import first_rows
 from tap_s3_files.read_task import StreamJob
 from tap_s3_files.run import TapRun
@@ -53,7 +53,7 @@ def preview_lines(run: TapRun, stream: StreamSettings, job: StreamJob, count: in
 
 def _title(stream: str, objects: int, rows: int, used: list[ObjectInfo]) -> str:
     source = f", of {used[0].url}{f' and {len(used) - 1} more' if len(used) > 1 else ''}" if used else ""
-    return one_line(f"{stream}: {plural(objects, 'object')}, {plural(rows, 'row')} shown{source}")
+    return one_line(f"{stream}: {counted(objects, 'object')}, {counted(rows, 'row')} shown{source}")
 
 
 def _cells(rows: pa.Table) -> list[list[str]]:

@@ -20,7 +20,9 @@ from tap_s3_files.replication.sqs_queue import queue_errors
 SID = "tap-s3-files"
 """Identifies what this command writes into policies and notifications, so that a second run replaces it."""
 MAX_RECEIVES = 10
+"""Receptions of a message after which SQS moves it to the dead-letter queue; the tap receives foreign ones again."""
 DAYS = 14
+"""For how many days messages are kept, which is the most that SQS allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,14 @@ class QueueSetup:
         region: Region of the queue and of the buckets.
         account: Account that owns them.
         prefixes: The prefixes of each bucket; none is part of another.
+        partition: The group of AWS regions that the region is in, as ARNs have it.
     """
 
     name: str
     region: str
     account: str
     prefixes: Mapping[str, Sequence[str]]
+    partition: str = "aws"
 
     @property
     def dead_letters(self) -> str:
@@ -46,15 +50,11 @@ class QueueSetup:
 
     def arn(self, name: str) -> str:
         """Return the ARN of a queue of this name."""
-        partition = {"cn": "aws-cn", "us-gov": "aws-us-gov"}.get(
-            self.region.rpartition("-")[0].rpartition("-")[0], "aws"
-        )
-        return f"arn:{partition}:sqs:{self.region}:{self.account}:{name}"
+        return f"arn:{self.partition}:sqs:{self.region}:{self.account}:{name}"
 
     def policy(self, existing: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the queue's policy: its other statements, and one that lets the buckets send events."""
         kept = [s for s in (existing or {}).get("Statement", ()) if s.get("Sid") != SID]
-        partition = self.arn("").split(":")[1]
         statement = {
             "Sid": SID,
             "Effect": "Allow",
@@ -62,7 +62,7 @@ class QueueSetup:
             "Action": "sqs:SendMessage",
             "Resource": self.arn(self.name),
             "Condition": {
-                "ArnEquals": {"aws:SourceArn": [f"arn:{partition}:s3:::{bucket}" for bucket in sorted(self.prefixes)]},
+                "ArnEquals": {"aws:SourceArn": [f"arn:{self.partition}:s3:::{b}" for b in sorted(self.prefixes)]},
                 "StringEquals": {"aws:SourceAccount": self.account},
             },
         }
@@ -181,7 +181,7 @@ def _setup_queue(
     with queue_errors("The account of the credentials", service="STS"):
         sts = session.client("sts", region_name=region, **endpoint)
         account = str(sts.get_caller_identity()["Account"])
-    setup = QueueSetup(name, region, account, prefixes)
+    setup = QueueSetup(name, region, account, prefixes, session.core.get_partition_for_region(region))
     if not is_applied:
         click.echo(json.dumps(_shown(setup), indent=2))
         return

@@ -47,8 +47,7 @@ def test_notifications_of_others_stay_and_those_of_an_earlier_run_are_replaced()
     assert "Filter" not in SETUP.notifications("all")["QueueConfigurations"][0]
 
 
-@pytest.mark.parametrize(
-    ("region", "partition"), [("eu-west-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")]
-)
-def test_arns_are_of_the_regions_partition(region: str, partition: str) -> None:
-    assert QueueSetup("q", region, "1", {}).arn("q") == f"arn:{partition}:sqs:{region}:1:q"
+def test_arns_are_of_the_regions_partition() -> None:
+    setup = QueueSetup("q", "cn-north-1", "1", {"b": [""]}, "aws-cn")
+    assert setup.arn("q") == "arn:aws-cn:sqs:cn-north-1:1:q"
+    assert setup.policy()["Statement"][0]["Condition"]["ArnEquals"] == {"aws:SourceArn": ["arn:aws-cn:s3:::b"]}
