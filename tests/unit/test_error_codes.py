@@ -1,4 +1,4 @@
-"""Each error code is in docs/troubleshooting.md, and a test provokes each class of errors that has one."""
+"""Each error code is in docs/troubleshooting.md, and a test names each code, or a class of errors that has it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from singer_arrow.errors import DataError, SingerArrowError, with_code
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("singer_arrow", "tap_s3_files", "tap_flight_sql", "target_bigquery", "target_redshift")
 OF_THE_COMMAND_LINE = {"disk", "memory", "sdk"}
-"""Codes of errors that are not ours: `tests/unit/singer_arrow/sdk/test_cli.py` provokes them."""
+"""Codes of errors that are not ours: `tests/unit/singer_arrow/sdk/test_cli.py` has them."""
 OF_INSTANCES = {"bad-row"}
 """Codes that an error has for what it names."""
 
@@ -49,9 +49,9 @@ def test_each_code_has_its_entry_and_each_entry_its_code() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(CLASSES))
-def test_each_code_is_provoked_by_a_test(code: str) -> None:
+def test_a_test_names_each_code_or_its_class(code: str) -> None:
     names = "|".join(sorted(CLASSES[code]))
-    assert re.search(rf"raises\([^()]*\b({names})\b|\[{code}\]|\"{code}\"", TESTS), f"no test provokes {code} ({names})"
+    assert re.search(rf"raises\([^()]*\b({names})\b|\[{code}\]|\"{code}\"", TESTS), f"no test names {code} ({names})"
 
 
 @pytest.mark.parametrize("code", sorted(OF_THE_COMMAND_LINE | OF_INSTANCES))
