@@ -1,6 +1,6 @@
-"""Write the settings tables of the connectors' READMEs from the output of `--about` of the connectors.
+"""Write a page of settings and a JSON Schema for each connector, from the output of its `--about`.
 
-`python docs/settings_tables.py` writes; with `--check` it fails if a README is not as it would be written.
+`python docs/settings_tables.py` writes; with `--check` it fails if a file is not as it would be written.
 """
 
 from __future__ import annotations
@@ -12,41 +12,46 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from settings_schemas import OF_THE_SDK, editor_schema
+
 ROOT = Path(__file__).parent.parent
-BEGIN, END = "<!-- settings: written by docs/settings_tables.py -->\n", "<!-- end of settings -->\n"
 CONNECTORS = ("tap-s3-files", "tap-flight-sql", "target-bigquery", "target-redshift")
-OF_THE_SDK = ("stream_maps", "stream_map_config", "faker_config")
-"""Documented by the SDK; their parts are not listed here."""
+HEAD = """# Settings of {name}
+
+<!-- written by docs/settings_tables.py -->
+
+Each setting of [{name}](../{name}/README.md). [Giving settings](settings.md) describes files, options, variables
+and [the schema for editors](schemas/{name}.json).
+
+| setting | kind | default | what it is |
+|---|---|---|---|
+"""
 
 
 def main() -> int:
     """Write, or check."""
-    stale = [name for name in CONNECTORS if _update(name, write="--check" not in sys.argv)]
-    if stale and "--check" in sys.argv:
-        sys.stderr.write(f"The README of {', '.join(stale)} is not up to date: run make docs\n")
-        return 1
+    files: dict[Path, str] = {}
+    for name in CONNECTORS:
+        about = _about(name)
+        rows = "".join(f"{row}\n" for row in _rows(about["settings"], ""))
+        files[ROOT / f"docs/{name}-settings.md"] = HEAD.format(name=name) + rows
+        files[ROOT / f"docs/schemas/{name}.json"] = json.dumps(editor_schema(about), indent=2) + "\n"
+    if "--check" in sys.argv:
+        stale = [path.name for path, text in files.items() if not path.exists() or path.read_text() != text]
+        if stale:
+            sys.stderr.write(f"{', '.join(stale)}: not up to date: run make docs\n")
+        return int(bool(stale))
+    for path, text in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     return 0
 
 
-def _update(name: str, *, write: bool) -> bool:
-    """Whether the README was not up to date; if there are no markers in it, there is nothing to be."""
-    file = ROOT / name / "README.md"
-    text = file.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        return False
-    new = before + BEGIN + _table(name) + END + after
-    if write:
-        file.write_text(new)
-    return new != text
-
-
-def _table(name: str) -> str:
+def _about(name: str) -> dict[str, Any]:
     executable = Path(sys.executable).parent / name
     output = subprocess.run([executable, "--about", "--format=json"], capture_output=True, check=True)
-    rows = _rows(json.loads(output.stdout)["settings"], "")
-    return "\n".join(["", "| setting | kind | default | what it is |", "|---|---|---|---|", *rows, "", ""])
+    about: dict[str, Any] = json.loads(output.stdout)
+    return about
 
 
 def _rows(schema: dict[str, Any], prefix: str) -> Iterator[str]:

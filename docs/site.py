@@ -44,6 +44,7 @@ def pages() -> dict[Path, str]:
         path: path.name for pattern in ("*.md", "*.yml", "*.yaml", "*.json", "*.css") for path in docs.glob(pattern)
     }
     found |= {path: f"images/{path.name}" for path in (docs / "images").iterdir()}
+    found |= {path: f"schemas/{path.name}" for path in (docs / "schemas").glob("*.json")}
     return {path: place for path, place in found.items() if path.exists()}
 
 

@@ -45,7 +45,7 @@ INTRODUCTION = """# Types
 
 Written by `docs/type_tables.py`, which makes each cell by running the code; `tests/unit/test_types.py` sends columns of
 extreme values of all these types through every kind of message.
-[The tap's README](../tap-s3-files/README.md#types) describes how types are chosen.
+[Reading files](reading-files.md#types) describes how types are chosen.
 
 Types of Arrow go by Arrow's names: `halffloat`, `float` and `double` are floats of 16, 32 and 64 bits. "JSON text" is a
 column that may hold any JSON value.

@@ -69,7 +69,7 @@ The same rows by Parquet, RECORD and Arrow give the same tables: `tests/integrat
 for IPC streams with lz4. `pyarrow.ipc.open_file` reads the files of tap-s3-files:
 `tests/unit/singer_arrow/formats/arrow/test_writer.py`.
 
-When Arrow files pay: [Batch files in Arrow IPC](../tap-s3-files/README.md#batch-files-in-arrow-ipc).
+When Arrow files pay: [Batch files in Arrow IPC](batch-files.md#batch-files-in-arrow-ipc).
 
 ## Tried and left out
 

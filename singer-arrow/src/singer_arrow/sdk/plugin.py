@@ -114,6 +114,8 @@ def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInp
         what = f"--config {source}" if is_file else "the environment"
         given = object_file(source, what) if is_file else environment_settings(plugin)
         for name, value in given.items():
+            if name == "$schema":  # for editors
+                continue
             if name in merged and merged[name] != value:
                 plugin.logger.warning("Setting %r: %s replaces the value of %s", name, what, origins[name])
             merged[name], origins[name] = value, what
