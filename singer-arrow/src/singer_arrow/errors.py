@@ -113,6 +113,9 @@ class NotFoundError(FatalError):
     code = "not-found"
 
 
+_BAD_ROW = "bad-row"
+
+
 class DataError(FatalError):
     """A file or a message has invalid content; its code is `bad-row` if it names a row.
 
@@ -151,12 +154,19 @@ class DataError(FatalError):
         self.reason, self.url, self.line, self.column = reason, url, line, column
         self.row_group, self.row = row_group, row
         if self.code == DataError.code and (line is not None or row is not None):
-            self.code = "bad-row"
+            self.code = _BAD_ROW
         self.hint = hint
 
     def at(self, url: object) -> DataError:
         """Return the error for another URL, such as the source of a local copy."""
         return self._with(url, self.hint)
+
+    def placed(self, url: object, *, row: int | None = None, hint: str | None = None) -> DataError:
+        """Return the error for another place in place of its own; a code other than those of places stays."""
+        changed = DataError(self.reason, url=url, row=row, column=self.column, hint=hint or self.hint)
+        if self.code not in (DataError.code, _BAD_ROW):
+            changed.code = self.code
+        return changed
 
     def hinting(self, more: str) -> DataError:
         """Return the error with an additional hint."""

@@ -59,6 +59,10 @@ class LongTextError(DataError):
     code = "long-text"
 
 
+class ConvertibleTextError(LongTextError):
+    """Text is too long for its column, and conversion of its file can keep it: among the long texts, or as JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnloadableValue:
     """A value that Redshift cannot hold: its row among those that were looked at, from 0, and what is wrong."""

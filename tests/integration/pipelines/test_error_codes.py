@@ -1,57 +1,419 @@
-"""The last line of a failed run ends with its code."""
+"""Each error code of docs/troubleshooting.md is provoked by a command, or by the function that raises it."""
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import local_settings
+import pyarrow as pa
 import pytest
+from plan_runs import info, log_in, segment
+from redshift_lines import RedshiftBatches
+from singer_lines import Message, batch_of, lines, record, rows, schema
 
-from local_cloud.programs import Programs
+from local_cloud import Cloud
+from local_cloud.faults.client import FaultProxy
+from local_cloud.programs import Programs, Ran
+from singer_arrow.errors import SingerArrowError, with_code
+from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.storage import retry
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from target_bigquery.connection.client import BigQuery
+from target_bigquery.settings import Settings as BigQuerySettings
+from target_redshift.connection.client import Redshift
+from target_redshift.settings import Settings as RedshiftSettings
 
-SCHEMA = (
-    '{"type": "SCHEMA", "stream": "s", "schema": {"properties": {"id": {"type": "integer"}}}, '
-    '"key_properties": ["id"]}\n'
-)
-FILES = {
-    "bad.csv": b"a,b\n1,2\n3\n",
-    "bad.parquet": b"no parquet",
-    "cut.csv.gz": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03K",
-    "good.csv": b"a,b\n1,2\n",
-}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ([], "config"),
-        (["s3:/bucket/x"], "config"),
-        (["{here}/gone.csv"], "not-found"),
-        (["s3://no-such-bucket/x.csv"], "not-found"),
-        (["{here}/bad.csv"], "bad-row"),
-        (["{here}/bad.parquet"], "data"),
-        (["{here}/cut.csv.gz"], "truncated"),
-        (["{here}/good.csv", "--batch-root", "s3://no-such-bucket/x"], "not-found"),
-        (["{here}/good.csv", "--config", "{here}/no.json"], "config"),
-    ],
-)
-def test_errors_of_the_tap(arguments: list[str], code: str, run: Programs, tmp_path: Path) -> None:
-    for name, content in FILES.items():
-        (tmp_path / name).write_bytes(content)
-    ran = run("tap-s3-files", *(argument.replace("{here}", str(tmp_path)) for argument in arguments))
-    assert ran.code == 1
-    assert ran.stderr.splitlines()[-1].endswith(f" [{code}]"), ran.stderr
+PAGE = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
+DOCUMENTED = re.findall(r"^\| `([a-z-]+)` \| .+ \| .+ \|$", PAGE, re.MULTILINE)
+QUOTA = "Quota exceeded: Your table exceeded quota for imports or query appends per table"
+FULL_MEMORY = """
+import pyarrow, sys
+from singer_arrow.sdk import cli
+cli.run("tap-x", lambda: lambda: pyarrow.allocate_buffer(1 << 60))
+"""
 
 
-@pytest.mark.parametrize(
-    ("target", "messages", "code"),
-    [
-        ("target-bigquery", "no message\n", "data"),
-        ("target-bigquery", '{"type": "RECORD", "stream": "s", "record": {"id": 1}}\n', "no-schema"),
-        ("target-redshift", SCHEMA + '{"type": "RECORD", "stream": "s", "record": {}}\n', "missing-key"),
-        ("target-redshift", SCHEMA + '{"type": "RECORD", "stream": "s", "record": {"id": "x"}}\n', "data"),
-    ],
-)
-def test_errors_of_the_targets(target: str, messages: str, code: str, run: Programs) -> None:
-    ran = run(target, config="ENV", stdin=messages)
-    assert ran.code == 1
-    assert ran.stderr.splitlines()[-1].endswith(f" [{code}]"), ran.stderr
+@dataclass(frozen=True)
+class Scene:
+    """The local cloud, with a bucket, a dataset and a schema of this test, and faults that end with it."""
+
+    run: Programs
+    cloud: Cloud
+    s3: Any
+    bucket: str
+    dataset: str
+    schema: str
+    folder: Path
+    faults: FaultProxy
+
+    def put(self, name: str, content: str | bytes, **options: Any) -> str:
+        """Put an object into the bucket and return its URL."""
+        data = content.encode() if isinstance(content, str) else content
+        self.s3.put_object(Bucket=self.bucket, Key=name, Body=data, **options)
+        return f"s3://{self.bucket}/{name}"
+
+    def file(self, name: str, content: str | bytes) -> Path:
+        """Write a local file."""
+        path = self.folder / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def tap(self, *arguments: str | Path, env: dict[str, str] | None = None, **options: Any) -> str:
+        """Run the tap and return the last line of its log."""
+        return last_line(self.run("tap-s3-files", *arguments, env=env, **options))
+
+    def tap_refused(self, status: int, code: str) -> str:
+        """Run the tap while S3 answers each request with an error."""
+        self.faults.set({"match": self.bucket, "action": "error", "status": status, "code": code})
+        return self.tap(f"s3://{self.bucket}/in/*.csv", env={"AWS_ENDPOINT_URL": self.faults.url})
+
+    def bigquery(self, *messages: Message, **settings: Any) -> str:
+        """Run target-bigquery and return the last line of its log."""
+        return last_line(self.run("target-bigquery", stdin=lines(messages), config=["ENV", settings]))
+
+    def redshift(self, *messages: Message, **settings: Any) -> str:
+        """Run target-redshift and return the last line of its log."""
+        return last_line(self.run("target-redshift", stdin=lines(messages), config=["ENV", settings]))
+
+    def batch(self, content: list[dict[str, Any]], **options: Any) -> Message:
+        """Return the message of a batch file on S3."""
+        return RedshiftBatches(self.s3, self.bucket, self.folder)(content, **options)
+
+
+@pytest.fixture
+def scene(
+    run: Programs,
+    cloud: Cloud,
+    s3: Any,
+    bucket: str,
+    dataset: str,
+    schema: str,
+    tmp_path: Path,
+    s3_faults: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Scene]:
+    for name, value in cloud.env.items():
+        if name.startswith("AWS_"):
+            monkeypatch.setenv(name, value)
+    yield Scene(run, cloud, s3, bucket, dataset, schema, tmp_path, s3_faults)
+    cloud.fail_jobs()
+    cloud.fail_writes()
+    cloud.redshift_faults()
+
+
+Provoke = Callable[[Scene], str]
+"""Provokes an error and returns its line."""
+PROVOKED: list[tuple[str, Provoke]] = []
+
+
+def provokes(code: str) -> Callable[[Provoke], Provoke]:
+    """Add a function to those that provoke a code."""
+
+    def add(provoke: Provoke) -> Provoke:
+        PROVOKED.append((code, provoke))
+        return provoke
+
+    return add
+
+
+def last_line(ran: Ran) -> str:
+    """Return the last line of the log of a failed run."""
+    assert ran.code == 1, ran.stderr
+    assert "Traceback" not in ran.stderr
+    return ran.stderr.splitlines()[-1]
+
+
+def raised(action: Callable[[], object]) -> str:
+    """Return the line for the error that a function raises."""
+    with pytest.raises(SingerArrowError) as caught:
+        action()
+    return with_code(str(caught.value), caught.value.code)
+
+
+def test_each_documented_code_is_provoked() -> None:
+    assert sorted({code for code, _ in PROVOKED}) == DOCUMENTED
+
+
+@pytest.mark.parametrize(("code", "provoke"), PROVOKED, ids=[f"{c}-{p.__name__}" for c, p in PROVOKED])
+def test_a_code_is_provoked(code: str, provoke: Provoke, scene: Scene) -> None:
+    line = provoke(scene)
+    assert line.endswith(f" [{code}]"), line
+
+
+# Settings -----------------------------------------------------------------------------------------------------------
+
+
+@provokes("config")
+def no_settings(scene: Scene) -> str:
+    return scene.tap()
+
+
+@provokes("config")
+def one_slash(scene: Scene) -> str:
+    return scene.tap("s3:/bucket/x")
+
+
+@provokes("config")
+def a_file_of_settings_that_is_not_there(scene: Scene) -> str:
+    return scene.tap(scene.file("good.csv", "a\n1\n"), "--config", scene.folder / "no.json")
+
+
+@provokes("config")
+def a_setting_of_a_target(scene: Scene) -> str:
+    return scene.redshift(max_batch_mb="many")
+
+
+@provokes("sdk")
+def a_broken_stream_map(scene: Scene) -> str:
+    streams = [{"name": "rows", "path": str(scene.file("a.csv", "id\n1\n"))}]
+    return scene.tap(config={"streams": streams, "stream_maps": {"rows": {"id": "id +"}}})
+
+
+# Access -------------------------------------------------------------------------------------------------------------
+
+
+@provokes("access-denied")
+def a_listing_that_is_denied(scene: Scene) -> str:
+    return scene.tap_refused(403, "AccessDenied")
+
+
+@provokes("expired-credentials")
+def a_token_that_has_expired(scene: Scene) -> str:
+    return scene.tap_refused(400, "ExpiredToken")
+
+
+@provokes("credentials")
+def no_credentials(scene: Scene) -> str:
+    return scene.tap("s3://bucket/x.csv", env={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""})
+
+
+@provokes("not-found")
+def no_such_file(scene: Scene) -> str:
+    return scene.tap(scene.folder / "gone.csv")
+
+
+@provokes("not-found")
+def no_such_bucket(scene: Scene) -> str:
+    return scene.tap("s3://no-such-bucket/x.csv")
+
+
+@provokes("not-found")
+def no_such_bucket_of_batch_files(scene: Scene) -> str:
+    return scene.tap(scene.file("good.csv", "a\n1\n"), "--batch-root", "s3://no-such-bucket/x")
+
+
+@provokes("not-found")
+def a_batch_file_that_is_gone(scene: Scene) -> str:
+    return scene.bigquery(schema(), batch_of(local_settings.GONE, "parquet"))
+
+
+@provokes("config")
+def a_warehouse_that_does_not_listen(scene: Scene) -> str:
+    return scene.redshift(schema(), port=1)
+
+
+@provokes("service")
+def a_target_that_has_closed_the_pipe(scene: Scene) -> str:
+    path = scene.file("a.csv", "id\n" + "1\n" * 100_000)
+    return last_line(scene.run("bash", "-o", "pipefail", "-c", f"tap-s3-files {path} | true"))
+
+
+# Objects and their rows ---------------------------------------------------------------------------------------------
+
+
+@provokes("archived")
+def an_archived_object(scene: Scene) -> str:
+    return scene.tap(scene.put("in/a.csv", "id\n1\n", StorageClass="GLACIER"))
+
+
+@provokes("bad-row")
+def a_short_row(scene: Scene) -> str:
+    return scene.tap(scene.file("bad.csv", "a,b\n1,2\n3\n"))
+
+
+@provokes("data")
+def a_file_of_another_format(scene: Scene) -> str:
+    return scene.tap(scene.file("bad.parquet", "no parquet"))
+
+
+@provokes("drift")
+def a_column_that_other_files_lack(scene: Scene) -> str:
+    for number, text in enumerate(("id,more\n1,2\n", "id\n2\n")):
+        scene.put(f"in/{number}.csv", text, Metadata={"local-cloud-modified": f"2024-05-0{number + 1}T10:00:00Z"})
+    stream = {"name": "rows", "path": f"s3://{scene.bucket}/in/*", "on_drift": "fail"}
+    return scene.tap(config={"streams": [stream], "schema_sample_files": 1})
+
+
+@provokes("empty-object")
+def an_object_without_a_byte(scene: Scene) -> str:
+    url = Url.parse(scene.put("in/a.csv", ""))
+    return raised(lambda: ObjectReader(Storage(), url).head_bytes(10))
+
+
+@provokes("object-changed")
+def an_object_that_was_replaced(scene: Scene) -> str:
+    url = Url.parse(scene.put("in/a.csv", "id\n1\n"))
+    listed = Storage().head(url)
+    scene.put("in/a.csv", "id\n2\n")
+    return raised(lambda: ObjectReader(Storage(), url, info=listed).head_bytes(10))
+
+
+@provokes("truncated")
+def a_file_that_was_cut(scene: Scene) -> str:
+    return scene.tap(scene.file("cut.csv.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03K"))
+
+
+# Two runs, and the machine ------------------------------------------------------------------------------------------
+
+
+@provokes("conflict")
+def two_writers(scene: Scene) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retry, "FIRST_PAUSE", 0.0)
+        patch.setenv("AWS_ENDPOINT_URL", scene.faults.url)
+        scene.faults.set({"match": "^PUT", "action": "error", "status": 409, "code": "ConditionalRequestConflict"})
+        return raised(lambda: Storage().put(Url.parse(f"s3://{scene.bucket}/x"), b"x", if_absent=True))
+
+
+@provokes("superseded")
+def two_runs_with_one_plan(scene: Scene) -> str:
+    first, second = log_in(scene.folder), log_in(scene.folder)
+    assert (first.next_number, second.next_number) == (0, 0)
+    first.append(segment(0, info("a")))
+    return raised(lambda: second.append(segment(0, info("b"))))
+
+
+@provokes("disk")
+def a_limit_of_file_sizes(scene: Scene) -> str:
+    path = scene.file("a.csv", "id,text\n" + "".join(f"{n},{hash(n * 7919 + 1)}\n" for n in range(100_000)))
+    command = f"ulimit -f 64; exec {sys.executable} -m tap_s3_files {path} --batch-root {scene.folder}/batches"
+    return last_line(scene.run("bash", "-c", command, env={"PYTHONDONTWRITEBYTECODE": "1"}))
+
+
+@provokes("memory")
+def more_memory_than_there_is(scene: Scene) -> str:
+    return last_line(scene.run(sys.executable, "-c", FULL_MEMORY))
+
+
+# Messages -----------------------------------------------------------------------------------------------------------
+
+
+@provokes("data")
+def a_line_that_is_no_message(scene: Scene) -> str:
+    return last_line(scene.run("target-bigquery", config="ENV", stdin="no message\n"))
+
+
+@provokes("data")
+def a_record_that_does_not_fit(scene: Scene) -> str:
+    return scene.redshift(schema(), record(id="x"))
+
+
+@provokes("missing-key")
+def a_record_without_its_key(scene: Scene) -> str:
+    return scene.redshift(schema(), record(name="x"))
+
+
+@provokes("no-schema")
+def a_record_before_its_schema(scene: Scene) -> str:
+    return scene.bigquery(record(id=1))
+
+
+@provokes("too-many-rejected")
+def more_bad_rows_than_allowed(scene: Scene) -> str:
+    bad = [record(id=f"x{n}") for n in range(3)]
+    return scene.redshift(schema(), *bad, on_bad_row="dead_letter", max_bad_rows=2)
+
+
+@provokes("unfinished-stream")
+def a_tap_that_stopped(scene: Scene) -> str:
+    sent = scene.run("tap-s3-files", scene.file("rows.csv", "id\n1\n2\n")).check()
+    messages = sent.messages
+    cut = messages[: next(n for n, m in enumerate(messages) if m["type"] == "RECORD") + 1]
+    return scene.bigquery(*cut, load_method="overwrite")
+
+
+# Warehouses ---------------------------------------------------------------------------------------------------------
+
+
+@provokes("schema")
+def a_key_of_another_type(scene: Scene) -> str:
+    text = schema(columns=pa.schema([("id", pa.string())]))
+    scene.run("target-redshift", config="ENV", stdin=lines([text, record(id="a")])).check()
+    return scene.redshift(schema(), record(id=1))
+
+
+@provokes("error")
+def a_table_that_exists(scene: Scene) -> str:
+    client = BigQuery(BigQuerySettings.from_config(local_settings.of_bigquery(scene.cloud, dataset=scene.dataset)))
+    try:
+        client.client.create_dataset(scene.dataset)
+        fields = [{"name": "id", "type": "INTEGER"}]
+        client.create_table("rows", fields)
+        return raised(lambda: client.create_table("rows", fields))
+    finally:
+        client.close()
+
+
+@provokes("load")
+def a_query_that_would_bill_more(scene: Scene) -> str:
+    return scene.bigquery(schema(), record(id=1), load_method="upsert", bytes_billed_limit=1)
+
+
+@provokes("quota")
+def no_load_jobs_left_today(scene: Scene) -> str:
+    scene.cloud.fail_jobs({"job": "load", "match": scene.dataset, "reason": "quotaExceeded", "message": QUOTA})
+    return scene.bigquery(schema(), record(id=1))
+
+
+@provokes("refused-data")
+def a_row_that_bigquery_refuses(scene: Scene) -> str:
+    scene.cloud.fail_jobs({"job": "load", "match": scene.dataset, "reason": "invalid", "message": "Bad row"})
+    return scene.bigquery(schema(), record(id=1))
+
+
+@provokes("refused-data")
+def a_row_that_redshift_refuses(scene: Scene) -> str:
+    message = scene.batch(rows(0, 2), file_format="jsonl", batch_id="a", compression="none")
+    key = message["manifest"][0].removeprefix(f"s3://{scene.bucket}/")
+    scene.put(key, '{"id": 1, "name": "a"}\n{"id": "many", "name": "b"}\n')
+    return scene.redshift(schema(), message)
+
+
+@provokes("row-count")
+def a_copy_of_fewer_rows(scene: Scene) -> str:
+    return scene.redshift(schema(), scene.batch(rows(0, 5), file_format="jsonl", batch_id="a") | {"row_count": 6})
+
+
+@provokes("long-text")
+def a_text_that_is_too_long(scene: Scene) -> str:
+    return scene.redshift(schema(), scene.batch([{"id": 1, "name": "x" * 70_000}], batch_id="a"))
+
+
+@provokes("nul")
+def a_text_with_a_nul(scene: Scene) -> str:
+    return scene.redshift(schema(), scene.batch([{"id": 1, "name": "x\0"}], batch_id="a"), nul_text="fail")
+
+
+@provokes("session-lost")
+def a_connection_that_breaks(scene: Scene) -> str:
+    scene.cloud.redshift_faults({"match": "SELECT 4711", "action": "kill", "times": 1})
+    client = Redshift(
+        RedshiftSettings.from_config(local_settings.of_redshift(scene.cloud, default_target_schema=scene.schema))
+    )
+    try:
+        with client.session() as session:
+            return raised(lambda: session.execute("SELECT 4711", what="test"))
+    finally:
+        client.close()
+
+
+@provokes("storage-write")
+def a_write_that_is_refused(scene: Scene) -> str:
+    scene.cloud.fail_writes({"call": "append", "match": scene.dataset, "status": "INVALID_ARGUMENT"})
+    return scene.bigquery(schema(), record(id=1), load_via="storage_write")

@@ -217,7 +217,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             return error
         for row, found in self._bad(batch, at, prepare, schema, 0).items():
             number = at.before + row + 1
-            return DataError(found.reason, url=at.url, row=number, column=found.column, hint=found.hint)
+            return found.placed(at.url, row=number)
         return error
 
     def _bad(

@@ -209,13 +209,9 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         if not item.is_temporary:
             return self.hinted(error)
         hint = error.hint or "Give the column another type in the tap's schema, or leave it out by selection"
-        return DataError(
-            error.reason,
-            url=f"RECORD messages of stream {self.context.stream!r}",
-            column=error.column,
-            hint=f"{error.hint or hint}. {DEAD_LETTER_HINT}"
-            if self.context.most_rejected is None
-            else error.hint or hint,
+        return error.placed(
+            f"RECORD messages of stream {self.context.stream!r}",
+            hint=f"{hint}. {DEAD_LETTER_HINT}" if self.context.most_rejected is None else hint,
         )
 
     def hinted(self, error: DataError) -> DataError:

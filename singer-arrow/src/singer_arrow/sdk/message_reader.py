@@ -208,7 +208,7 @@ class LineReader(SingerReader):
             return error
         if kind == "RECORD" and isinstance(stream, str):
             return bad_record(self.number, stream, error.reason, error.column)
-        return DataError(error.reason, url=where, column=error.column, hint=error.hint)
+        return error.placed(where)
 
     @staticmethod
     def _heads(chunk: bytes, lines: Sequence[bytes]) -> Iterator[_Head | None]:

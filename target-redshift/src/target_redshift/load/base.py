@@ -24,7 +24,7 @@ from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.storage.urls import Url
 from target_redshift import sql
 from target_redshift.connection.connection import Session
-from target_redshift.conversion import LongTextError, NulError
+from target_redshift.conversion import ConvertibleTextError, NulError
 from target_redshift.load import diagnose
 from target_redshift.load import rejected_rows as refused
 from target_redshift.load.context import RedshiftContext
@@ -156,7 +156,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                     raise
                 self.convert(group, "its files hold NUL characters")
                 return self.staged(group)
-            except LongTextError:
+            except ConvertibleTextError:
                 tables.close()
                 self.convert(group, _LONG)
                 return self.staged(group)
@@ -189,7 +189,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def _fit(self, group: Group) -> StagingTables:
         try:
             return self.make_fit(group)
-        except LongTextError:
+        except ConvertibleTextError:
             if all(p.spool for p in group.parts):
                 raise
             self.convert(group, _LONG)

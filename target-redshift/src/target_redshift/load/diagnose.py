@@ -16,7 +16,14 @@ from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.storage import Storage
 from target_redshift.connection import resources
 from target_redshift.connection.client import Redshift
-from target_redshift.conversion import MAX_BASE64, LongTextError, UnloadableValue, first_unloadable, holds_json
+from target_redshift.conversion import (
+    MAX_BASE64,
+    ConvertibleTextError,
+    LongTextError,
+    UnloadableValue,
+    first_unloadable,
+    holds_json,
+)
 from target_redshift.load.copy_batch import CopyBatch, StagingTables
 from target_redshift.tables import staging_columns as staging
 from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column
@@ -59,13 +66,13 @@ def long_text(
 ) -> DataError | None:
     """Return the first value in files loaded as they are that is longer than its column, or has a NUL.
 
-    A `LongTextError` means that conversion of the file can keep the value: among the long texts, or as JSON.
+    It is a `ConvertibleTextError` if conversion of the file can keep the value.
     """
 
     def look(array: pa.Array, column: Column) -> UnloadableValue | None:
         bad = first_unloadable(array, most_binary if column.kind == "VARBYTE" else most, is_json=holds_json(column))
-        if bad and bad.kind is LongTextError and not (column.is_rescued or holds_json(column)):
-            return replace(bad, kind=DataError)
+        if bad and bad.kind is LongTextError and (column.is_rescued or holds_json(column)):
+            return replace(bad, kind=ConvertibleTextError)
         return bad
 
     return _first(copy_batches, columns, storage, _as_text, look)

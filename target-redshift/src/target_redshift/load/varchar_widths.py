@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from singer_arrow.errors import DataError
 from target_redshift import sql
 from target_redshift.connection.connection import Session
-from target_redshift.conversion import LongTextError
+from target_redshift.conversion import ConvertibleTextError, LongTextError
 from target_redshift.load import diagnose
 from target_redshift.load.context import RedshiftContext
 from target_redshift.load.copy_batch import CopyBatch
@@ -38,7 +38,7 @@ def needed_bytes(
     """Return the bytes of the longest staged text of each column that is not of the greatest width.
 
     Raises:
-        LongTextError: A text is longer than its column may get, and goes elsewhere when its file is converted.
+        ConvertibleTextError: A text is longer than its column may get, and goes elsewhere when its file is converted.
         DataError: As `fit_texts`.
     """
     destination = context.destination
@@ -63,8 +63,8 @@ def _too_long(
 ) -> DataError:
     column = next(c for c in context.destination.columns if c.name == name)
     if column.is_rescued:
-        return LongTextError(f"a text has {length:,} bytes", column=column.source)
+        return ConvertibleTextError(f"a text has {length:,} bytes", column=column.source)
     found = diagnose.long_text(copy_batches, [column], context.files.storage, most)
     reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
     hint = "Shorten it or leave the column out in the tap"
-    return found or DataError(reason, column=column.source, hint=hint)
+    return found or LongTextError(reason, column=column.source, hint=hint)
