@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from singer_arrow.naming import bytes_in_words
+from singer_arrow.naming import bytes_in_words, counted
 from singer_arrow.run_figures import RunFigures, StreamFigures
 
 _RATE_SECONDS = 15.0
@@ -87,7 +87,7 @@ class ProgressRows:
         row_rate, _ = self._rates(now, rows, None)
         details += [f"{rows:,} rows", bytes_in_words(count("bytes"))]
         details += [f"{row_rate:,.0f} rows/s"] if row_rate else []
-        details += [f"{loads:,} loads running, {count('load_jobs'):,} done"] if loads else []
+        details += [f"{counted(loads, 'load')} running, {count('load_jobs'):,} done"] if loads else []
         return ProgressRow(self._connector, share, tuple(details))
 
     def _rising(self, label: str, share: float | None) -> float | None:

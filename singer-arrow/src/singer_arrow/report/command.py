@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from singer_arrow.errors import SingerArrowError
+from singer_arrow.errors import NotFoundError, SingerArrowError, with_code
 from singer_arrow.report.folder import INDEX, ReportFolder
 from singer_arrow.report.history import history_page
 from singer_arrow.storage.storage import Storage
@@ -31,7 +31,11 @@ def report(folder: str, last: int) -> None:
     """
     try:
         reports = ReportFolder(Storage(), Url.parse(folder))
-        text = history_page(list(reports.reports(last)), now=datetime.now(UTC), runs=len(reports.names()))
+        names = reports.names()
+        if not names:
+            msg = f"{folder} has no report; give the connectors the setting report, with this folder"
+            raise NotFoundError(msg)
+        text = history_page(list(reports.reports(last)), now=datetime.now(UTC), runs=len(names))
         click.echo(reports.write_page(INDEX, text))
     except SingerArrowError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(with_code(str(error), error.code)) from None

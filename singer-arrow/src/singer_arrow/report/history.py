@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Any
 
+from singer_arrow.naming import counted
 from singer_arrow.report.charts import Point, bars, line, nice_seconds, nice_top
 from singer_arrow.report.document import RUNNING, SUCCEEDED, Report
 from singer_arrow.report.html import (
@@ -37,14 +38,14 @@ def history_page(reports: Sequence[Named], *, now: datetime, runs: int) -> str:
     """
     checked = [(name, _with_status(report, now)) for name, report in reports]
     names = sorted({report["run"]["connector"] for _, report in checked})
-    shown = f"{len(checked):,} runs" if runs == len(checked) else f"The last {len(checked):,} of {runs:,} runs"
+    shown = counted(runs, "run") if runs == len(checked) else f"The last {len(checked):,} of {runs:,} runs"
     body = [f'<h1>Runs</h1><p class="soft">{shown}, {time_text(now.isoformat())} UTC</p>', _totals(checked)]
     if any(report["run"]["status"] not in (SUCCEEDED, RUNNING) for _, report in checked):
         body.append('<p class="soft note"><i class="mark"></i>Runs that did not succeed</p>')
     for connector in names:
         own = [(name, report) for name, report in checked if report["run"]["connector"] == connector]
         body.append(f"<h2>{escape(connector)}</h2>{_plots(own)}")
-    body.append(f"<h2>All runs</h2>{_runs(checked)}" if checked else "<p>The folder holds no report.</p>")
+    body.append(f"<h2>All runs</h2>{_runs(checked)}")
     return page("Runs", "\n".join(body))
 
 

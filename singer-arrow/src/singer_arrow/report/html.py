@@ -33,17 +33,19 @@ def size_text(count: int | None) -> str:
 
 
 def duration_text(seconds: float | None) -> str:
-    """Return seconds in words: `40 ms`, `2.4 s`, `2 min 5 s`, `3 h 2 min`, `12 days`; empty for None."""
+    """Return seconds in words: `40 ms`, `2.4 s`, `2 min 5 s`, `3 h`, `12 days`; empty for None."""
     if seconds is None:
         return ""
     if 0 < seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return f"{f'{seconds:.1f}'.removesuffix('.0')} s"
     whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min" if whole < 2 * 86400 else f"{whole // 86400} days"
+    if whole >= 2 * 86400:
+        return f"{whole // 86400} days"
+    size, large, small = (60, "min", "s") if whole < 3600 else (3600, "h", "min")
+    rest = whole % size * 60 // size
+    return f"{whole // size} {large}{f' {rest} {small}' if rest else ''}"
 
 
 def time_text(text: str | None) -> str:

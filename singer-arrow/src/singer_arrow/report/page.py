@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
+from singer_arrow.naming import counted
 from singer_arrow.report.document import Report
 from singer_arrow.report.html import (
     badge,
@@ -122,10 +123,11 @@ def _stream(stream: Mapping[str, Any]) -> str:
         ("Batch files in", _listed(stream["outputs"])),
     ]
     shown = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts if text)
-    return (
-        f'<div class="card" style="margin-top:14px"><h3>{escape(stream["stream"])}</h3>'
-        f'{_phases(stream["seconds_by_phase"])}<dl class="facts">{shown}</dl></div>'
-    )
+    phases = _phases(stream["seconds_by_phase"])
+    if not (shown or phases):
+        return ""
+    heading = f"<h3>{escape(stream['stream'])}</h3>"
+    return f'<div class="card" style="margin-top:14px">{heading}{phases}<dl class="facts">{shown}</dl></div>'
 
 
 def _phases(phases: Mapping[str, float]) -> str:
@@ -164,7 +166,9 @@ def _changes(report: Report) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    return f"<h2>Settings</h2><details><summary>{len(settings)} settings, without secrets</summary>" + (
+    if not settings:
+        return ""
+    return f"<h2>Settings</h2><details><summary>{counted(len(settings), 'setting')}, without secrets</summary>" + (
         html_table(["Setting", "Value"], list(_setting_rows(settings))) + "</details>"
     )
 

@@ -10,11 +10,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from run_reports import BEGIN, made
 
 from singer_arrow.report.charts import nice_seconds, nice_top
+from singer_arrow.report.command import main
 from singer_arrow.report.document import RunOutcome
 from singer_arrow.report.history import history_page
+from singer_arrow.report.html import duration_text
 from singer_arrow.report.page import run_page
 from singer_arrow.run_figures import StreamFigures
 
@@ -115,6 +118,33 @@ def test_a_browser_shows_the_page(name: str, width: int, tmp_path: Path) -> None
 )
 def test_axes_end_at_round_numbers(largest: float, top: float) -> None:
     assert nice_top(largest) == pytest.approx(top)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *[(0, "0 s"), (0.04, "40 ms"), (8.04, "8 s"), (12.5, "12.5 s"), (60, "1 min"), (125, "2 min 5 s")],
+        *[(3600, "1 h"), (10_920, "3 h 2 min"), (86_400, "24 h"), (172_800, "2 days"), (None, "")],
+    ],
+)
+def test_durations_in_words(seconds: float | None, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+def test_a_stream_without_facts_and_no_settings_take_no_room() -> None:
+    page = failed_run()
+    assert page.count('<div class="card"') == 1
+    assert "<h2>Settings" not in page
+    assert "1 setting, without" in good_run()
+
+
+def test_a_folder_without_reports_is_an_error(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(main, ["report", str(tmp_path)])
+    assert ran.exit_code == 1
+    assert ran.output == (
+        f"Error: {tmp_path} has no report; give the connectors the setting report, with this folder [not-found]\n"
+    )
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("largest", "top"), [(0.4, 0.5), (45, 60), (61, 120), (100_000, 172_800)])
