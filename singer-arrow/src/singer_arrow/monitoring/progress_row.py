@@ -19,7 +19,7 @@ class ProgressRow:
     Args:
         label: The stream or the connector.
         share: From 0 to 1; None: the end is not known.
-        details: Counts, rates and the time left.
+        details: The time left, counts and rates; the first ones matter most.
     """
 
     label: str
@@ -66,8 +66,8 @@ class ProgressRows:
         share = self._rising(label, current.share)
         byte_rate, seconds = self._rates(now, counts.get("bytes", 0), share)
         details += [f"{bytes_in_words(int(byte_rate))}/s"] if byte_rate else []
-        details += [f"{counts.get('rows_written', 0):,} rows", *_time_left(seconds)]
-        return ProgressRow(label, share, tuple(details))
+        details.append(f"{counts.get('rows_written', 0):,} rows")
+        return ProgressRow(label, share, (*_time_left(seconds), *details))
 
     def _of_target(self, begun: list[StreamFigures], now: float) -> ProgressRow:
         def count(name: str) -> int:

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from singer_arrow.monitoring.progress_row import ProgressRow, ProgressRows
@@ -108,15 +108,26 @@ class TerminalProgress:
         grid = Table.grid(padding=(0, 2))
         cells: list[Any] = [Text(label, style="bold")]
         if row.share is not None:
-            cells += [ProgressBar(total=1.0, completed=row.share, width=bar), f"{row.percent:3}%"]
+            cells += [ProgressBar(1.0, row.share, width=bar, complete_style="cyan"), f"{row.percent:3}%"]
         left = width - len(label) - (bar + 4 + 4 if row.share is not None else 0) - 2
-        cells.append(Text("  ".join(row.details)[: max(0, left)]))
+        cells.append(Text(_fitting(row.details, left)))
         for cell in cells:
             grid.add_column(no_wrap=True, width=bar if isinstance(cell, ProgressBar) else None)
         grid.add_row(*cells)
         with self._console.capture() as captured:
             self._console.print(grid, width=width)
         return captured.get().split("\n", 1)[0].rstrip()
+
+
+def _fitting(details: Sequence[str], width: int) -> str:
+    """Return the first details that a width has room for."""
+    shown = ""
+    for detail in details:
+        longer = f"{shown}  {detail}" if shown else detail
+        if len(longer) > width:
+            break
+        shown = longer
+    return shown
 
 
 class _AboveRow:

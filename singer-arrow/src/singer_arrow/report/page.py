@@ -118,7 +118,7 @@ def _stream(stream: Mapping[str, Any]) -> str:
     facts = [
         ("Table", f"<code>{escape(stream['table'])}</code>" if stream["table"] else ""),
         ("Watermark", f"{time_text(stream['watermark'])} UTC" if stream["watermark"] else ""),
-        ("Left", ", ".join(f"{number_text(count)} {escape(name)}" for name, count in stream["left"].items() if count)),
+        ("Left", ", ".join(_left(name, count) for name, count in stream["left"].items() if count)),
         ("Inputs", _listed(stream["inputs"])),
         ("Batch files in", _listed(stream["outputs"])),
     ]
@@ -130,11 +130,15 @@ def _stream(stream: Mapping[str, Any]) -> str:
     return f'<div class="card" style="margin-top:14px">{heading}{phases}<dl class="facts">{shown}</dl></div>'
 
 
+def _left(name: str, count: int) -> str:
+    return size_text(count) if name == "bytes" else f"{number_text(count)} {escape(name)}"
+
+
 def _phases(phases: Mapping[str, float]) -> str:
     whole = sum(phases.values())
-    if not whole:
+    named = [(f"p{n % 5}", name, seconds) for n, (name, seconds) in enumerate(phases.items()) if seconds]
+    if not named:
         return ""
-    named = [(f"p{n % 5}", name, seconds) for n, (name, seconds) in enumerate(phases.items())]
     bars = "".join(
         f'<i class="{color}" style="width:{seconds / whole * 100:.1f}%" title="{escape(name)}"></i>'
         for color, name, seconds in named

@@ -32,7 +32,7 @@ def test_a_tap_shows_objects_bytes_rate_and_time_left() -> None:
     row_of(rows, 10.0, of_tap("a", 0, 1_000_000))
     row = row_of(rows, 20.0, of_tap("a", 250_000, 1_000_000))
     assert (row.label, row.percent) == ("a", 25)
-    assert row.details == ("1/4 objects", "250.0 kB/1.0 MB", "25.0 kB/s", "25,000 rows", "0:30 left")
+    assert row.details == ("0:30 left", "1/4 objects", "250.0 kB/1.0 MB", "25.0 kB/s", "25,000 rows")
 
 
 def test_the_share_never_falls_while_more_is_planned() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,10 @@ def test_a_narrow_terminal_has_one_row(config: dict[str, Any], tmp_path: Path) -
     shown = run(config, tmp_path, columns=50, NO_COLOR="1")
     rows = [row for row in shown.split("\r\x1b[2K") if row.count("%") == 1]
     assert rows
-    assert max(len(row.split("\r\n")[-1].replace("\x1b[1m", "").replace("\x1b[0m", "")) for row in rows) < 50
+    plain = [row.split("\r\n")[-1].replace("\x1b[1m", "").replace("\x1b[0m", "") for row in rows]
+    assert max(map(len, plain)) < 50
+    ends = r"%|\d:\d\d left|\d/5 objects|B|B/s|rows"
+    assert not [row for row in plain if not re.search(f"({ends})$", row)]  # no detail is cut
 
 
 @pytest.mark.parametrize(("settings", "env"), [({"log_format": "json"}, {}), ({}, {"TERM": "dumb"})])
