@@ -76,7 +76,12 @@ PAGES: dict[str, tuple[Callable[[], str], list[str]]] = {
         ["The last 41 of 55 runs", "39 of 41", "tap-s3-files", "target-x", "killed", "<rect", "<polyline"],
     ),
 }
-MEASURE = "<script>document.body.dataset.width = document.documentElement.scrollWidth</script>"
+MEASURE = """<script>
+document.body.dataset.width = document.documentElement.scrollWidth
+document.body.dataset.color = getComputedStyle(document.querySelector("h1")).color
+</script>"""
+SCHEMES = {"dark": "0", "light": "1"}
+"""Values of Chromium's setting `preferredColorScheme`."""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -89,9 +94,10 @@ def test_a_page_has_its_figures_and_needs_no_other_file(name: str) -> None:
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", [400, 1400])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_browser_shows_the_page(name: str, width: int, tmp_path: Path) -> None:
+def test_a_browser_shows_the_page(name: str, width: int, scheme: str, tmp_path: Path) -> None:
     make, texts = PAGES[name]
     file = tmp_path / "page.html"
     file.write_text(make().replace("</body>", f"{MEASURE}</body>"))
@@ -101,6 +107,7 @@ def test_a_browser_shows_the_page(name: str, width: int, tmp_path: Path) -> None
         "--disable-gpu",
         "--enable-logging=stderr",
         f"--user-data-dir={tmp_path}/u",
+        f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
     ]
     command = [CHROMIUM, *options, f"--window-size={width},900", "--dump-dom", file.as_uri()]
     shown = subprocess.run(command, capture_output=True, timeout=100, check=True)
@@ -109,6 +116,8 @@ def test_a_browser_shows_the_page(name: str, width: int, tmp_path: Path) -> None
     assert not [text for text in texts if text not in dom]
     (measured,) = re.findall(r'data-width="(\d+)"', dom)
     assert int(measured) <= max(width, 500)  # some versions of Chromium have no narrower window
+    (red,) = re.findall(r'data-color="rgb\((\d+),', dom)
+    assert (int(red) > 128) == (scheme == "dark")
     body = re.sub(r"<style>.*</style>", "", dom, flags=re.DOTALL)
     assert "undefined" not in body
 
