@@ -156,7 +156,13 @@ FIGURES = (
     ),
 )
 """The figures of the first screen, in its order."""
-PICTURED = {"memory-inputs": "peak_tree_mb", "memory": "peak_tree_mb", "s3-torn": "torn", "wide": "rows_per_s"}
+PICTURED = {
+    **dict.fromkeys(("memory-inputs", "memory", "scaling", "scaling-10gb"), "peak_tree_mb"),
+    **dict.fromkeys(("coalescing", "loads"), "jobs"),
+    "redshift-bytes": "share",
+    "s3-torn": "torn",
+    "wide": "rows_per_s",
+}
 """The metric that a case's picture shows, where the general rule picks another."""
 BEGIN, END = "<!-- figures: `make docs` writes them -->", "<!-- end of the figures -->"
 MARK = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
@@ -169,6 +175,9 @@ METRICS = {
     "copy_s": ("seconds of COPY", "less is better"),
     "peak_tree_mb": ("peak memory, MB", "less is better"),
     "bytes": ("bytes", "less is better"),
+    "jobs": ("load jobs", "less is better"),
+    "share": ("bytes through the target, of those of the files", "less is better"),
+    "median_s": ("seconds until a record is in the table", "less is better"),
     "requests": ("requests of S3", "less is better"),
     "rows_per_s": ("rows per second", "more is better"),
     "torn": ("readings that mix two versions", "less is better"),
@@ -279,14 +288,14 @@ def _measured(
 def _summary(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str:
     """Return the table and the picture of README.md."""
     rows = [
-        [figure.text, report.number(goal["value"]), f"[`{_command(each)}`]({DETAILS}#{figure.case})"]
+        [f"[{figure.text}]({DETAILS}#{figure.case})", f"`{_command(each)}`", *_goal(goal)]
         for figure, each, goal in _measured(found)
         if figure.is_in_readme
     ]
     if not rows:
         return ""
     picture = [_image(HEADLINE, made, IMAGES), ""] if f"{IMAGES}/{HEADLINE}.svg" in made else []
-    return "\n".join([*report.table(["figure", "measured", "command"], rows, texts=1), "", *picture])
+    return "\n".join([*report.table(["figure", "command", "goal", "measured", "reached"], rows, texts=2), "", *picture])
 
 
 def _goals(found: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -84,6 +84,14 @@ def test_each_goal_of_the_repository_that_is_not_reached_has_its_bound() -> None
 
     assert {name for name, reached in goals.items() if not reached} <= set(LIMITS) <= set(goals)
     assert {(figure.case, figure.goal) for figure in page.FIGURES} <= set(goals)
+    assert "| **no** |" in (page.ROOT / "README.md").read_text()
+
+
+def test_pictures_of_the_repository_show_a_metric_that_has_a_title() -> None:
+    titles = [title for title, _ in page.METRICS.values()]
+    for picture in sorted((page.ROOT / page.IMAGES).glob("*.svg")):
+        label = ElementTree.parse(picture).getroot().get("aria-label") or picture.read_text()
+        assert any(title in label for title in titles) or picture.stem == page.HEADLINE, picture.name
 
 
 def test_the_readme_keeps_the_text_around_the_figures(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,10 +101,11 @@ def test_the_readme_keeps_the_text_around_the_figures(root: Path, monkeypatch: p
     page.write(root, page.files(root, root / "results"))
     text = (root / "README.md").read_text()
 
-    assert text.startswith(f"before {page.BEGIN}\n| figure | measured |")
+    assert text.startswith(f"before {page.BEGIN}\n| figure | command |")
     assert text.endswith(f"{page.END} after")
     assert "old" not in text
-    assert "| rows | 250 | [`make bench CASES=taxi-parquet`](docs/performance-details.md#taxi-parquet) |" in text
+    linked = "[rows](docs/performance-details.md#taxi-parquet)"
+    assert f"| {linked} | `make bench CASES=taxi-parquet` | >= 200 | 250 | yes |" in text
     assert "not in README" not in text
     overview = (root / page.PAGE).read_text()
     assert "| [not in README](performance-details.md#taxi-parquet) | >= 200 | 250 | yes | Many. |" in overview
