@@ -39,6 +39,7 @@ class Peer:
 PEERS: Mapping[str, Peer] = {
     "airbyte-source-s3": Peer("airbyte-source-s3", "3.11"),
     "dlt": Peer("dlt", "3.13"),
+    "duckdb": Peer("duckdb", "3.13"),
     "meltanolabs-tap-postgres": Peer("meltanolabs-tap-postgres", "3.13"),
     "pipelinewise-tap-s3-csv": Peer("pipelinewise-tap-s3-csv", "3.11"),
     "tap-universal-file": Peer("tap-universal-file", "3.11"),

@@ -1,4 +1,4 @@
-"""Reading S3 into Arrow, 30 ms away: singer_arrow's reader beside pyarrow, polars, boto3 with a parser, and smart_open.
+"""Reading S3 into Arrow, 30 ms away: singer_arrow's reader beside pyarrow, polars, boto3, smart_open and DuckDB.
 
 Yellow-taxi records of a month (3,174,394 rows of 19 columns). Each reading is a process of its own; its seconds are
 those of the reading alone, without imports and with a connection open. Requests and bytes are what the proxy counted
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case, Contender, Facts, Goal
+from benchmarks.cases import floors
 from benchmarks.connectors import expect
 from benchmarks.generators import taxi
 from benchmarks.harness import Command, Measured
@@ -153,9 +154,9 @@ def _case(
     if shape == "schema":
         rows = len(taxi.trips(1, 0).schema)
 
-    def contender(reader: str) -> Contender:
+    def contender(reader: str, argv: Sequence[str | Path], settings: str) -> Contender:
         def commands(_: Path) -> Sequence[Command]:
-            return [Command([*program("read_s3"), reader, shape, url], bench.env | s3.env)]
+            return [Command(argv, bench.env | s3.env)]
 
         def facts(_: Path, measured: Measured) -> Facts:
             printed: dict[str, float] = json.loads(measured.stdout.read_text())
@@ -168,13 +169,28 @@ def _case(
                 more["over_needed"] = s3.counters().bytes_down / 1e6 / needed_mb
             return found | more
 
-        settings = (READERS[reader].__doc__ or "").strip().rstrip(".")
         slow = (shape, reader) in _SLOW
         made = Contender(reader, settings, commands, facts, rounds=1 if slow else None)
         return counted(s3, made, latency_ms=LATENCY_MS, rate_mb_s=rate_mb_s)
 
+    contenders = [
+        contender(r, [*program("read_s3"), r, shape, url], (READERS[r].__doc__ or "").strip().rstrip("."))
+        for r in readers
+    ]
+    if shape != "small" and (peer := bench.peer(floors.DUCKDB)):  # s3fs takes minutes for small objects
+        argv = [*floors.duckdb_program(bench), "read", shape, url, _sql_types(shape)]
+        contenders.append(
+            contender(floors.DUCKDB, argv, f"{peer.title}: a query into Arrow, its own threads; S3 by s3fs")
+        )
     columns = (*_COLUMNS, ("over_needed", "bytes over needed")) if needed_mb else _COLUMNS
-    return Case(name, f"{__doc__}\n{about}", [contender(r) for r in readers], goals, columns, rounds=3)
+    return Case(name, f"{__doc__}\n{about}", contenders, goals, columns, rounds=3)
+
+
+def _sql_types(shape: str) -> str:
+    """The columns to read as JSON: DuckDB's types by name."""
+    names = {"int64": "BIGINT", "double": "DOUBLE", "string": "VARCHAR", "timestamp[us]": "TIMESTAMP"}
+    schema = taxi.trips(1, 0).schema
+    return json.dumps({f.name: names[str(f.type)] for f in schema if shape != "columns" or f.name in COLUMNS})
 
 
 def machine_cores() -> int:

@@ -2,9 +2,9 @@
 
 The trips have the shape of New York's yellow-taxi records of July 2022: 3,174,394 rows of 19 columns a file, 47 MB of
 zstd Parquet. Whole processes are measured, from their start to their end. Ours is the tap's executable: it lists,
-infers the schema, and writes BATCH Parquet to S3; so do plain pyarrow and polars, the floor, and dlt, by its filesystem
-source and destination. Airbyte and the Singer taps write a JSON record for each row, here into a file on local disk,
-which spares them the writing of Parquet.
+infers the schema, and writes BATCH Parquet to S3; so do plain pyarrow, polars and DuckDB, the floor, and dlt, by its
+filesystem source and destination. Airbyte and the Singer taps write a JSON record for each row, here into a file on
+local disk, which spares them the writing of Parquet.
 
 Contenders with "few" in their name are too slow for the whole file: they run once, on {few:,} rows of the same shape in
 one file; ours runs on that file too, where its start weighs most. Rows per CPU second is what can be compared over
@@ -13,24 +13,23 @@ files of both sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case, Contender, Facts, Goal
-from benchmarks.cases import taxi_peers
+from benchmarks.cases import floors, taxi_peers
 from benchmarks.cases.taxi_files import Files, files, written
 from benchmarks.connectors import parquet_batches, tap
 from benchmarks.generators import taxi
 from benchmarks.harness import Command, Measured
 from benchmarks.s3 import COLUMNS, counted
-from benchmarks.workbench import Workbench, program
+from benchmarks.workbench import Workbench
 
 FEW = 200_000
 LARGE = 60_000_000
 OURS, OURS_FEW = "tap-s3-files", "tap-s3-files, few"
-FLOORS = ("pyarrow", "polars")
 
 
 def build_parquet(bench: Workbench) -> Case:
@@ -75,10 +74,11 @@ def _build(
 ) -> Case:
     s3 = bench.s3()
     whole = files(bench, kind, bench.rows(rows), count)
-    contenders = [ours(bench, OURS, whole), *(_floor(bench, who, whole) for who in FLOORS)]
+    scripts = ["pyarrow", *floors.present(bench)]
+    contenders = [ours(bench, OURS, whole), *(_floor(bench, who, whole) for who in scripts)]
     one = "1 file" if count == 1 else f"{count} files"
     work = f"{'Parquet' if kind == 'parquet' else kind.upper()} -> BATCH Parquet, {one}"
-    goals = []
+    goals = floors.goals(work, OURS, _bounds(kind, scripts))
     if kind == "parquet":
         text = f"{work}: CPU against plain pyarrow read + write"
         goals.append(Goal(text, "cpu_s", OURS, "pyarrow", at_most=1.1))
@@ -101,6 +101,17 @@ def _build(
         columns=(*COLUMNS, ("files", "files")),
         rounds=rounds,
     )
+
+
+def _bounds(kind: str, scripts: Sequence[str]) -> list[tuple[str, str | Sequence[str], float]]:
+    """The goals over DuckDB and polars: metric, whose, bound."""
+    if kind == "jsonl.gz":
+        best = [who for who in scripts if who != "pyarrow"]
+        return [("wall_s", best, 1.0), ("cpu_s", best, 1.0)]
+    most = 0.9 if kind == "parquet" else 0.8
+    polars = [("wall_s", floors.POLARS, 1.2)] if kind == "parquet" else []
+    duckdb = [("wall_s", floors.DUCKDB, most), ("cpu_s", floors.DUCKDB, most)] if floors.DUCKDB in scripts else []
+    return [*duckdb, *polars]
 
 
 def _slow_goals(kind: str, work: str, there: set[str]) -> list[Goal]:
@@ -143,20 +154,8 @@ def _floor(bench: Workbench, who: str, source: Files) -> Contender:
     s3 = bench.s3()
 
     def commands(folder: Path) -> list[Command]:
-        argv = [*program("copy_floor"), who, source.kind, s3.url(folder.name), *source.urls]
+        argv = floors.argv(bench, who, source.kind, s3.url(folder.name), source.urls)
         return [Command(argv, bench.env | s3.env)]
 
-    settings = {
-        "pyarrow": {
-            "parquet": "`pq.read_table`, `pq.write_table` (zstd 1), file by file, its own threads",
-            "csv": "`csv.read_csv` from a stream, blocks of 16 MB; `pq.write_table` (zstd 1), its own threads",
-            "jsonl": "`json.read_json` from a stream, blocks of 16 MB; `pq.write_table` (zstd 1), its own threads",
-        },
-        "polars": {
-            "parquet": "`scan_parquet`, `sink_parquet` (zstd 1), its own threads",
-            "csv": "`scan_csv(try_parse_dates=True)`, `sink_parquet` (zstd 1), its own threads",
-            "jsonl": "`scan_ndjson`, `sink_parquet` (zstd 1), its own threads",
-        },
-    }[who][source.kind.partition(".")[0]]
-    slow = 1 if who == "polars" and source.kind == "jsonl.gz" else None
-    return Contender(who, settings, commands, written(s3, source.rows), slow)
+    settings = floors.settings(bench, who, source.kind, from_s3=True)
+    return Contender(who, settings, commands, written(s3, source.rows))

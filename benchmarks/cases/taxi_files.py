@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.case import Facts
 from benchmarks.connectors import expect
@@ -13,6 +14,9 @@ from benchmarks.generators import taxi
 from benchmarks.harness import Measured
 from benchmarks.s3 import LocalS3
 from benchmarks.workbench import Workbench
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 SEED = 2022
 RECORD = re.compile(rb'^\{"type": ?"RECORD"|"type": ?"RECORD"\}\s*$')
@@ -58,21 +62,27 @@ def _write(kind: str, rows: int, number: int) -> Callable[[Path], None]:
 
 def written(s3: LocalS3, rows: int) -> Callable[[Path, Measured], Facts]:
     """Counts the rows and bytes of the Parquet files below the run's prefix, and removes them."""
-    import pyarrow.parquet as pq
-    from pyarrow import fs
-
     place = s3.filesystem()
 
     def facts(folder: Path, _: Measured) -> Facts:
-        selector = fs.FileSelector(f"{s3.bucket}/{folder.name}", recursive=True)
-        found = [each for each in place.get_file_info(selector) if each.path.endswith(".parquet")]
         try:
-            there = sum(pq.read_metadata(each.path, filesystem=place).num_rows for each in found)
+            return parquet_files(place, f"{s3.bucket}/{folder.name}", rows)
         finally:
             s3.remove(folder.name)
-        return {"rows": expect(rows, there), "bytes": sum(each.size for each in found), "files": len(found)}
 
     return facts
+
+
+def parquet_files(place: fs.FileSystem, below: str, rows: int) -> Facts:
+    """The rows, which must be as many, and bytes of the Parquet files below a path."""
+    import pyarrow.parquet as pq
+    from pyarrow import fs
+
+    found = [
+        each for each in place.get_file_info(fs.FileSelector(below, recursive=True)) if each.path.endswith(".parquet")
+    ]
+    there = sum(pq.read_metadata(each.path, filesystem=place).num_rows for each in found)
+    return {"rows": expect(rows, there), "bytes": sum(each.size for each in found), "files": len(found)}
 
 
 def records(rows: int) -> Callable[[Path, Measured], Facts]:

@@ -1,8 +1,9 @@
-"""Files on S3 to Parquet on S3 (zstd level 1) as plain pyarrow or polars do it, file by file.
+"""Files to Parquet (zstd level 1) as plain pyarrow or polars do it, file by file.
 
 Usage: python -m benchmarks.programs.copy_floor pyarrow|polars parquet|csv|csv.gz|jsonl.gz TARGET SOURCE...
 
-TARGET is a prefix, s3://bucket/key, as SOURCE is an object; the endpoint is in AWS_ENDPOINT_URL.
+TARGET is a prefix, s3://bucket/key, as SOURCE is an object; the endpoint is in AWS_ENDPOINT_URL. For polars they may be
+local paths.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def _table(kind: str, path: str, place: fs.FileSystem) -> pa.Table:
 def _polars(kind: str, source: str, target: str) -> None:
     import polars as pl
 
-    options = {"aws_endpoint_url": os.environ["AWS_ENDPOINT_URL"], "aws_allow_http": "true"}
+    options = None
+    if source.startswith("s3://"):
+        options = {"aws_endpoint_url": os.environ["AWS_ENDPOINT_URL"], "aws_allow_http": "true"}
     frame: pl.LazyFrame
     if kind == "parquet":
         frame = pl.scan_parquet(source, storage_options=options)
