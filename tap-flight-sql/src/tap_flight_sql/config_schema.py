@@ -45,6 +45,7 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         th.StringType,
         required=True,
         description="Address of the server: `grpc+tls://host:port`; `grpc://host:port` needs `tls: false`.",
+        examples=["grpc+tls://host:443"],
     ),
     th.Property("username", th.StringType, description="User of the server."),
     th.Property("password", th.CustomType(secret("Password of the user.")), description="Password of the user."),

@@ -13,6 +13,12 @@ from singer_arrow.storage.urls import Url, has_glob
 _BATCH_HELP = (
     "URL below which batch files are written (Parquet); without it, and without batch_config, rows are records."
 )
+OTHER_COMMANDS = """\b
+Other commands, with a --help of their own:
+  tap-s3-files init URL...          Write a commented configuration for a bucket.
+  tap-s3-files setup-queue PATH...  Make an SQS queue for the events of a bucket.
+"""
+"""What `--help` ends with."""
 
 
 def path_params() -> list[click.Parameter]:

@@ -12,7 +12,7 @@ from singer_arrow.sdk.plugin import config_input
 from singer_arrow.sdk.setting_options import add_setting_options
 from singer_arrow.sdk.tap import ArrowTap
 from tap_s3_files.catalog import catalog_schema, source_schema
-from tap_s3_files.command_line import inspection_params, merge_paths, path_params
+from tap_s3_files.command_line import OTHER_COMMANDS, inspection_params, merge_paths, path_params
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
 from tap_s3_files.discovery import inferred_schemas
 from tap_s3_files.plan.log import PlanLog
@@ -54,6 +54,7 @@ class TapS3Files(ArrowTap):
         command = super().get_singer_command()
         add_setting_options(command, path_params(), merge_paths)
         command.params.extend(inspection_params())
+        command.epilog = OTHER_COMMANDS
         return command
 
     @classmethod

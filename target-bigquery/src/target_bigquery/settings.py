@@ -35,7 +35,12 @@ _MEMBER = re.compile(r"(?:user|group|serviceAccount|domain|principal|principalSe
 
 
 SETTINGS: dict[str, Any] = {
-    "project": {"type": "string", "minLength": 1, "description": "Google Cloud project of the dataset."},
+    "project": {
+        "type": "string",
+        "minLength": 1,
+        "description": "Google Cloud project of the dataset.",
+        "examples": ["my-project"],
+    },
     "dataset": text("Dataset to load into; created if it does not exist. Required, here or as default_target_schema."),
     "default_target_schema": text("The same as dataset, under the name that Meltano sets by itself."),
     "location": text("Location of the dataset, such as EU or us-east1; an existing dataset must already be there."),

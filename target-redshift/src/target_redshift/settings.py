@@ -41,7 +41,7 @@ SETTINGS: dict[str, Any] = {
         **number("Port of the cluster or workgroup.", PORT, minimum=1),
         "maximum": 65535,
     },
-    "dbname": {"type": "string", "minLength": 1, "description": "Database to load into."},
+    "dbname": {"type": "string", "minLength": 1, "description": "Database to load into.", "examples": ["dev"]},
     "user": text("Database user. Optional with iam."),
     "password": secret("Password of the database user."),
     "iam": {

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from local_cloud.programs import Programs
 
 
@@ -17,6 +19,27 @@ def test_a_path_and_a_dataset_are_enough(run: Programs, bq: object, dataset: str
     run("target-bigquery", "--config=ENV", "--dataset", dataset, stdin=sent.stdout).check()
     (row,) = bq.query(f"SELECT COUNT(*) AS n FROM `{dataset}.orders`").result()  # type: ignore[attr-defined]
     assert row["n"] == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "example"),
+    [
+        ("tap-s3-files", '{"streams": [{"name": "orders", "path": "s3://bucket/orders/**/*.csv"}]}'),
+        ("tap-flight-sql", '{"uri": "grpc+tls://host:443"}'),
+        ("target-bigquery", '{"project": "my-project"}'),
+        ("target-redshift", '{"dbname": "dev"}'),
+    ],
+)
+def test_without_settings_an_error_has_an_example(run: Programs, program: str, example: str) -> None:
+    ran = run(program)
+    assert ran.code == 1
+    assert ran.stderr.endswith(f", for example {example} [config]\n"), ran.stderr
+
+
+def test_help_names_the_other_commands(run: Programs) -> None:
+    shown = run("tap-s3-files", "--help").check().stdout
+    assert "tap-s3-files init URL...  " in shown
+    assert "tap-s3-files setup-queue PATH...  " in shown
 
 
 def test_options_replace_settings_also_when_discovery_comes_first(run: Programs, tmp_path: Path) -> None:

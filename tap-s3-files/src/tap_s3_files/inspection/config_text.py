@@ -19,7 +19,7 @@ _MOST_COLUMNS = 30
 _HEAD = """\
 # Written by `tap-s3-files init`. It runs as it is:
 #   tap-s3-files --config {file} --preview
-#   tap-s3-files --config {file} | target-bigquery --config=ENV --dataset raw
+#   set -o pipefail; tap-s3-files --config {file} | target-bigquery --config=ENV --dataset raw
 # Lines that begin with `# ` and a setting are suggestions: remove the `# ` of those that are right.
 """
 _MELTANO_HEAD = """\
