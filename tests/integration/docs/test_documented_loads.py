@@ -5,41 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
-import pytest
+from documented import ROOT, block, run_script
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
 
-ROOT = Path(__file__).parents[3]
 BACKFILL = (ROOT / "docs/backfill.md").read_text()
 METHODS = (ROOT / "docs/load-methods.md").read_text()
 DAYS = ("01", "02", "03")
-
-
-def block(text: str, language: str, *, after: str = "") -> str:
-    """Return the first fenced block of a language after some text."""
-    found = re.search(rf"^ *```{language}\n(.*?)^ *```", text[text.index(after) :], re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return dedent(found[1])
-
-
-@pytest.fixture
-def shop(s3: Any, bq: Any) -> Iterator[Any]:
-    """Make the buckets and the dataset that the page names."""
-    for bucket in ("shop", "my-stage"):
-        s3.create_bucket(Bucket=bucket)
-    yield s3
-    bq.delete_dataset("raw", delete_contents=True, not_found_ok=True)
-    for bucket in ("shop", "my-stage"):
-        for found in s3.list_objects_v2(Bucket=bucket).get("Contents", []):
-            s3.delete_object(Bucket=bucket, Key=found["Key"])
-        s3.delete_bucket(Bucket=bucket)
 
 
 def write_day(s3: Any, day: str, *names: str) -> None:
@@ -68,12 +44,8 @@ def test_one_day_is_loaded_again(shop: Any, bq: Any, cloud: Cloud, run: Programs
             write_day(shop, "02", *changed)
         bq.query(block(BACKFILL, "sql", after=section)).result()
         assert names().keys() == {"01", "03"}
-        script = block(BACKFILL, "sh", after=section)
-        ran = subprocess.run(
-            ["bash", "-e", "-c", script], cwd=tmp_path, env=run.env, capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, ran.stderr[-4000:]
-        assert re.search(r"^events +1 ", ran.stdout, re.MULTILINE), ran.stdout
+        shown = run_script(block(BACKFILL, "sh", after=section), run, tmp_path)
+        assert re.search(r"^events +1 ", shown, re.MULTILINE), shown
         assert names() == {"01": ["a", "b"], "02": list(changed) or ["a", "b"], "03": ["a", "b"]}
 
 

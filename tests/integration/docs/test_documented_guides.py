@@ -1,0 +1,103 @@
+"""Commands of the guides run, with the buckets that they name and the settings beside them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import local_settings
+import pytest
+from documented import ROOT, block, run_script
+from file_bytes import parquet_of
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs
+
+STARTED = (ROOT / "docs/getting-started.md").read_text()
+MONITORING = (ROOT / "docs/monitoring.md").read_text()
+QUEUES = (ROOT / "docs/new-objects.md").read_text()
+README = (ROOT / "README.md").read_text()
+TAP = (ROOT / "tap-s3-files/README.md").read_text()
+ORDERS = gzip.compress(b"order_id,name\n1,a\n2,b\n")
+
+
+def write_local(folder: Path, text: str) -> dict[str, Any]:
+    """Write `c.json` of the guide, for a folder in place of /data, with an object."""
+    (folder / "orders" / "2026").mkdir(parents=True)
+    (folder / "orders" / "2026" / "a.csv.gz").write_bytes(ORDERS)
+    given: dict[str, Any] = json.loads(text.replace("/data", str(folder)))
+    (folder / "c.json").write_text(json.dumps(given))
+    return given
+
+
+def test_files_of_ones_own_into_a_local_warehouse(run: Programs, tmp_path: Path) -> None:
+    section = "## 2. Your files"
+    write_local(tmp_path, block(STARTED, "json", after=section))
+    script = block(STARTED, "sh", after=section).replace("/data", str(tmp_path)).replace("$PWD/.venv/bin:", "")
+    shown = run_script(f"exec 2>&1\n{script}", run, tmp_path)
+    assert '"order_id"' in shown
+    assert shown.count("Loaded orders: 2 rows") == 2
+
+
+@pytest.mark.parametrize("warehouse", ["bigquery", "redshift"])
+def test_ones_own_bucket_and_warehouse(
+    warehouse: str, shop: Any, cloud: Cloud, run: Programs, schema: str, tmp_path: Path
+) -> None:
+    section = {"bigquery": "## 3. Your bucket", "redshift": "## 4. Your bucket"}[warehouse]
+    documented = json.loads(block(STARTED, "json", after=section))
+    local = {"bigquery": local_settings.of_bigquery, "redshift": local_settings.of_redshift}[warehouse](cloud)
+    own = {"default_target_schema": schema} if warehouse == "redshift" else {}
+    name = {"bigquery": "t.json", "redshift": "r.json"}[warehouse]
+    (tmp_path / name).write_text(json.dumps(documented | local | own))
+    shop.put_object(Bucket="shop", Key="orders/2026/a.csv.gz", Body=ORDERS)
+    streams = [{"name": "orders", "path": "s3://shop/orders/**/*.csv.gz"}]
+    storage = {"encoding": {"format": "parquet"}, "storage": {"root": "s3://my-batches/orders"}}
+    (tmp_path / "c.json").write_text(json.dumps({"streams": streams, "batch_config": storage}))
+    script = block(STARTED, "sh", after=section)
+    assert "Loaded orders: 2 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
+    assert "Loaded orders: 0 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
+
+
+def test_the_example_of_the_readme(run: Programs, tmp_path: Path) -> None:
+    section = "To try a configuration of your own"
+    (tmp_path / "c.json").write_text(block(README, "json", after=section))
+    script = block(README, "sh", after=section).replace("make setup\n", "").replace("$PWD/.venv/bin:", "")
+    assert "Loaded flights: 336,776 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
+
+
+def test_commands_of_the_tap(shop: Any, run: Programs, config: dict[str, Any], tmp_path: Path) -> None:
+    shop.put_object(Bucket="shop", Key="orders/a.csv.gz", Body=ORDERS)
+    shop.put_object(Bucket="shop", Key="orders/b.csv", Body=gzip.decompress(ORDERS))
+    for year in (2024, 2025):
+        shop.put_object(Bucket="shop", Key=f"clicks/{year}/a.parquet", Body=parquet_of(id=[year]))
+    (tmp_path / "config.json").write_text(block(TAP, "json"))
+    (tmp_path / "state.json").write_text("{}")
+    (tmp_path / "target.json").write_text(json.dumps(config))
+    shown = run_script(f"exec 2>&1\n{block(TAP, 'sh')}", run, tmp_path)
+    for text in (
+        "tap-s3-files.yml: ",
+        "orders: 1 object, 2 rows shown",
+        "Loaded orders: 2 rows",
+        "Loaded clicks: 2 rows",
+    ):
+        assert text in shown
+
+
+def test_reports_of_many_runs(s3: Any, bucket: str, run: Programs, tmp_path: Path) -> None:
+    settings = json.loads(block(MONITORING, "json", after="## Reports").replace("s3://bucket", f"s3://{bucket}"))
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    streams = [{"name": "rows", "path": str(tmp_path / "a.csv")}]
+    run("tap-s3-files", config=settings | {"streams": streams}).check()
+    shown = run_script(block(MONITORING, "sh", after="### Many runs").replace("bucket", bucket), run, tmp_path)
+    assert shown == f"s3://{bucket}/reports/index.html\n"
+    page = s3.get_object(Bucket=bucket, Key="reports/index.html")["Body"].read().decode()
+    assert "1 run," in page
+
+
+def test_a_queue_for_events(shop: Any, run: Programs, tmp_path: Path) -> None:
+    shown = run_script(block(QUEUES, "sh", after="setup-queue"), run, tmp_path)
+    assert '"queue_url"' in shown
+    made = shop.get_bucket_notification_configuration(Bucket="shop")["QueueConfigurations"]
+    assert made[0]["QueueArn"].endswith(":shop-events")
