@@ -68,6 +68,9 @@ def test_credentials_that_do_not_do(
     assert code in line
     assert ran.stderr.endswith(" [expired-credentials]\n" if code == "ExpiredToken" else " [access-denied]\n")
     assert f"s3://{source.bucket}/in" in line
+    if status == 403:
+        assert "s3:ListBucket on the bucket, s3:GetObject on its objects" in line
+        assert line.endswith("see docs/access.md")
 
 
 @pytest.mark.parametrize("bundle", [False, True])
