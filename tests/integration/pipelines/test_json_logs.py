@@ -38,7 +38,7 @@ def test_lines_of_targets(warehouse: Warehouse, cloud: Cloud, batch: Batches, tm
     good = run(warehouse.program, stdin=lines(some_batches(batch, 3)), config=config).check()
     found = logged(good, *secrets)
     assert any(line["message"].startswith("Loaded rows: 6 rows") for line in found)
-    assert {"batches_left", "loads_left", "sync_duration"} <= metrics(found)
+    assert {"batches_left", "loads_left", "record_count", "batch_count"} <= metrics(found)
     failed = run(warehouse.program, stdin=lines([schema(), record(id=SECRET[:1])]), config=config)
     last = logged(failed, *secrets)[-1]
     assert (failed.code, last["level"]) == (1, "error")
