@@ -10,6 +10,7 @@ import pytest
 RARE = [
     "asyncio",
     "botocore",
+    "dotenv",
     "fastavro",
     "fastexcel",
     "fsspec",
@@ -17,9 +18,11 @@ RARE = [
     "google.cloud.bigquery",
     "joblib",
     "obstore",
+    "packaging.specifiers",
     "polars",
     "redshift_connector",
     "requests",
+    "tarfile",
     "urllib3",
 ]
 CODE = """
@@ -44,4 +47,33 @@ sys.exit(f"imported already: {', '.join(found)}" if found else 0)
 def test_what_is_seldom_needed_is_not_imported_at_the_start(module: str, more: list[str]) -> None:
     argv = [sys.executable, "-c", CODE, module, *RARE, *more]
     ran = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+
+
+DRIVER = """
+import sys
+from target_redshift.connection.connection import _driver
+driver = _driver()
+assert callable(driver.connect)
+assert not [name for name in ("boto3", "botocore", "urllib3") if name in sys.modules]
+plugin = driver.plugin.IdpTokenAuthPlugin()
+from redshift_connector.plugin.idp_token_auth_plugin import IdpTokenAuthPlugin
+assert type(plugin) is IdpTokenAuthPlugin and "boto3" in sys.modules
+"""
+
+
+def test_redshifts_driver_is_imported_without_boto3_and_its_plugins_work() -> None:
+    ran = subprocess.run([sys.executable, "-c", DRIVER], capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+
+
+ZIP = """
+import sys
+from singer_arrow.formats import FORMATS
+assert FORMATS["csv"].name == "csv" and "tarfile" not in sys.modules
+"""
+
+
+def test_a_format_is_imported_without_tar() -> None:
+    ran = subprocess.run([sys.executable, "-c", ZIP], capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 0, ran.stderr

@@ -28,7 +28,6 @@ from singer_arrow.compression.codecs import ARCHIVES, archive_of
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats.base import Format, JoiningFormat
 from singer_arrow.formats.file_errors import naming_file
-from singer_arrow.formats.tar_archive import tar_members
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
@@ -117,6 +116,8 @@ def _archive(reader: ObjectReader, options: ReadOptions) -> str | None:
 @contextmanager
 def _members_of(reader: ObjectReader, kind: str) -> Iterator[Iterator[ObjectReader]]:
     if kind == "tar":
+        from singer_arrow.formats.tar_archive import tar_members
+
         with closing(tar_members(reader)) as members:
             yield members
         return

@@ -1,9 +1,10 @@
 """Import the Singer SDK without the libraries that connectors here rarely use; this halves the time of its import.
 
 The SDK imports all it has at once: REST and GraphQL streams with requests, urllib3, backoff and jsonpath_ng, fsspec for
-its own batch files, joblib to drain sinks. During its import `sys.modules` has a `LazyModule` for each of these. The
-SDK's modules keep the lazy module, which imports the real one when an attribute of it is first used. After the import
-`sys.modules` has no lazy module, so other imports of these libraries get the real ones.
+its own batch files, joblib to drain sinks, packaging for `--about`, dotenv for `.env` files. During its import
+`sys.modules` has a `LazyModule` for each of these. The SDK's modules keep the lazy module, which imports the real one
+when an attribute of it is first used. After the import `sys.modules` has no lazy module, so other imports of these
+libraries get the real ones.
 
 `tests/unit/singer_arrow/sdk/test_lazy_import.py` lists what this relies on. If a new SDK breaks it, a library is
 imported early: then all lazy modules are removed, and that library and all later imports get the real modules.
@@ -23,7 +24,11 @@ from typing import Any
 
 DEFERRED: dict[str, tuple[str, ...]] = {
     "backoff": (),
+    "dotenv": ("find_dotenv",),
+    "dotenv.main": ("DotEnv",),
     "joblib": ("Parallel", "delayed", "parallel_config"),
+    "packaging.specifiers": ("SpecifierSet",),
+    "packaging.version": ("Version",),
     "requests": (),
     "requests.adapters": (),
     "requests.exceptions": (),
@@ -91,12 +96,12 @@ class _SubmoduleFinder(MetaPathFinder, Loader):
 def _remove_lazy_modules() -> None:
     for name, module in list(sys.modules.items()):
         if isinstance(module, LazyModule):
-            del sys.modules[name]
+            sys.modules.pop(name, None)  # another thread may have removed it
 
 
 @contextmanager
 def lazy_modules(deferred: Mapping[str, tuple[str, ...]] = DEFERRED) -> Iterator[None]:
-    """Put lazy modules into `sys.modules` for those that are not imported; no other thread may import meanwhile.
+    """Put lazy modules into `sys.modules` for those that are not imported; no other thread may import them meanwhile.
 
     Args:
         deferred: Modules, each with the names that are imported from it and only called.

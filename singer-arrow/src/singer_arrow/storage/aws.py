@@ -46,6 +46,7 @@ class AwsSession:
         import botocore.session
 
         self.core: Any = botocore.session.get_session()
+        self.core.register_component("data_loader", _loader(self.core))
         for name, value in (("profile", profile), ("region", region)):
             if value is not None:
                 self.core.set_config_variable(name, value)
@@ -63,6 +64,19 @@ class AwsSession:
     def client(self, service: str, **options: Any) -> Any:
         """Return botocore's client of a service."""
         return self.core.create_client(service, **options)
+
+
+def _loader(core: Any) -> Any:
+    """Return a loader of service models that does not open the folders of all 400 services to find one."""
+    from botocore.loaders import Loader, create_loader
+
+    class NamedServices(Loader):  # type: ignore[misc,unused-ignore]
+        def list_available_services(self, type_name: str) -> list[str]:  # noqa: ARG002
+            places = (place for path in self.search_paths if (place := Path(path)).is_dir())
+            return sorted({folder.name for place in places for folder in place.iterdir()})
+
+    paths = create_loader(core.get_config_variable("data_path")).search_paths
+    return NamedServices(paths, include_default_search_paths=False)
 
 
 def session(options: AwsOptions) -> AwsSession:

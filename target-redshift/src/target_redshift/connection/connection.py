@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import import_module
 from typing import Any, TypeVar
 
 from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
 from singer_arrow.load.backoff import Waiting, pauses
 from singer_arrow.runtime import tcp
+from singer_arrow.sdk.lazy_import import lazy_modules
 from singer_arrow.storage import aws
 from target_redshift import sql
 from target_redshift.connection import resources
@@ -34,6 +36,11 @@ LOGIN_SECONDS = 60
 """How long the server may be silent during the log-in; what listens there may be no Redshift."""
 IDLE_SECONDS = 240.0
 """How long a session waits in the pool; firewalls and Redshift itself end idle ones without a word."""
+_PLUGINS = {
+    "redshift_connector.plugin.browser_idc_auth_plugin": ("BrowserIdcAuthPlugin",),
+    "redshift_connector.plugin.idp_token_auth_plugin": ("IdpTokenAuthPlugin",),
+}
+"""Modules of the driver that only log-ins use which no setting offers, and their classes."""
 MOST_STATEMENTS = 1_000
 """How many statements a session runs before the pool lets it go: the driver never forgets a text."""
 
@@ -244,8 +251,7 @@ class Connection:
 
     def connect(self) -> Session:
         """Open a new session, with one attempt."""
-        import redshift_connector
-
+        redshift_connector = _driver()
         logging.getLogger("redshift_connector").setLevel(logging.WARNING)  # it logs every message of the protocol
         what = f"Connecting to {address(self.settings)}"
         if not self._was_reached and self.settings.host:
@@ -315,6 +321,12 @@ def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
     if iam.workgroup:
         return common | {"is_serverless": True, "serverless_work_group": iam.workgroup}
     return common | {"cluster_identifier": iam.cluster_identifier, "db_user": iam.db_user or settings.user}
+
+
+def _driver() -> Any:
+    """Return the driver, imported without its two plugins that import boto3 for log-ins by a browser or a token."""
+    with lazy_modules(_PLUGINS):
+        return import_module("redshift_connector")
 
 
 def _check_reachable(host: str, port: int, what: str) -> None:
