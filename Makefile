@@ -68,7 +68,7 @@ docs: setup  ## Write what is written from the code: settings, plugins, SQL, typ
 build: setup  ## Wheels into dist/, tried in empty environments and by Meltano
 	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
 	@UV="$(UV)" bash .ci/try-wheels
-	@$(RUN) pytest -m soak tests/integration/pipelines/test_meltano.py
+	@$(RUN) pytest -m soak tests/integration/pipelines/test_meltano.py tests/integration/docs
 
 clean:  ## Remove what was made, and the local BigQuery that was installed outside this folder
 	@rm -rf .venv .uv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .meltano "$${XDG_CACHE_HOME:-$$HOME/.cache}/local-cloud"

@@ -1,7 +1,8 @@
 """Gather the pages of the documentation site in build/site-pages, with links between them that lead there.
 
 Pages stay where GitHub shows them: READMEs beside their packages, the rest in docs/. A link to a file that is no page,
-such as a module, becomes plain text: the site has no place for it.
+such as a module, becomes plain text: the site has no place for it. Files of docs/deploy are shown in place of comments
+such as `<!-- file: deploy/load.sh -->`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parent.parent
 SITE = ROOT / "build/site-pages"
 PACKAGES = ("tap-s3-files", "tap-flight-sql", "target-bigquery", "target-redshift", "singer-arrow", "local-cloud")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+SHOWN = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
+LANGUAGES = {".yml": "yaml", ".yaml": "yaml", ".py": "python", ".sh": "sh"}
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -45,7 +48,18 @@ def pages() -> dict[Path, str]:
     }
     found |= {path: f"images/{path.name}" for path in (docs / "images").iterdir()}
     found |= {path: f"schemas/{path.name}" for path in (docs / "schemas").glob("*.json")}
+    found |= {path: f"deploy/{path.name}" for path in (docs / "deploy").iterdir() if path.is_file()}
     return {path: place for path, place in found.items() if path.exists()}
+
+
+def with_files(page: Path) -> str:
+    """Return the text of a page with the files that its comments name."""
+
+    def shown(match: re.Match[str]) -> str:
+        file = page.parent / match[1]
+        return f'```{LANGUAGES.get(file.suffix, "sh")} title="{file.name}"\n{file.read_text()}```\n'
+
+    return SHOWN.sub(shown, page.read_text())
 
 
 def with_links(page: Path, places: dict[Path, str]) -> str:
@@ -62,7 +76,7 @@ def with_links(page: Path, places: dict[Path, str]) -> str:
         place = os.path.relpath(places[target], Path(places[page]).parent)
         return f"{image}[{text}]({place}{mark}{anchor})"
 
-    text, parts, end = page.read_text(), [], 0
+    text, parts, end = with_files(page), [], 0
     for fenced in [*FENCED.finditer(text), None]:
         parts.append(LINK.sub(moved, text[end : fenced.start() if fenced else None]))
         if fenced:

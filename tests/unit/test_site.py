@@ -45,6 +45,13 @@ def test_a_link_to_source_becomes_text(site: ModuleType, tmp_path: Path) -> None
     assert moved == "[one](../b.md#x) two\n```\n[three](src/two.py)\n```\n"
 
 
+def test_a_comment_becomes_the_file_that_it_names(site: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text("One.\n\n<!-- file: b.yaml -->\n\nTwo.\n")
+    (tmp_path / "b.yaml").write_text("key: [x](y)\n")
+    assert site.with_links(page, {page: "a.md"}) == 'One.\n\n```yaml title="b.yaml"\nkey: [x](y)\n```\n\n\nTwo.\n'
+
+
 def test_each_page_is_in_the_menu(site: ModuleType) -> None:
     text = (ROOT / "mkdocs.yml").read_text()
     menu = yaml.safe_load(text[text.index("\nnav:\n") :])["nav"]

@@ -10,42 +10,41 @@ from typing import Any
 
 from documented import ROOT, block, run_script
 
-from local_cloud import Cloud
 from local_cloud.programs import Programs
 
-BACKFILL = (ROOT / "docs/backfill.md").read_text()
-METHODS = (ROOT / "docs/load-methods.md").read_text()
+REDO = (
+    (ROOT / "docs/redo-a-day.md")
+    .read_text()
+    .replace("s3://source/", "s3://shop/")
+    .replace("s3://stage/", "s3://my-stage/")
+)
+LAYOUTS = (ROOT / "docs/partition-and-cluster.md").read_text()
 DAYS = ("01", "02", "03")
 
 
 def write_day(s3: Any, day: str, *names: str) -> None:
-    rows = "".join(json.dumps({"id": f"{day}-{n}", "name": name}) + "\n" for n, name in enumerate(names))
-    s3.put_object(Bucket="shop", Key=f"events/2024/01/{day}/a.json.gz", Body=gzip.compress(rows.encode()))
+    rows = "id,name\n" + "".join(f"{day}-{n},{name}\n" for n, name in enumerate(names))
+    s3.put_object(Bucket="shop", Key=f"flights/2013/01/flights-2013-01-{day}.csv.gz", Body=gzip.compress(rows.encode()))
 
 
-def test_one_day_is_loaded_again(shop: Any, bq: Any, cloud: Cloud, run: Programs, tmp_path: Path) -> None:
-    for day in DAYS:
-        write_day(shop, day, "a", "b")
-    (tmp_path / "tap.json").write_text(block(BACKFILL, "json"))
-    sent = run("tap-s3-files", config=tmp_path / "tap.json").check()
-    run("target-bigquery", "--dataset", "raw", config="ENV", stdin=sent.stdout).check()
-
+def test_one_day_is_loaded_again(shop: Any, bq: Any, run: Programs, tmp_path: Path) -> None:
     def names() -> dict[str, list[str]]:
-        rows = bq.query("SELECT id, name FROM raw.events ORDER BY id").result()
+        rows = bq.query("SELECT id, name FROM redone.flights ORDER BY id").result()
         found: dict[str, list[str]] = {}
         for row in rows:
             found.setdefault(row["id"][:2], []).append(row["name"])
         return found
 
+    for day in DAYS:
+        write_day(shop, day, "a", "b")
+    run_script(block(REDO, "sh"), run, tmp_path)
     assert names() == {day: ["a", "b"] for day in DAYS}
-    section = "## Redo one day"
     for changed in ((), ("c",)):  # the same files once more, then files that were written anew
         if changed:
             write_day(shop, "02", *changed)
-        bq.query(block(BACKFILL, "sql", after=section)).result()
+        bq.query(block(REDO, "sql")).result()
         assert names().keys() == {"01", "03"}
-        shown = run_script(block(BACKFILL, "sh", after=section), run, tmp_path)
-        assert re.search(r"^events +1 ", shown, re.MULTILINE), shown
+        assert re.search(r"^flights +1 ", run_script(block(REDO, "sh", after="2. Load the day"), run, tmp_path), re.MULTILINE)
         assert names() == {"01": ["a", "b"], "02": list(changed) or ["a", "b"], "03": ["a", "b"]}
 
 
@@ -64,7 +63,7 @@ def schema_line(stream: str) -> str:
 
 
 def layout(target: str) -> dict[str, Any]:
-    given: dict[str, Any] = json.loads(block(METHODS, "json", after=f"<!-- tested: {target} -->"))
+    given: dict[str, Any] = json.loads(block(LAYOUTS, "json", after=f"<!-- tested: {target} -->"))
     return given
 
 

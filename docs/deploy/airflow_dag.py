@@ -1,0 +1,20 @@
+"""A DAG of Airflow 3 that loads what is new every hour; /opt/pipeline has load.sh, tap.yml and pipeline.env."""
+
+from datetime import datetime, timedelta
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG
+
+with DAG(
+    "s3_to_warehouse",
+    schedule="@hourly",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+) as dag:
+    BashOperator(
+        task_id="load",
+        bash_command="bash /opt/pipeline/load.sh ",  # with a space at the end, or Airflow takes it for a template's name
+        retries=3,
+        retry_delay=timedelta(minutes=5),
+    )

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Load what is new, from the settings in tap.yml beside this script, and exit with 0 if everything is in the tables.
+# STATE is kept in $STATE_FOLDER (by default beside this script). After a failure, run it again: it continues.
+set -euo pipefail
+cd "$(dirname "$0")"
+if [ -f pipeline.env ]; then # the environment of schedulers that set none, such as cron
+  set -a
+  . ./pipeline.env
+  set +a
+fi
+folder="${STATE_FOLDER:-.}"
+
+exec 9> "$folder/lock"
+flock --nonblock 9 || { echo "load.sh: the previous run is not finished" >&2; exit 75; }
+
+# The target prints a STATE whenever all rows before it are in the tables, so the last line of any run is good.
+if [ -s "$folder/states.jsonl" ]; then
+  tail -n 1 "$folder/states.jsonl" > "$folder/state.json"
+elif [ ! -s "$folder/state.json" ]; then
+  echo '{}' > "$folder/state.json"
+fi
+tap-s3-files --config tap.yml --config=ENV --state "$folder/state.json" |
+  "${TARGET:-target-bigquery}" --config=ENV > "$folder/states.jsonl"
