@@ -1,6 +1,6 @@
 """A DAG of Airflow 3 that loads what is new every hour; /opt/pipeline has load.sh, tap.yml and pipeline.env."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG
@@ -8,13 +8,13 @@ from airflow.sdk import DAG
 with DAG(
     "s3_to_warehouse",
     schedule="@hourly",
-    start_date=datetime(2026, 1, 1),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
 ) as dag:
     BashOperator(
         task_id="load",
-        bash_command="bash /opt/pipeline/load.sh ",  # with a space at the end, or Airflow takes it for a template's name
+        bash_command="bash /opt/pipeline/load.sh ",  # a name that ends with .sh would be a template
         retries=3,
         retry_delay=timedelta(minutes=5),
     )

@@ -1,4 +1,4 @@
-"""A job and a schedule of Dagster that load what is new every hour; /opt/pipeline has load.sh, tap.yml and pipeline.env."""
+"""A job of Dagster that loads what is new every hour; /opt/pipeline has load.sh, tap.yml and pipeline.env."""
 
 import subprocess
 
