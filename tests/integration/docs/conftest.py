@@ -10,12 +10,13 @@ import pytest
 
 @pytest.fixture
 def shop(s3: Any, sqs: Any, bq: Any) -> Iterator[Any]:
-    """Make the buckets that the pages name; remove them, and the dataset and the queues."""
+    """Make the buckets that the pages name; remove them, and the datasets and the queues."""
     buckets = ("shop", "my-stage", "my-batches")
     for bucket in buckets:
         s3.create_bucket(Bucket=bucket)
     yield s3
-    bq.delete_dataset("raw", delete_contents=True, not_found_ok=True)
+    for dataset in ("raw", "redone"):
+        bq.delete_dataset(dataset, delete_contents=True, not_found_ok=True)
     for url in sqs.list_queues(QueueNamePrefix="shop-events").get("QueueUrls", []):
         sqs.delete_queue(QueueUrl=url)
     for bucket in buckets:

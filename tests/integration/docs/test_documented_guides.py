@@ -17,35 +17,17 @@ from local_cloud.programs import Programs
 
 STARTED = (ROOT / "docs/getting-started.md").read_text()
 MONITORING = (ROOT / "docs/monitoring.md").read_text()
-QUEUES = (ROOT / "docs/new-objects.md").read_text()
+QUEUES = (ROOT / "docs/sqs.md").read_text().replace("s3://source/", "s3://shop/")
 README = (ROOT / "README.md").read_text()
 TAP = (ROOT / "tap-s3-files/README.md").read_text()
 ORDERS = gzip.compress(b"order_id,name\n1,a\n2,b\n")
-
-
-def write_local(folder: Path, text: str) -> dict[str, Any]:
-    """Write `c.json` of the guide, for a folder in place of /data, with an object."""
-    (folder / "orders" / "2026").mkdir(parents=True)
-    (folder / "orders" / "2026" / "a.csv.gz").write_bytes(ORDERS)
-    given: dict[str, Any] = json.loads(text.replace("/data", str(folder)))
-    (folder / "c.json").write_text(json.dumps(given))
-    return given
-
-
-def test_files_of_ones_own_into_a_local_warehouse(run: Programs, tmp_path: Path) -> None:
-    section = "## 2. Your files"
-    write_local(tmp_path, block(STARTED, "json", after=section))
-    script = block(STARTED, "sh", after=section).replace("/data", str(tmp_path)).replace("$PWD/.venv/bin:", "")
-    shown = run_script(f"exec 2>&1\n{script}", run, tmp_path)
-    assert '"order_id"' in shown
-    assert shown.count("Loaded orders: 2 rows") == 2
 
 
 @pytest.mark.parametrize("warehouse", ["bigquery", "redshift"])
 def test_ones_own_bucket_and_warehouse(
     warehouse: str, shop: Any, cloud: Cloud, run: Programs, schema: str, tmp_path: Path
 ) -> None:
-    section = {"bigquery": "## 3. Your bucket", "redshift": "## 4. Your bucket"}[warehouse]
+    section = {"bigquery": "## 2. Your bucket", "redshift": "## 3. Your bucket"}[warehouse]
     documented = json.loads(block(STARTED, "json", after=section))
     local = {"bigquery": local_settings.of_bigquery, "redshift": local_settings.of_redshift}[warehouse](cloud)
     own = {"default_target_schema": schema} if warehouse == "redshift" else {}
@@ -54,7 +36,7 @@ def test_ones_own_bucket_and_warehouse(
     shop.put_object(Bucket="shop", Key="orders/2026/a.csv.gz", Body=ORDERS)
     streams = [{"name": "orders", "path": "s3://shop/orders/**/*.csv.gz"}]
     storage = {"encoding": {"format": "parquet"}, "storage": {"root": "s3://my-batches/orders"}}
-    (tmp_path / "c.json").write_text(json.dumps({"streams": streams, "batch_config": storage}))
+    (tmp_path / "tap.yml").write_text(json.dumps({"streams": streams, "batch_config": storage}))
     script = block(STARTED, "sh", after=section)
     assert "Loaded orders: 2 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
     assert "Loaded orders: 0 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
@@ -97,7 +79,7 @@ def test_reports_of_many_runs(s3: Any, bucket: str, run: Programs, tmp_path: Pat
 
 
 def test_a_queue_for_events(shop: Any, run: Programs, tmp_path: Path) -> None:
-    shown = run_script(block(QUEUES, "sh", after="setup-queue"), run, tmp_path)
+    shown = run_script(block(QUEUES, "sh"), run, tmp_path)
     assert '"queue_url"' in shown
     made = shop.get_bucket_notification_configuration(Bucket="shop")["QueueConfigurations"]
     assert made[0]["QueueArn"].endswith(":shop-events")

@@ -44,7 +44,9 @@ def test_one_day_is_loaded_again(shop: Any, bq: Any, run: Programs, tmp_path: Pa
             write_day(shop, "02", *changed)
         bq.query(block(REDO, "sql")).result()
         assert names().keys() == {"01", "03"}
-        assert re.search(r"^flights +1 ", run_script(block(REDO, "sh", after="2. Load the day"), run, tmp_path), re.MULTILINE)
+        assert re.search(
+            r"^flights +1 ", run_script(block(REDO, "sh", after="2. Load the day"), run, tmp_path), re.MULTILINE
+        )
         assert names() == {"01": ["a", "b"], "02": list(changed) or ["a", "b"], "03": ["a", "b"]}
 
 
