@@ -1,7 +1,7 @@
 """The files of docs/deploy load rows: each scheduler's file is parsed, and what it names is run as plain processes.
 
-Airflow and Dagster are installed and execute their file. Docker, Kubernetes, GitHub and cron are not: their commands run
-with the environment, the folders and nothing else that the file gives them.
+Airflow and Dagster are installed and execute their file. Docker, Kubernetes, GitHub and cron are not: their commands
+run with the environment, the folders and nothing else that the file gives them.
 """
 
 from __future__ import annotations
