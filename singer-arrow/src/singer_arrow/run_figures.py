@@ -59,10 +59,12 @@ class RunFigures:
     Args:
         streams: Those of each stream.
         bytes_billed: Bytes that the warehouse billed for queries, where it bills them.
+        is_read: Whether all input of a target is read, so that what is left has an end.
     """
 
     streams: tuple[StreamFigures, ...] = ()
     bytes_billed: int | None = None
+    is_read: bool = True
 
 
 class SentRows:

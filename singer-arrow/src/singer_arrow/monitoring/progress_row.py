@@ -51,7 +51,9 @@ class ProgressRows:
         if not begun:
             return None
         is_target = any("batches" in s.counts for s in begun)
-        return self._of_target(begun, now) if is_target else self._of_tap(begun, len(figures.streams), now)
+        if is_target:
+            return self._of_target(begun, now, is_read=figures.is_read)
+        return self._of_tap(begun, len(figures.streams), now)
 
     def _of_tap(self, begun: list[StreamFigures], streams: int, now: float) -> ProgressRow:
         current = next((s for s in reversed(begun) if not s.is_complete), begun[-1])
@@ -69,7 +71,7 @@ class ProgressRows:
         details.append(f"{counts.get('rows_written', 0):,} rows")
         return ProgressRow(label, share, (*_time_left(seconds), *details))
 
-    def _of_target(self, begun: list[StreamFigures], now: float) -> ProgressRow:
+    def _of_target(self, begun: list[StreamFigures], now: float, *, is_read: bool) -> ProgressRow:
         def count(name: str) -> int:
             return sum(s.counts.get(name, 0) for s in begun)
 
@@ -84,6 +86,7 @@ class ProgressRows:
             share = share or min(0.99, loaded / batches)
         elif records:
             share = share or min(0.99, rows / records)
+        share = self._rising(self._connector, share if is_read else None)
         row_rate, _ = self._rates(now, rows, None)
         details += [f"{rows:,} rows", bytes_in_words(count("bytes"))]
         details += [f"{row_rate:,.0f} rows/s"] if row_rate else []

@@ -88,6 +88,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         claimed: Stream and batch_id of the batches of the run.
         messages: Lock: one message at a time, and no draining in the middle of one.
         is_ending: Whether the run ends early.
+        is_read: Whether all input is read.
         has_ended: Whether all input is loaded.
         folders_read: The folders of the batch files of each stream.
     """
@@ -107,6 +108,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self._streams_of: dict[str, str] = {}
         self.messages = threading.RLock()
         self.is_ending = False
+        self.is_read = False
         self.has_ended = False
         self.folders_read: dict[str, set[str]] = {}
 
@@ -180,7 +182,7 @@ class WarehouseRun(Generic[SettingsT_co]):
             )
             for tally in self.tallies
         )
-        return RunFigures(streams=tuple(streams), bytes_billed=self.bytes_billed)
+        return RunFigures(streams=tuple(streams), bytes_billed=self.bytes_billed, is_read=self.is_read)
 
     def drain_stream(self, stream: str) -> None:
         """Load all that was read of a stream so far, wait for it, and raise the first error."""
@@ -197,6 +199,7 @@ class WarehouseRun(Generic[SettingsT_co]):
     def finish_loads(self) -> None:
         """Load what is left, and replace the tables that waited for the end of the input; `messages` is held."""
         self.record_queue.flush()
+        self.is_read = True
         for stream in self.streams():
             stream.drain()
         self.scheduler.wait()

@@ -55,3 +55,7 @@ def test_a_target_shows_batches_and_loads() -> None:
     assert (row.label, row.percent) == ("target-x", 25)
     assert row.details == ("2/8 batches loaded", "5,000 rows", "12.3 kB", "500 rows/s", "3 loads running, 2 done")
     assert row_of(rows, 11.0, figures(0, 9000, is_complete=True)).percent == 100
+    assert row_of(rows, 11.0, figures(6, 5000)).percent == 100  # never less than before
+    unread = ProgressRows("target-x").row(RunFigures(streams=(figures(6, 5000),), is_read=False), 0.0)
+    assert unread is not None
+    assert (unread.percent, unread.details[0]) == (None, "2/8 batches loaded")  # the tap may send more
