@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Load what is new, from the settings in tap.yml beside this script, and exit with 0 if everything is in the tables.
+# Load what is new, with the settings in tap.yml; exit with 0 if everything is in the tables.
 # STATE is kept in $STATE_FOLDER (by default beside this script). After a failure, run it again: it continues.
 set -euo pipefail
 cd "$(dirname "$0")"
