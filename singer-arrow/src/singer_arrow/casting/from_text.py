@@ -34,6 +34,7 @@ _TIME = (
 )
 _INFINITY = r"^[+-]?(?i:inf|infinity)$"
 _MOST_SHOWN = 60
+_FIRST_VALUES = 100
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -219,6 +220,7 @@ def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
     instant = pa.timestamp(t.unit, "UTC")
     for kind in (pa.timestamp(t.unit), instant):  # Arrow's parser requires all values with a zone, or none
         try:
+            column.slice(0, _FIRST_VALUES).cast(kind)  # Arrow makes an error's text for each value that fails
             return column.cast(kind).cast(instant).cast(t)
         except pa.ArrowInvalid:
             continue

@@ -56,7 +56,8 @@ class CsvBlockParser:
         spelling = rows.spelling
         as_text = (f.name for f in self._selected if not _direct(f.type) or spelling.applies_to(f.type))
         self._as_text = {*self._texts, *as_text}
-        self._timestamps, self._is_searched = {f.name for f in self._selected if pt.is_timestamp(f.type)}, False
+        self._timestamps = {f.name for f in self._selected if pt.is_timestamp(f.type)}
+        self._is_searched = self._has_zones = False
         token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, with one field too many
         self._end = token + dialect.delimiter * len(self._names)
 
@@ -133,11 +134,15 @@ class CsvBlockParser:
 
     def _types(self) -> dict[str, pa.DataType]:
         """Return each column's type for Arrow; text for columns whose values are not in Arrow's syntax."""
-        types = {f.name: pa.string() if f.name in self._as_text else _read_type(f.type) for f in self._selected}
+        zone = "UTC" if self._has_zones else None
+        types = {f.name: pa.string() if f.name in self._as_text else _read_type(f.type, zone) for f in self._selected}
         return types | dict.fromkeys(self._texts, pa.string())
 
     def _parse(self, text: bytes, invalid: _InvalidRows, types: Callable[[], dict[str, pa.DataType]]) -> pa.Table:
-        """Parse a text by Arrow; columns that Arrow refuses are read as text from this block on."""
+        """Parse a text by Arrow; columns that Arrow refuses are read as text from this block on.
+
+        Arrow requires a zone in all timestamps of a column, or in none: both are tried before text.
+        """
         read = pc_csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1)
         syntax = pc_csv.ParseOptions(
             delimiter=self.dialect.delimiter,
@@ -147,9 +152,9 @@ class CsvBlockParser:
             newlines_in_values=True,
             invalid_row_handler=invalid,
         )
-        if not self._is_searched and _ZONED.search(text, 0, _FIRST_BYTES):
-            self._as_text = self._as_text | self._timestamps
-        self._is_searched = True
+        if not self._is_searched:
+            self._has_zones = _ZONED.search(text, 0, _FIRST_BYTES) is not None
+            self._is_searched = True
         while True:
             columns = types() or {self._names[0]: pa.binary()}  # rows are counted by it
             convert = pc_csv.ConvertOptions(
@@ -172,8 +177,12 @@ class CsvBlockParser:
                 name = self._names[int(found[1])] if found else None
                 if name is None or columns.get(name) in (None, pa.string(), pa.binary()):
                     raise
-                alike = self._timestamps if name in self._timestamps else {name}
-                self._as_text = self._as_text | alike
+                if name not in self._timestamps:
+                    self._as_text = self._as_text | {name}
+                elif columns[name].tz is None:
+                    self._has_zones = True
+                else:
+                    self._as_text = self._as_text | self._timestamps
             invalid.reset()
 
 
@@ -227,9 +236,9 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _read_type(t: pa.DataType) -> pa.DataType:
-    """Return the type that Arrow's CSV reader makes; without a zone, which it would require in every value."""
-    return pa.timestamp(t.unit) if pt.is_timestamp(t) else t
+def _read_type(t: pa.DataType, zone: str | None) -> pa.DataType:
+    """Return the type that Arrow's CSV reader makes; timestamps with the zone given."""
+    return pa.timestamp(t.unit, zone) if pt.is_timestamp(t) else t
 
 
 def _direct(t: pa.DataType) -> bool:
