@@ -35,6 +35,18 @@ LIMITS: dict[tuple[str, str], str] = {
         "Arrow's JSON parser does most of the work in both, and both have the two cores busy all the time. What igzip"
         " saves is spent on checks that the parser lacks: NaN, two records on a line, keys that are new."
     ),
+    ("flight-sql", "rows per CPU second over rows to files"): (
+        "psycopg in C fetches binary rows and makes columns by `zip`; the server of the rows is PostgreSQL, the one of"
+        " Arrow DuckDB. SQLAlchemy is a ninth of tap-flight-sql, taps of rows are a sixtieth."
+    ),
+    ("flight-sql", "four endpoints at once, times as fast as one: reading"): (
+        "the four processes of the server make and send their rows on the same two cores as the tap; one endpoint keeps"
+        " 1.1 of them busy, and zstd in the tap most of the rest. Endpoints of 25 MB/s are read three times as fast."
+    ),
+    ("arrow-batch", "CPU of CSV to Arrow over CSV to Parquet"): (
+        "parsing the CSV is the larger part of both, 2 to 3 of 4 CPU seconds, and writing Parquet by Arrow's zstd level"
+        " 1 only the rest."
+    ),
     ("avro-from-jsonl", "CPU of json and fastavro over ours"): (
         "parsing JSON by Arrow is most of ours; writing the Avro alone is the case `avro`."
     ),
