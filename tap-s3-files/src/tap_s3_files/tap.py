@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.plugin import config_input
 from singer_arrow.sdk.setting_options import add_setting_options
 from singer_arrow.sdk.tap import ArrowTap
@@ -91,7 +92,7 @@ class TapS3Files(ArrowTap):
             segments = plan.unfinished_segments() if self.settings.sqs else self.shared.listed_segments(stream, plan)
             tasks = unsent(plan.bookmark, segments, plan.selects)
             entry = self.input_catalog.get_stream(stream.name) if self.input_catalog else None
-            columns = len(entry.schema.to_dict().get("properties", {})) if entry else None
+            columns = from_json_schema(entry.schema.to_dict()) if entry else None
             yield Row.of(stream.name, tasks, batches=batch is not None, file_format=stream.format, columns=columns)
         if self.settings.sqs:
             waiting = self.queue.approximate_size()

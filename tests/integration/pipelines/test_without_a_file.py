@@ -98,6 +98,7 @@ def test_a_plan_shows_what_targets_need_and_columns_of_a_catalog(run: Programs, 
         catalog=json.loads(found.stdout),
     ).check()
     assert re.search(r"^orders +1 +12 +1 +0 +csv +7 +20\d\d-", shown.stdout, re.MULTILINE)
+    assert re.search(r"^orders: id integer, name string, _sdc_", shown.stdout, re.MULTILINE)
     assert re.search(r"^orders +1 +12 +0\.1%$", shown.stdout, re.MULTILINE)
     assert re.search(r"target-redshift:\ntable +COPYs.*\norders +1 +12$", shown.stdout, re.MULTILINE)
 

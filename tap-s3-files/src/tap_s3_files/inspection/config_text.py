@@ -10,12 +10,11 @@ from textwrap import indent
 
 from singer_arrow.errors import one_line
 from singer_arrow.naming import counted
-from singer_arrow.schema.type_names import setting_type
 from tap_s3_files.inspection.survey import Survey
+from tap_s3_files.inspection.text_table import columns_in_words
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*(?:://[\w./-]*)?")
 _RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-_MOST_COLUMNS = 30
 _HEAD = """\
 # Written by `tap-s3-files init`. It runs as it is:
 #   tap-s3-files --config {file} --preview
@@ -121,9 +120,7 @@ def _stream_lines(stream: StreamText) -> Iterator[str]:
         yield from (f"  # {'- ' if not number else '  '}{line}" for number, line in enumerate(settings))
         return
     found = stream.found
-    names = [f"{f.name} {setting_type(f)}" for f in found.columns]
-    more = [f"and {len(names) - _MOST_COLUMNS} more"] if len(names) > _MOST_COLUMNS else []
-    columns = one_line(", ".join([*names[:_MOST_COLUMNS], *more]))
+    columns = columns_in_words(found.columns)
     yield f"  # Columns, from {counted(found.rows, 'row')} of {counted(found.objects, 'object')}: {columns}"
     yield from (f"  {'- ' if not number else '  '}{line}" for number, line in enumerate(settings))
     if found.keys:

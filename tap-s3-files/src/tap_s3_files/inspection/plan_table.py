@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+import pyarrow as pa
+
 from singer_arrow.formats import detect_format
 from tap_s3_files.inspection import text_table
+from tap_s3_files.inspection.text_table import columns_in_words
 from tap_s3_files.plan.model import PendingTask
 
 _HEADS = ("stream", "objects", "bytes", "tasks", "batch files (about)")
@@ -22,7 +25,7 @@ class Row:
 
     Attributes:
         formats: Formats of the objects, by their names.
-        columns: Number of columns; None if no catalog has it, as it then needs samples.
+        columns: Its columns; None if no catalog has them, as they then need samples.
         oldest: Time at which the first of the objects was last changed.
         newest: Time at which the last of them was last changed.
     """
@@ -33,7 +36,7 @@ class Row:
     tasks: int = 0
     batch_files: int = 0
     formats: frozenset[str] = frozenset()
-    columns: int | None = None
+    columns: pa.Schema | None = None
     oldest: datetime | None = None
     newest: datetime | None = None
 
@@ -45,7 +48,7 @@ class Row:
         *,
         batches: bool,
         file_format: str = "auto",
-        columns: int | None = None,
+        columns: pa.Schema | None = None,
     ) -> Row:
         """Count the tasks of a stream's plan.
 
@@ -54,7 +57,7 @@ class Row:
             tasks: Those that would be sent.
             batches: Whether batch files would be written.
             file_format: The setting `format` of the stream.
-            columns: Number of columns, if known.
+            columns: Its columns, if known.
         """
         objects = size = count = files = 0
         keys: dict[str, str] = {}  # one for each end of five characters: there may be millions of objects
@@ -74,11 +77,13 @@ class Row:
 
 
 def plan_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the lines of the table, with a sum where there are several streams."""
+    """Yield the lines of the table, with a sum where there are several streams; then the columns that are known."""
     listed = list(rows)
+    known = [(row.stream, row.columns) for row in listed if row.columns is not None]
     if len(listed) > 1:
         listed.append(_sum(listed))
     yield from text_table.lines([(*_HEADS, *_MORE_HEADS), *map(_cells, listed)], _NUMBERS)
+    yield from (f"{stream}: {columns_in_words(columns)}" for stream, columns in known)
 
 
 def _sum(rows: list[Row]) -> Row:
@@ -97,7 +102,7 @@ def _sum(rows: list[Row]) -> Row:
 
 def _cells(row: Row) -> tuple[str, ...]:
     numbers = (f"{n:,}" for n in (row.objects, row.bytes, row.tasks, row.batch_files))
-    columns = "" if row.stream == "all" else _UNKNOWN if row.columns is None else str(row.columns)
+    columns = "" if row.stream == "all" else _UNKNOWN if row.columns is None else str(len(row.columns))
     return (row.stream, *numbers, ", ".join(sorted(row.formats)), columns, _time(row.oldest), _time(row.newest))
 
 

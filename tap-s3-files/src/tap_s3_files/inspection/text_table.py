@@ -1,11 +1,24 @@
-"""Cells in aligned columns. Pure."""
+"""Cells in aligned columns, and lists of columns. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from unicodedata import east_asian_width
 
+import pyarrow as pa
+
+from singer_arrow.errors import one_line
+from singer_arrow.schema.type_names import setting_type
+
 _GAP = "  "
+_MOST_COLUMNS = 30
+
+
+def columns_in_words(fields: Iterable[pa.Field]) -> str:
+    """Return the names of columns with their types, as the setting `schema` has them; shortened if there are many."""
+    names = [f"{f.name} {setting_type(f)}" for f in fields]
+    more = [f"and {len(names) - _MOST_COLUMNS} more"] if len(names) > _MOST_COLUMNS else []
+    return one_line(", ".join([*names[:_MOST_COLUMNS], *more]))
 
 
 def width(text: str) -> int:
