@@ -128,6 +128,7 @@ def test_what_is_logged_of_a_key_stays_on_one_line(name: str) -> None:
     """Also for loggers without plugins' filters."""
     out, root = io.StringIO(), logging.getLogger()
     handler = logging.StreamHandler(out)
+    handler.addFilter(logging.Filter(name))
     root.addHandler(handler)
     try:
         TapThings(config={})
