@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from written_files import write_or_check
+
 import singer_arrow
 
 PAGE = Path(__file__).parent / "api.md"
@@ -146,13 +148,7 @@ def _items(lines: list[str]) -> Iterator[str]:
 
 def main() -> int:
     """Write the page, or check that it is up to date."""
-    new = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(new)
-    elif not PAGE.exists() or PAGE.read_text() != new:
-        sys.stderr.write("docs/api.md is not up to date: run make docs\n")
-        return 1
-    return 0
+    return write_or_check({PAGE: page()})
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from written_files import write_or_check
+
 DOCS = Path(__file__).parent
 BEGIN, END = "<!-- sources: docs/comparison_sources.py writes them -->\n", "<!-- end of the sources -->"
 HEADER = "| tool | version or commit | its date | read on | files |\n|---|---|---|---|---|\n"
@@ -51,16 +53,8 @@ def _row(source: dict[str, Any]) -> str:
 def main() -> int:
     """Write, or check."""
     listed = sources()
-    for page in dict.fromkeys(source["page"] for source in listed):
-        path = DOCS / page
-        old = path.read_text()
-        new = with_sources(page, old, listed)
-        if "--check" not in sys.argv:
-            path.write_text(new)
-        elif new != old:
-            sys.stderr.write(f"docs/{page} is not up to date: run make docs\n")
-            return 1
-    return 0
+    pages = dict.fromkeys(source["page"] for source in listed)
+    return write_or_check({DOCS / page: with_sources(page, (DOCS / page).read_text(), listed) for page in pages})
 
 
 if __name__ == "__main__":

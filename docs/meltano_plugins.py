@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from written_files import write_or_check
+
 ROOT = Path(__file__).parent.parent
 PROJECT = ROOT / "meltano.yml"
 BEGIN, END = "# <plugins written by docs/meltano_plugins.py>\n", "# </plugins>\n"
@@ -38,15 +40,7 @@ def main() -> int:
     files = {PROJECT: before + BEGIN + "".join(_plugins()) + END + rest.partition(END)[2]}
     for kind, names in PLUGINS.items():
         files |= {ROOT / "plugins" / kind / f"{name}.yml": "".join(_definition(name)) for name in names}
-    if "--check" in sys.argv:
-        old = [path.name for path, text in files.items() if not path.exists() or path.read_text() != text]
-        if old:
-            sys.stderr.write(f"{', '.join(old)}: not up to date: run make docs\n")
-        return int(bool(old))
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return 0
+    return write_or_check(files)
 
 
 def _plugins() -> Iterator[str]:

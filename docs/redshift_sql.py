@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from written_files import write_or_check
 
 from singer_arrow.load import ledger_lookup as batch_lookup
 from singer_arrow.schema.arrow_schema import json_field
@@ -277,13 +278,7 @@ def _words(name: str) -> str:
 
 def main() -> int:
     """Write, or check."""
-    new = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(new)
-    elif not PAGE.exists() or PAGE.read_text() != new:
-        sys.stderr.write("docs/redshift-sql.md is not up to date: run make docs\n")
-        return 1
-    return 0
+    return write_or_check({PAGE: page()})
 
 
 if __name__ == "__main__":

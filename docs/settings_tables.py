@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from settings_schemas import OF_THE_SDK, editor_schema
+from written_files import write_or_check
 
 ROOT = Path(__file__).parent.parent
 CONNECTORS = ("tap-s3-files", "tap-flight-sql", "target-bigquery", "target-redshift")
@@ -36,15 +37,7 @@ def main() -> int:
         rows = "".join(f"{row}\n" for row in _rows(about["settings"], ""))
         files[ROOT / f"docs/{name}-settings.md"] = HEAD.format(name=name) + rows
         files[ROOT / f"docs/schemas/{name}.json"] = json.dumps(editor_schema(about), indent=2) + "\n"
-    if "--check" in sys.argv:
-        stale = [path.name for path, text in files.items() if not path.exists() or path.read_text() != text]
-        if stale:
-            sys.stderr.write(f"{', '.join(stale)}: not up to date: run make docs\n")
-        return int(bool(stale))
-    for path, text in files.items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    return 0
+    return write_or_check(files)
 
 
 def _about(name: str) -> dict[str, Any]:

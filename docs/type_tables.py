@@ -23,6 +23,7 @@ from singer_sdk.singerlib.json import serialize_json
 from type_kinds import Kind, kinds, type_name
 from type_schemas import WORDS, schemas
 from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
+from written_files import write_or_check
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE
@@ -342,13 +343,7 @@ def _section(title: str, words: str) -> str:
 
 def main() -> int:
     """Write, or check."""
-    new = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(new)
-    elif not PAGE.exists() or PAGE.read_text() != new:
-        sys.stderr.write("docs/types.md is not up to date: run make docs\n")
-        return 1
-    return 0
+    return write_or_check({PAGE: page()})
 
 
 if __name__ == "__main__":
