@@ -48,6 +48,9 @@ def inspection_params() -> list[click.Parameter]:
     preview = "Show the types and the first rows of each stream, 10 unless N is given. Writes no STATE and no files."
     return [
         click.Option(["--plan"], is_flag=True, help=plan),
+        click.Option(
+            ["--write-plan"], is_flag=True, help="List objects and append them to the plan log; send nothing."
+        ),
         click.Option(["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=target),
         click.Option(["--preview"], type=_RowCount(), is_flag=False, flag_value="10", help=preview, metavar="[N]"),
     ]

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
-from singer_arrow.errors import NotFoundError
+from singer_arrow.errors import ConfigError, NotFoundError
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.storage import Storage
@@ -20,6 +20,7 @@ from tap_s3_files.listing.parallel import list_objects
 from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Segment
+from tap_s3_files.plan.shard import check_state
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.settings import Settings, StreamSettings
 
@@ -69,7 +70,9 @@ class TapRun:
 
     def bookmark(self, stream: str) -> Bookmark | None:
         """Return the bookmark that a stream was started with."""
-        return Bookmark.from_state(self._given_state(stream), stream)
+        given = self._given_state(stream)
+        check_state(given, stream, self.settings.shard)
+        return Bookmark.from_state(given, stream)
 
     def object_filter(self, stream: StreamSettings) -> ObjectFilter:
         """Return which objects belong to a stream, without listing them."""
@@ -151,8 +154,14 @@ class TapRun:
 
         Raises:
             NotFoundError: It has no object at all.
+            ConfigError: The run is a shard, and no plan was written.
         """
+        if self.settings.shard is not None and not plan.is_begun:
+            msg = f"Stream {stream.name!r}: setting 'shard' needs a plan, and there is none; run --write-plan first"
+            raise ConfigError(msg)
         yield from plan.unfinished_segments()
+        if self.settings.shard is not None:
+            return
         found = self.listing(stream, begin=plan.last_key if self.settings.keys_ascend else None)
         if not found and plan.since is None and not plan.is_begun and not self.settings.is_backfill(stream):
             raise no_match(stream)

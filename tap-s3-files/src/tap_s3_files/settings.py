@@ -18,6 +18,7 @@ from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, resolve_dates
 from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions, check_groups, group_names, without_names
+from tap_s3_files.plan.shard import Shard
 
 MIB = 1 << 20
 _LEAST_HELD = 8 * MIB
@@ -101,6 +102,7 @@ class Settings:
     memory_bytes: int
     sample_files: int
     sample_bytes: int
+    shard: Shard | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -178,6 +180,7 @@ class Settings:
             memory_bytes=config.get("memory_limit_mb", 512) * MIB,
             sample_files=config.get("schema_sample_files", 5),
             sample_bytes=int(config.get("schema_sample_mb", 1) * MIB),
+            shard=_shard(config, streams, batch, sqs),
         )
 
 
@@ -195,6 +198,27 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
     some = (stream.format, read.compression, sorted(stream.types.items()), stream.columns, read.on_bad_row)
     more = (stream.on_drift, changed, stream.partitions, sorted(deselected), metadata_columns)
     return hashlib.sha256(repr((some, more)).encode()).hexdigest()[:16]
+
+
+def _shard(
+    config: Mapping[str, Any], streams: Sequence[StreamSettings], batch: BatchSettings | None, sqs: SqsSettings | None
+) -> Shard | None:
+    if "shard" not in config:
+        return None
+    shard = Shard.from_config(config["shard"])
+    msg = ""
+    if batch is None:
+        msg = "rows would be sent as records, which a shard that is run again sends twice; set batch_config"
+    elif sqs is not None:
+        msg = "several runs may read one queue without it; leave 'shard' out"
+    elif keyed := next((s.name for s in streams if s.key_properties), None):
+        msg = (
+            f"stream {keyed!r} has key_properties, and an upsert needs the rows of a key in order, which shards do not "
+            "keep; leave one of them out"
+        )
+    if msg:
+        raise ConfigError(f"Setting 'shard' is {shard}: {msg}")
+    return shard
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.schema.type_names import parse_type
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
+from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.catalog import METADATA, SchemaEvolution, excluded, set_columns
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.log import PlanLog, task_name
@@ -65,6 +66,7 @@ class FileStream(ArrowStream):
         self.settings = settings
         self.run = run
         self._events = events
+        self._has_catalog = tap.input_catalog is not None
         super().__init__(tap, schema=dict(schema), name=settings.name)
         self.primary_keys = list(settings.key_properties)
         self.forced_replication_method = "INCREMENTAL"
@@ -101,7 +103,7 @@ class FileStream(ArrowStream):
                             if self._allows_state(pending):
                                 at = after_task(at, pending, durable=plan.log is not None)
                                 if not self._waits_for_end:
-                                    yield at.to_state()
+                                    yield self._state(at)
                             continue
                         self.send_schema(self._evolution.schema)
                         self.progress.add(step.counts)
@@ -109,8 +111,8 @@ class FileStream(ArrowStream):
                             yield step.batch
                         if step.after is not None and plan.log is not None and self._allows_state(pending):
                             at = after_rows(at, pending, step.after.rows)
-                            yield at.to_state()
-            yield at.to_state()
+                            yield self._state(at)
+            yield self._state(at)
         self.progress.end()
         self.log(self.progress.closing_line())
 
@@ -174,8 +176,8 @@ class FileStream(ArrowStream):
                 if self._allows_state(pending):
                     at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
-                        self.write_state(at.to_state())
-            self.write_state(at.to_state())
+                        self.write_state(self._state(at))
+            self.write_state(self._state(at))
         self.progress.end()
         self.log(self.progress.closing_line())
 
@@ -300,8 +302,36 @@ class FileStream(ArrowStream):
         full = self.replication_method == "FULL_TABLE"
         return self.run.plan(self.settings, log, target_bytes, rows_identity=self._rows_identity, full_table=full)
 
+    def write_plan(self, target_bytes: int) -> int:
+        """Append what is new to the plan log, and return the number of its segments; nothing is sent."""
+        plan = self.plan(self.plan_log(), target_bytes)
+        if plan.log is None:
+            msg = f"Stream {self.name!r}: --write-plan needs 'plan_root' or 'batch_config', and no FULL_TABLE"
+            raise ConfigError(msg)
+        return sum(1 for _ in self.run.listed_segments(self.settings, plan))
+
+    def _state(self, at: Bookmark) -> dict[str, Any]:
+        shard = self.run.settings.shard
+        return {**at.to_state(), **({"shard": str(shard)} if shard else {})}
+
+    def _check_shard(self) -> None:
+        if self.run.settings.shard is None:
+            return
+        reason = ""
+        if not self._has_catalog:
+            reason = "needs --catalog, so that all shards have one schema; write it with --discover"
+        elif self.replication_method == "FULL_TABLE":
+            reason = "cannot replicate FULL_TABLE: each shard would replace the table; use INCREMENTAL"
+        elif self.primary_keys:
+            reason = "cannot keep the order of rows of a key; leave key properties out of the catalog"
+        elif not self.sends_batches:
+            reason = f"needs BATCH messages, and {self.records_needed_by() or 'something'} asks for records"
+        if reason:
+            raise ConfigError(f"Stream {self.name!r}: setting 'shard' {reason}")
+
     def _start(self, target_bytes: int) -> StreamPlan:
         self.check_rescued()
+        self._check_shard()
         if self.reads_queue:
             self._plan = self._events().plans[self.name]
         else:
@@ -312,7 +342,7 @@ class FileStream(ArrowStream):
         """Yield the tasks that are still to be sent; those of a segment are counted as planned at its begin."""
         begun = plan.bookmark
         for segment in segments:
-            pending = list(unsent(begun, [segment], plan.selects))
+            pending = list(unsent(begun, [segment], plan.selects, self.run.settings.shard))
             self.progress.plan(sum(len(p.task.objects) for p in pending), sum(p.task.bytes for p in pending))
             yield from pending
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+<<<<<<< HEAD
 from singer_arrow.schema.json_schema import from_json_schema
+=======
+from singer_arrow.errors import ConfigError
+>>>>>>> c70162e (tap-s3-files --write-plan, and shards that share the tasks of one plan log)
 from singer_arrow.sdk.plugin import config_input
 from singer_arrow.sdk.setting_options import add_setting_options
 from singer_arrow.sdk.tap import ArrowTap
@@ -60,14 +64,39 @@ class TapS3Files(ArrowTap):
 
     @classmethod
     def invoke(
-        cls, *, plan: bool = False, targets: Sequence[str] = (), preview: int | None = None, **options: Any
+        cls,
+        *,
+        plan: bool = False,
+        write_plan: bool = False,
+        targets: Sequence[str] = (),
+        preview: int | None = None,
+        **options: Any,
     ) -> None:
-        if options.get("about") or not (plan or targets or preview is not None):
+        if options.get("about") or not (plan or write_plan or targets or preview is not None):
             super().invoke(**options)
             return
         tap = cls.from_options(**options)
+        if write_plan:
+            tap.write_plan()
+            return
         for line in tap.preview_lines(preview) if preview is not None else tap.plan_lines(targets):
             click.echo(line)
+
+    def write_plan(self) -> None:
+        """List objects, and append those that are new to the plan logs.
+
+        Raises:
+            ConfigError: The settings have no listing, or are of a shard.
+        """
+        if self.settings.sqs or self.settings.shard:
+            msg = "--write-plan lists objects: it is for polling and inventory, without setting 'shard'"
+            raise ConfigError(msg)
+        batch = self.settings.batch
+        self.setup_mapper()
+        for stream in self.streams.values():
+            if isinstance(stream, FileStream) and stream.selected:
+                count = stream.write_plan(batch.target_bytes if batch else TARGET_BYTES)
+                self.logger.info("Stream %r: its plan has %d segments after its STATE", stream.name, count)
 
     def plan_lines(self, targets: Sequence[str]) -> Iterator[str]:
         """Yield the lines that show what a run would read, and what targets need to load it."""

@@ -10,6 +10,7 @@ from typing import Any
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.bookmark import Bookmark, Watermark, latest
+from tap_s3_files.plan.shard import Shard
 
 SMALL_OBJECT = 8 << 20  # bytes: a larger object is a task of its own
 BUNDLE_BYTES = 32 << 20
@@ -206,7 +207,10 @@ def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
 
 
 def unsent(
-    bookmark: Bookmark, segments: Iterable[Segment], selects: Callable[[Segment, Task], bool | None] = lambda *_: True
+    bookmark: Bookmark,
+    segments: Iterable[Segment],
+    selects: Callable[[Segment, Task], bool | None] = lambda *_: True,
+    shard: Shard | None = None,
 ) -> Iterator[PendingTask]:
     """Yield the tasks that are still to be sent.
 
@@ -214,6 +218,7 @@ def unsent(
         bookmark: Where the stream is.
         segments: From the bookmark's on.
         selects: Whether a task is sent; None: a later run sends it, and STATE must not pass it.
+        shard: Which tasks this run sends; None: all.
     """
     for segment in segments:
         for number, task in enumerate(segment.tasks):
@@ -223,5 +228,6 @@ def unsent(
                     continue
                 if bookmark.rows and number == bookmark.done and len(task.objects) == 1:
                     at = Position(0, bookmark.rows, None)
-            answer = selects(segment, task)
+            is_ours = shard is None or shard.takes(segment.number, number)
+            answer = is_ours and selects(segment, task)
             yield PendingTask(segment, number, task if answer else Task(()), at, passes=answer is not None)

@@ -1,0 +1,55 @@
+"""Which tasks of a plan log one of several independent runs takes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from singer_arrow.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` runs that share the tasks of a plan log; `index` is its number from 0."""
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    @classmethod
+    def from_config(cls, value: str | Mapping[str, Any]) -> Shard:
+        """Return the shard of the setting `shard`.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        text = value if isinstance(value, str) else f"{value['index']}/{value['count']}"
+        found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
+        if found is None or int(found[1]) >= int(found[2]):
+            msg = f"Setting 'shard' is {text!r}, it must be like 0/4: the number of this run, from 0, and of how many"
+            raise ConfigError(msg)
+        return cls(int(found[1]), int(found[2]))
+
+    def takes(self, segment: int, task: int) -> bool:
+        """Return whether this run sends a task; short segments begin with different shards."""
+        return (segment + task) % self.count == self.index
+
+
+def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> None:
+    """Check that a run may begin at the STATE of a stream: its own, or that of a run without shards.
+
+    Raises:
+        ConfigError: The STATE is of another shard: it has passed tasks that were never sent.
+    """
+    theirs = given.get("shard")
+    if theirs is not None and theirs != (str(shard) if shard else None):
+        ours = f"of shard {shard}" if shard else "without setting 'shard'"
+        msg = (
+            f"The STATE of stream {stream!r} is of shard {theirs} and this run is {ours}: give it a STATE of its own "
+            "(Meltano: --state-id-suffix); without STATE it follows the whole plan, and a target skips what is loaded"
+        )
+        raise ConfigError(msg)
