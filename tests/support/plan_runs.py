@@ -51,7 +51,7 @@ def segment(number: int, *objects: ObjectInfo, before: Watermark | None = None, 
 
 def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetime | None, **settings: Any) -> TapRun:
     """Return a run that lists these objects."""
-    own = {"start": None, "end": None, "sqs": None, "overlap": OVERLAP, "keys_ascend": False, **settings}
+    own = {"start": None, "end": None, "sqs": None, "overlap": OVERLAP, "keys_ascend": False, "shard": None, **settings}
     window = (own["start"], own["end"])
     shared: Any = SimpleNamespace(
         **own, window=lambda _: window, is_backfill=lambda _: True, plan_root=None, batch=None, manifest=None

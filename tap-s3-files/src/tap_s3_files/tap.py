@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-<<<<<<< HEAD
-from singer_arrow.schema.json_schema import from_json_schema
-=======
 from singer_arrow.errors import ConfigError
->>>>>>> c70162e (tap-s3-files --write-plan, and shards that share the tasks of one plan log)
+from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.plugin import config_input
 from singer_arrow.sdk.setting_options import add_setting_options
 from singer_arrow.sdk.tap import ArrowTap
