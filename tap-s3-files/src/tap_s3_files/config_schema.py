@@ -278,17 +278,7 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
     ),
     th.Property(
         "shard",
-        th.CustomType(
-            {
-                "type": ["string", "object"],
-                "properties": {
-                    "index": {"type": "integer", "description": "Number of this run, from 0."},
-                    "count": {"type": "integer", "description": "How many runs share the plan."},
-                },
-                "required": ["index", "count"],
-                "additionalProperties": False,
-            }
-        ),
+        th.StringType,
         description=(
             "`2/4`: this run is number 2, from 0, of 4 that share the plan which `--write-plan` has written. It lists "
             "nothing and sends its tasks of the plan only. It needs `--catalog`, `batch_config`, and a STATE of its "

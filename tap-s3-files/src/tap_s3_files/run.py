@@ -140,6 +140,7 @@ class TapRun:
             settings=rows_identity,
             overlap=self.settings.overlap,
             from_queue=self.settings.sqs is not None,
+            shard=self.settings.shard,
         )
 
     def listed_segments(
@@ -156,11 +157,11 @@ class TapRun:
             NotFoundError: It has no object at all.
             ConfigError: The run is a shard, and no plan was written.
         """
-        if self.settings.shard is not None and not plan.is_begun:
+        if plan.shard is not None and not plan.is_begun:
             msg = f"Stream {stream.name!r}: setting 'shard' needs a plan, and there is none; run --write-plan first"
             raise ConfigError(msg)
         yield from plan.unfinished_segments()
-        if self.settings.shard is not None:
+        if plan.shard is not None:
             return
         found = self.listing(stream, begin=plan.last_key if self.settings.keys_ascend else None)
         if not found and plan.since is None and not plan.is_begun and not self.settings.is_backfill(stream):

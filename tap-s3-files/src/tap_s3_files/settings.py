@@ -205,7 +205,7 @@ def _shard(
 ) -> Shard | None:
     if "shard" not in config:
         return None
-    shard = Shard.from_config(config["shard"])
+    shard = Shard.parse(config["shard"])
     msg = ""
     if batch is None:
         msg = "rows would be sent as records, which a shard that is run again sends twice; set batch_config"

@@ -303,12 +303,16 @@ class FileStream(ArrowStream):
         return self.run.plan(self.settings, log, target_bytes, rows_identity=self._rows_identity, full_table=full)
 
     def write_plan(self, target_bytes: int) -> int:
-        """Append what is new to the plan log, and return the number of its segments; nothing is sent."""
+        """Append what is new to the plan log, and return the number of new segments; nothing is sent.
+
+        Raises:
+            ConfigError: The stream keeps no plan.
+        """
         plan = self.plan(self.plan_log(), target_bytes)
         if plan.log is None:
             msg = f"Stream {self.name!r}: --write-plan needs 'plan_root' or 'batch_config', and no FULL_TABLE"
             raise ConfigError(msg)
-        return sum(1 for _ in self.run.listed_segments(self.settings, plan))
+        return sum(segment.number >= plan.first_new for segment in self.run.listed_segments(self.settings, plan))
 
     def _state(self, at: Bookmark) -> dict[str, Any]:
         shard = self.run.settings.shard
@@ -342,7 +346,7 @@ class FileStream(ArrowStream):
         """Yield the tasks that are still to be sent; those of a segment are counted as planned at its begin."""
         begun = plan.bookmark
         for segment in segments:
-            pending = list(unsent(begun, [segment], plan.selects, self.run.settings.shard))
+            pending = list(unsent(begun, [segment], plan.selects, plan.shard))
             self.progress.plan(sum(len(p.task.objects) for p in pending), sum(p.task.bytes for p in pending))
             yield from pending
 

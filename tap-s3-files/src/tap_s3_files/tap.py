@@ -93,7 +93,7 @@ class TapS3Files(ArrowTap):
         for stream in self.streams.values():
             if isinstance(stream, FileStream) and stream.selected:
                 count = stream.write_plan(batch.target_bytes if batch else TARGET_BYTES)
-                self.logger.info("Stream %r: its plan has %d segments after its STATE", stream.name, count)
+                self.logger.info("Stream %r: %d segments are new in its plan", stream.name, count)
 
     def plan_lines(self, targets: Sequence[str]) -> Iterator[str]:
         """Yield the lines that show what a run would read, and what targets need to load it."""
@@ -116,7 +116,7 @@ class TapS3Files(ArrowTap):
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
             plan = self.shared.plan(stream, log, batch.target_bytes if batch else TARGET_BYTES)
             segments = plan.unfinished_segments() if self.settings.sqs else self.shared.listed_segments(stream, plan)
-            tasks = unsent(plan.bookmark, segments, plan.selects)
+            tasks = unsent(plan.bookmark, segments, plan.selects, plan.shard)
             entry = self.input_catalog.get_stream(stream.name) if self.input_catalog else None
             columns = from_json_schema(entry.schema.to_dict()) if entry else None
             yield Row.of(stream.name, tasks, batches=batch is not None, file_format=stream.format, columns=columns)

@@ -21,13 +21,12 @@ class Shard:
         return f"{self.index}/{self.count}"
 
     @classmethod
-    def from_config(cls, value: str | Mapping[str, Any]) -> Shard:
-        """Return the shard of the setting `shard`.
+    def parse(cls, text: str) -> Shard:
+        """Return the shard that the setting `shard` names.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: It names none.
         """
-        text = value if isinstance(value, str) else f"{value['index']}/{value['count']}"
         found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
         if found is None or int(found[1]) >= int(found[2]):
             msg = f"Setting 'shard' is {text!r}, it must be like 0/4: the number of this run, from 0, and of how many"
@@ -35,7 +34,11 @@ class Shard:
         return cls(int(found[1]), int(found[2]))
 
     def takes(self, segment: int, task: int) -> bool:
-        """Return whether this run sends a task; short segments begin with different shards."""
+        """Return whether this run sends a task of a segment.
+
+        Each segment begins with another shard than the one before it: otherwise the first shards would always have one
+        task more, and segments of one task would all be the first shard's.
+        """
         return (segment + task) % self.count == self.index
 
 

@@ -30,6 +30,7 @@ from tap_s3_files.plan.model import (
     version_of,
     watermark_after,
 )
+from tap_s3_files.plan.shard import Shard
 
 logger = logging.getLogger("tap-s3-files")
 MAX_TRIES = 3
@@ -47,6 +48,7 @@ class StreamPlan:
         settings: Identifies the settings of rows.
         overlap: How late an object may appear. Older objects are not looked up in the log.
         from_queue: New objects come from a queue.
+        shard: Which tasks of the log this run sends; None: all. A shard appends nothing to the log.
     """
 
     def __init__(
@@ -59,8 +61,9 @@ class StreamPlan:
         settings: str = "",
         overlap: timedelta = timedelta(0),
         from_queue: bool = False,
+        shard: Shard | None = None,
     ) -> None:
-        self.object_filter, self.log, self._overlap = object_filter, log, overlap
+        self.object_filter, self.log, self._overlap, self.shard = object_filter, log, overlap, shard
         self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
         self._is_rerun = state is None
         if log is not None and log.legacy is not None and self._is_rerun:
@@ -71,7 +74,7 @@ class StreamPlan:
             )
         self.bookmark = _start(log, state, object_filter.stream)
         self._end = log.next_number if log is not None else 0
-        self._next = self._first_new = max(self.bookmark.segment, self._end)
+        self._next = self.first_new = max(self.bookmark.segment, self._end)
         self._before: Watermark | None = self.bookmark.watermark
         if log is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, log.read(self._end - 1).after)
@@ -122,7 +125,7 @@ class StreamPlan:
 
     def selects(self, segment: Segment, task: Task) -> bool | None:
         """Return whether a task is sent; None: a later run sends it. Those that this run has planned are."""
-        if segment.from_queue or segment.number >= self._first_new:
+        if segment.from_queue or segment.number >= self.first_new:
             return True
         start, end = self.object_filter.window
         ours = [o for o in task.objects if self.object_filter.matches(o.url)]
@@ -242,11 +245,16 @@ class StreamPlan:
         """Queue the new versions of objects that could not be read in the version that was planned.
 
         The log may hold such a version already, from a queue, or because it was there before. Without a log, versions
-        that are newer than all that was planned are left to a later run: STATE must not pass what was not listed.
+        that are newer than all that was planned are left to a later run: STATE must not pass what was not listed. A
+        shard leaves all to the next run that lists.
 
         Raises:
             ObjectChangedError: One changes again and again.
         """
+        if self.shard is not None:
+            text = "Stream %r: --write-plan must run again for the new versions of %d objects"
+            logger.warning(text, self.object_filter.stream, len(changed))
+            return
         self._unread.update(map(version_of, changed))
         found = in_order(
             o

@@ -5,10 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plan_runs import info, segment
+
+from singer_arrow.errors import ConfigError
+from tap_s3_files.bookmark import Bookmark
+from tap_s3_files.plan.model import SMALL_OBJECT, Task, unsent
+from tap_s3_files.plan.shard import Shard, check_state
 
 
 def _tap(folder: Path, *args: str, **config: Any) -> tuple[list[dict[str, Any]], str, int]:
@@ -26,6 +36,11 @@ def _tap(folder: Path, *args: str, **config: Any) -> tuple[list[dict[str, Any]],
 
 def _ids(messages: list[dict[str, Any]]) -> list[str]:
     return [m["batch_id"] for m in messages if m["type"] == "BATCH"]
+
+
+def _rows(messages: list[dict[str, Any]]) -> list[int]:
+    files = [url for m in messages if m["type"] == "BATCH" for url in m["manifest"]]
+    return sorted(n for url in files for n in pq.read_table(url.removeprefix("file://"))["id"].to_pylist())
 
 
 @pytest.fixture
@@ -48,7 +63,7 @@ def test_shards_of_any_count_divide_the_tasks_of_one_plan(folder: Path) -> None:
     assert code == 0, words
     (folder / "in/late.csv").write_text("id\n9999\n")
     runs = [_tap(folder, *catalog, shard=f"{n}/2")[0] for n in range(2)]
-    three = [_tap(folder, *catalog, shard={"index": n, "count": 3})[0] for n in range(3)]
+    three = [_tap(folder, *catalog, shard=f"{n}/3")[0] for n in range(3)]
     shared = [i for run in runs for i in _ids(run)]
     assert len(shared) == 3
     assert all(_ids(run) for run in runs)
@@ -77,3 +92,60 @@ def test_a_shard_that_could_lose_or_repeat_rows_is_refused(folder: Path, config:
     _, words, code = _tap(folder, **config)
     assert code != 0
     assert text in words
+
+
+def test_an_object_that_changes_after_the_plan_is_read_by_the_shard_of_the_next_plan(folder: Path) -> None:
+    catalog = ("--catalog", f"{folder}/catalog.json")
+    _tap(folder, *catalog, "--write-plan")
+    (folder / "in/7.csv").write_text("id\n7000\n")
+    (folder / "in/8.csv").unlink()
+    rows: list[int] = []
+    warned = 0
+    for n in range(2):
+        messages, words, code = _tap(folder, *catalog, shard=f"{n}/2")
+        assert code == 0, words
+        warned += "--write-plan must run again for the new versions of" in words
+        rows += _rows(messages)
+        (folder / f"state-{n}.json").write_text(json.dumps(messages[-1]["value"]))
+    assert warned
+    assert sorted(rows) == [n for n in range(450) if n not in (7, 8)]
+    assert "1 segments are new" in _tap(folder, *catalog, "--write-plan")[1]
+    for n in range(2):
+        messages, words, code = _tap(folder, *catalog, "--state", f"{folder}/state-{n}.json", shard=f"{n}/2")
+        assert code == 0, words
+        rows += _rows(messages)
+    assert sorted(rows) == [*(n for n in range(450) if n not in (7, 8)), 7000]
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), count=st.integers(1, 7))
+def test_each_task_is_of_one_shard(sizes: list[int], count: int) -> None:
+    segments = [
+        segment(n, *(info(f"{n}-{task}", size=SMALL_OBJECT + 1) for task in range(size)))
+        for n, size in enumerate(sizes)
+    ]
+    sent = Counter(
+        (pending.segment.number, pending.number, index)
+        for index in range(count)
+        for pending in unsent(Bookmark(), segments, shard=Shard(index, count))
+        if pending.task != Task(())
+    )
+    tasks = Counter((number, task) for number, task, _ in sent)
+    assert tasks == Counter((n, task) for n, size in enumerate(sizes) for task in range(size))
+
+
+@given(size=st.integers(1, 30), rounds=st.integers(1, 3), count=st.integers(1, 12))
+def test_segments_alike_give_all_shards_the_same_number_of_tasks(size: int, rounds: int, count: int) -> None:
+    shards = [Shard(index, count) for index in range(count)]
+    tasks = [(segment, task) for segment in range(rounds * count) for task in range(size)]
+    assert {sum(shard.takes(*place) for place in tasks) for shard in shards} == {rounds * size}
+
+
+@pytest.mark.parametrize("ours", [None, Shard(1, 2), Shard(0, 3)])
+def test_the_state_of_another_shard_is_refused(ours: Shard | None) -> None:
+    with pytest.raises(ConfigError, match=r"'s' is of shard 0/2 and this run is"):
+        check_state({"shard": "0/2"}, "s", ours)
+
+
+@pytest.mark.parametrize("given", [{}, {"segment": 3}, {"shard": "0/2"}])
+def test_a_shard_continues_at_its_own_state_and_at_one_without_shards(given: dict[str, Any]) -> None:
+    check_state(given, "s", Shard(0, 2))
