@@ -18,7 +18,7 @@ from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, resolve_dates
 from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions, check_groups, group_names, without_names
-from tap_s3_files.plan.shard import Shard
+from tap_s3_files.shard import Shard
 
 MIB = 1 << 20
 _LEAST_HELD = 8 * MIB
@@ -180,7 +180,7 @@ class Settings:
             memory_bytes=config.get("memory_limit_mb", 512) * MIB,
             sample_files=config.get("schema_sample_files", 5),
             sample_bytes=int(config.get("schema_sample_mb", 1) * MIB),
-            shard=_shard(config, streams, batch, sqs),
+            shard=_shard(config, batch, sqs),
         )
 
 
@@ -198,27 +198,6 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
     some = (stream.format, read.compression, sorted(stream.types.items()), stream.columns, read.on_bad_row)
     more = (stream.on_drift, changed, stream.partitions, sorted(deselected), metadata_columns)
     return hashlib.sha256(repr((some, more)).encode()).hexdigest()[:16]
-
-
-def _shard(
-    config: Mapping[str, Any], streams: Sequence[StreamSettings], batch: BatchSettings | None, sqs: SqsSettings | None
-) -> Shard | None:
-    if "shard" not in config:
-        return None
-    shard = Shard.parse(config["shard"])
-    msg = ""
-    if batch is None:
-        msg = "rows would be sent as records, which a shard that is run again sends twice; set batch_config"
-    elif sqs is not None:
-        msg = "several runs may read one queue without it; leave 'shard' out"
-    elif keyed := next((s.name for s in streams if s.key_properties), None):
-        msg = (
-            f"stream {keyed!r} has key_properties, and an upsert needs the rows of a key in order, which shards do not "
-            "keep; leave one of them out"
-        )
-    if msg:
-        raise ConfigError(f"Setting 'shard' is {shard}: {msg}")
-    return shard
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,6 +279,18 @@ def _manifest(config: Mapping[str, Any], streams: Sequence[StreamSettings]) -> U
         msg = f"Setting 'replication.method' is inventory, which lists objects on S3 only; {elsewhere} needs polling"
         raise ConfigError(msg)
     return Url.parse(config["manifest_url"]) if is_inventory else None
+
+
+def _shard(config: Mapping[str, Any], batch: BatchSettings | None, sqs: SqsSettings | None) -> Shard | None:
+    if "shard" not in config:
+        return None
+    if batch is None:
+        msg = "Setting 'shard' needs 'batch_config': rows that are sent as records twice are loaded twice"
+        raise ConfigError(msg)
+    if sqs is not None:
+        msg = "Setting 'shard' is not for replication.method sqs, whose queue several runs may read without it"
+        raise ConfigError(msg)
+    return Shard.parse(config["shard"])
 
 
 def _sqs(config: Mapping[str, Any], streams: Sequence[StreamSettings], root: Url | None) -> SqsSettings | None:

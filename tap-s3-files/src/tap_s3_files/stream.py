@@ -318,24 +318,16 @@ class FileStream(ArrowStream):
         shard = self.run.settings.shard
         return {**at.to_state(), **({"shard": str(shard)} if shard else {})}
 
-    def _check_shard(self) -> None:
-        if self.run.settings.shard is None:
-            return
-        reason = ""
-        if not self._has_catalog:
-            reason = "needs --catalog, so that all shards have one schema; write it with --discover"
-        elif self.replication_method == "FULL_TABLE":
-            reason = "cannot replicate FULL_TABLE: each shard would replace the table; use INCREMENTAL"
-        elif self.primary_keys:
-            reason = "cannot keep the order of rows of a key; leave key properties out of the catalog"
-        elif not self.sends_batches:
-            reason = f"needs BATCH messages, and {self.records_needed_by() or 'something'} asks for records"
-        if reason:
-            raise ConfigError(f"Stream {self.name!r}: setting 'shard' {reason}")
-
     def _start(self, target_bytes: int) -> StreamPlan:
         self.check_rescued()
-        self._check_shard()
+        if (shard := self.run.settings.shard) is not None:
+            shard.check_stream(
+                self.name,
+                has_catalog=self._has_catalog,
+                is_full_table=self.replication_method == "FULL_TABLE",
+                has_keys=bool(self.primary_keys),
+                changed_by=self.records_needed_by(),
+            )
         if self.reads_queue:
             self._plan = self._events().plans[self.name]
         else:

@@ -6,6 +6,5 @@ legacy          Read what earlier versions of the tap kept below `_plans/`; pure
 log             Read and append to the plan log of a stream: the object versions of each task
 log_files       Encode and decode the files of a plan log. Pure
 model           Group objects into tasks, and tasks into segments. Pure
-shard           Which tasks of a plan log one of several independent runs takes. Pure
 stream_plan     Plan what one stream reads in one run: segments of earlier runs, then new ones
 """

@@ -10,7 +10,7 @@ from typing import Any
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.bookmark import Bookmark, Watermark, latest
-from tap_s3_files.plan.shard import Shard
+from tap_s3_files.shard import Shard
 
 SMALL_OBJECT = 8 << 20  # bytes: a larger object is a task of its own
 BUNDLE_BYTES = 32 << 20

@@ -30,7 +30,7 @@ from tap_s3_files.plan.model import (
     version_of,
     watermark_after,
 )
-from tap_s3_files.plan.shard import Shard
+from tap_s3_files.shard import Shard
 
 logger = logging.getLogger("tap-s3-files")
 MAX_TRIES = 3

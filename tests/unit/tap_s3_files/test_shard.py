@@ -18,7 +18,7 @@ from plan_runs import info, segment
 from singer_arrow.errors import ConfigError
 from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.plan.model import SMALL_OBJECT, Task, unsent
-from tap_s3_files.plan.shard import Shard, check_state
+from tap_s3_files.shard import Shard, check_state
 
 
 def _tap(folder: Path, *args: str, **config: Any) -> tuple[list[dict[str, Any]], str, int]:
@@ -84,7 +84,7 @@ def test_shards_of_any_count_divide_the_tasks_of_one_plan(folder: Path) -> None:
     ("config", "text"),
     [
         ({"shard": "2/2"}, "must be like 0/4"),
-        ({"shard": "0/2", "batch_config": None}, "set batch_config"),
+        ({"shard": "0/2", "batch_config": None}, "needs 'batch_config'"),
         ({"shard": "0/2"}, "needs --catalog"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which tasks of a plan log one of several independent runs takes. Pure."""
+"""Which tasks of a plan log one of several independent runs takes, and what it refuses. Pure."""
 
 from __future__ import annotations
 
@@ -40,6 +40,36 @@ class Shard:
         task more, and segments of one task would all be the first shard's.
         """
         return (segment + task) % self.count == self.index
+
+    def check_stream(
+        self, name: str, *, has_catalog: bool, is_full_table: bool, has_keys: bool, changed_by: str | None
+    ) -> None:
+        """Check that shards of a stream, which load in any order, fill a table as one run does.
+
+        Args:
+            name: The stream's name.
+            has_catalog: Its schema is from a given catalog.
+            is_full_table: It replaces its table.
+            has_keys: Later rows replace earlier ones.
+            changed_by: The settings that change single records, for which no BATCH messages are sent.
+
+        Raises:
+            ConfigError: They would not.
+        """
+        reason = ""
+        if not has_catalog and self.count > 1:
+            reason = "needs --catalog, so that all shards have one schema; write it with --discover"
+        elif is_full_table:
+            reason = "is not for FULL_TABLE: each shard would replace the table; use INCREMENTAL"
+        elif has_keys:
+            reason = (
+                "is not for key properties: shards do not keep the order of the rows of a key; leave one of them out"
+            )
+        elif changed_by:
+            reason = f"needs BATCH messages, and {changed_by} changes single records; leave one of them out"
+        if reason:
+            msg = f"Stream {name!r}: setting 'shard' {reason}"
+            raise ConfigError(msg)
 
 
 def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> None:
