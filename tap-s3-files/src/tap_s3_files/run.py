@@ -20,9 +20,9 @@ from tap_s3_files.listing.parallel import list_objects
 from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Segment
-from tap_s3_files.shard import check_state
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.settings import Settings, StreamSettings
+from tap_s3_files.shard import check_state
 
 logger = logging.getLogger("tap-s3-files")
 TARGET_BYTES = 128 << 20
