@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # keeps those of failed tests
     config.stash[_temporary] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="tests-")
     Path(os.environ["TMPDIR"]).chmod(0o755)  # PostgreSQL runs as another user if the tests run as root
+    os.environ["XDG_STATE_HOME"] = os.environ["TMPDIR"] + "/state"  # Meltano's logs, instead of ~/.local/state
     tempfile.tempdir = None
 
 

@@ -39,13 +39,18 @@ def run(
     Args:
         target: name of the target in meltano.yml.
         options: options of `meltano run`.
-        project: the folder of meltano.yml, where Meltano keeps its STATE.
+        project: the folder of meltano.yml, where Meltano keeps its STATE and logs.
         batches: folder of this pipe's batch files. Each pipe needs its own, because its plans are kept there too.
         print_line: prints a line.
     """
     busy: dict[tuple[str, str], float] = {}
     command = ["meltano", "--environment=local", "run", *options, TAP, target]
-    own = {"MELTANO_PROJECT_ROOT": str(project), "NO_COLOR": "1", "TAP_S3_FILES_BATCH_CONFIG_STORAGE_ROOT": batches}
+    own = {
+        "MELTANO_PROJECT_ROOT": str(project),
+        "NO_COLOR": "1",
+        "TAP_S3_FILES_BATCH_CONFIG_STORAGE_ROOT": batches,
+        "XDG_STATE_HOME": str(project / "logs"),  # by default ~/.local/state
+    }
     with subprocess.Popen(command, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
