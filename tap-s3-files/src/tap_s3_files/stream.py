@@ -68,6 +68,7 @@ class FileStream(ArrowStream):
         self._events = events
         self._has_catalog = tap.input_catalog is not None
         super().__init__(tap, schema=dict(schema), name=settings.name)
+        self.shard = str(run.settings.shard) if run.settings.shard else None
         self.primary_keys = list(settings.key_properties)
         self.forced_replication_method = "INCREMENTAL"
         self.replication_key = _MODIFIED if _MODIFIED in schema["properties"] and self._has_metadata else None
@@ -315,8 +316,7 @@ class FileStream(ArrowStream):
         return sum(segment.number >= plan.first_new for segment in self.run.listed_segments(self.settings, plan))
 
     def _state(self, at: Bookmark) -> dict[str, Any]:
-        shard = self.run.settings.shard
-        return {**at.to_state(), **({"shard": str(shard)} if shard else {})}
+        return {**at.to_state(), **({"shard": self.shard} if self.shard else {})}
 
     def _start(self, target_bytes: int) -> StreamPlan:
         self.check_rescued()

@@ -7,7 +7,10 @@ the exit code of the extractor. Taps of this project therefore mark the end of e
 - once all of a stream was sent, one more STATE message with the current value has the top-level key
   `"end_of_stream": "<name>"`, with the stream's name as in its SCHEMA, also if the stream had nothing new.
 
-Other targets ignore both keys. For a stream without the announcement, the end of the input counts as its end.
+A run that sends a part of a stream, while other runs send the rest, adds `"shard": "0/4"` to its SCHEMA messages: no
+table may be replaced then, and no row by its key, as the end of a stream is that of the part.
+
+Other targets ignore these keys. For a stream without the announcement, the end of the input counts as its end.
 """
 
 from __future__ import annotations
@@ -16,13 +19,31 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from singer_arrow.errors import ConfigError
+
 KEY = "end_of_stream"
 """The top-level key of SCHEMA and STATE messages."""
+SHARD = "shard"
+"""The top-level key of SCHEMA messages of runs that send a part of a stream."""
 
 
 def is_announced(schema_message: Mapping[str, Any]) -> bool:
     """Return whether a SCHEMA message announces that the end of its stream will be marked."""
     return schema_message.get(KEY) is True
+
+
+def check_load_method(schema_message: Mapping[str, Any], load_method: str) -> None:
+    """Check that a SCHEMA message may be loaded by a load method.
+
+    Raises:
+        ConfigError: It is of a run that sends a part of the stream, which can only be appended.
+    """
+    if (shard := schema_message.get(SHARD)) is not None and load_method != "append-only":
+        msg = (
+            f"Stream {schema_message['stream']!r} comes as shard {shard}, a part of its rows, and setting "
+            f"'load_method' is {load_method}; set it to append-only, or run the tap without 'shard'"
+        )
+        raise ConfigError(msg)
 
 
 def ended_stream(state_message: Mapping[str, Any]) -> str | None:

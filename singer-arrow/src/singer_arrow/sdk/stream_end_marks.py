@@ -18,7 +18,13 @@ from singer_arrow.load.stream_ends import KEY
 
 @dataclass(slots=True)
 class AnnouncingSchema(SchemaMessage):
-    """A SCHEMA message of a stream whose end will be marked."""
+    """A SCHEMA message of a stream whose end will be marked.
+
+    Args:
+        shard: Which part of the stream this run sends; None: all. A target reads it as `stream_ends.SHARD`.
+    """
+
+    shard: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with the announcement."""
@@ -45,6 +51,8 @@ class MarkedStream(Stream):
 
     is_finished = False
     """Whether the whole stream was sent."""
+    shard: str | None = None
+    """Which part of the stream this run sends; None: all."""
 
     @property
     def sent_names(self) -> list[str]:
@@ -54,7 +62,7 @@ class MarkedStream(Stream):
 
     def _generate_schema_messages(self) -> Generator[SchemaMessage]:
         for m in super()._generate_schema_messages():
-            yield AnnouncingSchema(m.stream, m.schema, m.key_properties, m.bookmark_properties)
+            yield AnnouncingSchema(m.stream, m.schema, m.key_properties, m.bookmark_properties, shard=self.shard)
 
     def _write_activate_version_message(self, full_table_version: int) -> None:
         """Write nothing: the SDK calls this before the rows of the version are sent."""

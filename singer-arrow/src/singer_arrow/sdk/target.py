@@ -16,7 +16,7 @@ from singer_sdk.mapper import RemoveRecordTransform
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
-from singer_arrow.load.stream_ends import ended_stream, is_announced
+from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.schema_dialects import NewestDraft
 from singer_arrow.records.schema_shape import check_schema, check_version
@@ -170,6 +170,7 @@ class WarehouseTarget(Target):
         self._assert_line_requires(message_dict, {"stream", "schema"})
         stream, schema, keys = message_dict["stream"], message_dict["schema"], message_dict.get("key_properties")
         check_schema(stream, schema, keys)
+        check_load_method(message_dict, self.run.settings.load_method)
         message_dict["schema"] = schema = self._newest_draft(stream, schema)
         with self.run.messages:
             self.run.record_queue.flush()

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.load.stream_ends import StreamEnds, StreamSpan, ended_stream, is_announced, kept_tables
+from singer_arrow.errors import ConfigError
+from singer_arrow.load.stream_ends import (
+    StreamEnds,
+    StreamSpan,
+    check_load_method,
+    ended_stream,
+    is_announced,
+    kept_tables,
+)
 
 
 def test_only_the_exact_keys_count() -> None:
@@ -15,6 +24,15 @@ def test_only_the_exact_keys_count() -> None:
     assert ended_stream({"type": "STATE", "value": {}, "end_of_stream": "s"}) == "s"
     assert ended_stream({"type": "STATE", "value": {"end_of_stream": "s"}}) is None
     assert ended_stream({"type": "STATE", "value": {}, "end_of_stream": True}) is None
+
+
+@pytest.mark.parametrize("method", ["overwrite", "upsert"])
+def test_a_part_of_a_stream_is_only_appended(method: str) -> None:
+    message = {"type": "SCHEMA", "stream": "orders", "shard": "0/2"}
+    check_load_method(message, "append-only")
+    check_load_method({**message, "shard": None}, method)
+    with pytest.raises(ConfigError, match="'orders' comes as shard 0/2, a part of its rows, .* set it to append-only"):
+        check_load_method(message, method)
 
 
 def test_a_stream_that_begins_again_needs_another_mark() -> None:

@@ -117,6 +117,14 @@ def test_the_first_records_of_a_test_are_no_stream() -> None:
     assert marks([json.loads(line) for line in out.getvalue().splitlines()]) == []
 
 
+def test_each_schema_has_the_part_of_the_stream_that_the_run_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any("shard" in m for m in run())
+    monkeypatch.setattr(Things, "shard", "1/3")
+    messages = run(stream_maps={"things": {"__alias__": "a"}})
+    assert {m["type"] for m in messages if m.get("shard") == "1/3"} == {"SCHEMA"}
+    assert all(m["shard"] == "1/3" for m in messages if m["type"] == "SCHEMA")
+
+
 def test_the_mark_has_the_names_that_stream_maps_give() -> None:
     maps = {"things": {"__alias__": "a"}, "more": {"__source__": "things"}, "others": None}
     messages = run(stream_maps=maps)
