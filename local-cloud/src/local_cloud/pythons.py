@@ -1,7 +1,6 @@
 """Find an installed Python of a given version."""
 
 import os
-import pwd
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,8 @@ def find_uv() -> str | None:
 
 
 def _pyenv_roots() -> Iterator[Path]:
+    import pwd  # not on Windows
+
     if root := os.environ.get("PYENV_ROOT"):
         yield Path(root)
     yield Path.home() / ".pyenv"

@@ -1,6 +1,5 @@
 """The environment of the local BigQuery: created once per user and shared by all processes."""
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -35,6 +34,8 @@ def key() -> str:
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
     """Hold a lock across all processes of this user. The kernel releases it if the holder dies."""
+    import fcntl  # not on Windows
+
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
