@@ -59,8 +59,9 @@ class TapRun:
 
     @cached_property
     def budget(self) -> Budget:
-        """The memory for objects that are read: half of the limit; rows that are written need the rest."""
-        return Budget(fetched=self.settings.memory_bytes // 4, decoded=self.settings.memory_bytes // 4)
+        """The memory for objects that are read, half of the limit, and for rows that are encoded in parallel."""
+        memory = self.settings.memory_bytes
+        return Budget(fetched=memory // 4, decoded=memory // 4, encoded=memory // 8)
 
     @cached_property
     def own_roots(self) -> list[Url]:

@@ -106,11 +106,11 @@ class Settings:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of rows that each worker gathers before it encodes them: of all, a quarter of the memory.
+        """Bytes of rows that each worker gathers before they are encoded: of all, an eighth of the memory.
 
-        It makes row groups of 64 MiB at the defaults on two cores, and of at least 8 MiB.
+        It makes row groups of 32 MiB at the defaults on two cores, and of at least 8 MiB.
         """
-        return max(_LEAST_HELD, min(HELD_BYTES, self.memory_bytes // 4 // self.max_workers))
+        return max(_LEAST_HELD, min(HELD_BYTES, self.memory_bytes // 8 // self.max_workers))
 
     def window(self, stream: StreamSettings) -> tuple[datetime | None, datetime | None]:
         """Return the bounds of the objects' last modification; dates in a stream's paths bound them already."""

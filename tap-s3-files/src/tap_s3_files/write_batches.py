@@ -198,6 +198,7 @@ class _BatchFiles:
                 mark=pieces.now,
                 can_end=lambda mark: mark[0].place is not None,
                 held_bytes=worker.held_bytes,
+                parallel=worker.budget.encoded,
             )
         except DataError as error:
             at = min(pieces.now()[0].object, len(self.task.objects) - 1)

@@ -252,8 +252,8 @@ def test_null_means_not_set(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("memory", "workers", "held"), [(512, 2, 64), (512, 1, 64), (512, 8, 16), (64, 2, 8), (512, 64, 8), (8192, 32, 64)]
+    ("memory", "workers", "held"), [(512, 2, 32), (512, 1, 64), (512, 8, 8), (64, 2, 8), (512, 64, 8), (8192, 32, 32)]
 )
-def test_rows_that_are_gathered_are_a_quarter_of_the_memory(memory: int, workers: int, held: int) -> None:
+def test_rows_that_are_gathered_are_an_eighth_of_the_memory(memory: int, workers: int, held: int) -> None:
     config = {"streams": [{"name": "a", "path": "s3://b/a.csv"}], "memory_limit_mb": memory, "max_workers": workers}
     assert Settings.from_config(config).held_bytes == held << 20

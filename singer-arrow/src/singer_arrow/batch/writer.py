@@ -12,6 +12,7 @@ import pyarrow as pa
 from singer_arrow.batch.row_size import row_bytes
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.reading.memory_budget import Allowance
 from singer_arrow.runtime.temporary import temporary_folder
 from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.storage import Storage
@@ -56,6 +57,7 @@ def write_batch_files(
     mark: Callable[[], Any] = lambda: None,
     can_end: Callable[[Any], bool] = lambda _: True,
     held_bytes: int = HELD_BYTES,
+    parallel: Allowance | None = None,
 ) -> Iterator[BatchFile]:
     """Write batch files of about `target_bytes` each, and yield each one once it is durable.
 
@@ -74,6 +76,7 @@ def write_batch_files(
         mark: Called after each batch is taken.
         can_end: Whether a file may end at a mark.
         held_bytes: Bytes of rows to hold in memory before encoding them.
+        parallel: Limits the bytes of rows that are encoded in parallel, see `WritableFormat.write`.
     """
     source = _FileSource(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark, can_end)
     with temporary_folder("batch-files-") as folder, ThreadPool(1, "upload") as uploads:
@@ -83,7 +86,7 @@ def write_batch_files(
             number += 1
             try:
                 rows = WRITABLE[format].write(
-                    source.file(), schema, path, compression=compression, held_bytes=held_bytes
+                    source.file(), schema, path, compression=compression, held_bytes=held_bytes, parallel=parallel
                 )
             except Exception as error:  # noqa: BLE001 - raised below, after the file before it
                 problem = error

@@ -12,6 +12,7 @@ from singer_arrow.read_progress import ReadProgress
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from singer_arrow.reading.memory_budget import Allowance
     from singer_arrow.reading.object_reader import ObjectReader
 
 HELD_BYTES = 64 << 20
@@ -92,6 +93,7 @@ class WritableFormat(Format, Protocol):
         *,
         compression: str | None = None,
         held_bytes: int = HELD_BYTES,
+        parallel: Allowance | None = None,
     ) -> int:
         """Write batches of exactly `schema` to a file and return the number of rows.
 
@@ -101,6 +103,7 @@ class WritableFormat(Format, Protocol):
             path: The file to write.
             compression: A codec of the format; None for its default.
             held_bytes: Bytes of rows to hold before encoding them; the size of row groups in formats that have them.
+            parallel: Limits the bytes of rows that are encoded in parallel; None for one row group at a time.
 
         Raises:
             ConfigError: The format does not support the codec.

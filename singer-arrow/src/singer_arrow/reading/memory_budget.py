@@ -1,4 +1,4 @@
-"""Limits for the bytes that readers hold in memory: `Budget`, `Allowance`."""
+"""Limits for the bytes that readers and writers hold in memory: `Budget`, `Allowance`."""
 
 from __future__ import annotations
 
@@ -70,13 +70,15 @@ class Allowance:
 
 
 class Budget:
-    """Memory limits for reading, shared by all readers of a process.
+    """Memory limits, shared by all readers and writers of a process.
 
     Args:
         fetched: Limit for bytes between request and use, as stored.
         decoded: Limit for decompressed blocks and their rows. Default: the same as `fetched`.
+        encoded: Limit for rows that are encoded in parallel. Default: half of `fetched`.
     """
 
-    def __init__(self, fetched: int = 128 << 20, decoded: int | None = None) -> None:
+    def __init__(self, fetched: int = 128 << 20, decoded: int | None = None, encoded: int | None = None) -> None:
         self.fetched = Allowance(fetched)
         self.decoded = Allowance(fetched if decoded is None else decoded)
+        self.encoded = Allowance(fetched // 2 if encoded is None else encoded)

@@ -102,7 +102,7 @@ class _Pump:
         end: BaseException | None = None
         pool = shared_pool("parse", os.cpu_count() or 2)
         try:
-            for block in chain(_drain(self._made), self._blocks):
+            for block in chain(drain(self._made), self._blocks):
                 cost = self._cost(block)
                 if not self._admit(cost):
                     break
@@ -149,7 +149,7 @@ class _Pump:
                 self._allowance.release(item[1])
 
 
-def _drain(items: list[T]) -> Iterator[T]:
+def drain(items: list[T]) -> Iterator[T]:
     """Yield the items of a list, removing them."""
     while items:
         yield items.pop(0)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.reading.memory_budget import Allowance
 
 BATCH_ROWS = 64 << 10
 BATCH_BYTES = 16 << 20
@@ -26,6 +27,7 @@ class ArrowWriting:
         *,
         compression: str | None = None,
         held_bytes: int = HELD_BYTES,
+        parallel: Allowance | None = None,  # noqa: ARG002
     ) -> int:
         """Write a file; `compression` of its buffers is none (default), lz4 or zstd."""
         codec = (compression or "none").lower()

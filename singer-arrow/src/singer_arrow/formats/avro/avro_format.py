@@ -21,6 +21,7 @@ from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
+from singer_arrow.reading.memory_budget import Allowance
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.random_access import ChunkFile
 from singer_arrow.schema.arrow_schema import canonical, is_json
@@ -78,6 +79,7 @@ class AvroFormat:
         *,
         compression: str | None = None,
         held_bytes: int = HELD_BYTES,  # noqa: ARG002 - blocks are smaller
+        parallel: Allowance | None = None,  # noqa: ARG002
     ) -> int:
         """Write a file; `compression` is snappy (default), none, deflate or zstandard."""
         codec = _CODECS.get(compression, compression) or "null"

@@ -19,6 +19,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.to_json import check_years, is_list, iso_texts, json_texts, printable
 from singer_arrow.errors import ConfigError, DataError, SchemaError
 from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.reading.memory_budget import Allowance
 from singer_arrow.schema.arrow_schema import is_json
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class JsonLinesWriting:
         *,
         compression: str | None = None,
         held_bytes: int = HELD_BYTES,
+        parallel: Allowance | None = None,  # noqa: ARG002
     ) -> int:
         """Write a file as `WritableFormat.write` does; compressed by gzip unless `none`. Nulls are written."""
         codec = compression or "gzip"

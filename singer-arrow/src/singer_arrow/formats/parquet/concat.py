@@ -1,4 +1,4 @@
-"""Concatenation of Parquet files of one schema by copying their row groups without decoding: `join`.
+"""Concatenation of Parquet files of one schema by copying their row groups without decoding.
 
 Only the footer is rewritten, in Thrift's compact protocol, with the new offsets of column chunks and without page
 indexes, which contain offsets themselves. See parquet.thrift of Apache Parquet for the field numbers.
@@ -6,14 +6,18 @@ indexes, which contain offsets themselves. See parquet.thrift of Apache Parquet 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from singer_arrow.formats.parquet.thrift import I16, I64, Field, Struct, read_struct, write_struct
+from singer_arrow.reading.ordered_map import drain
 
 _MAGIC = b"PAR1"
 _TAIL = 8  # bytes of footer size and magic
@@ -27,7 +31,8 @@ _COPIED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    path: Path
+    """Footer of a file, and the position at which its row groups end."""
+
     footer: Struct
     end: int
 
@@ -48,35 +53,88 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
     """
     if not _has_large_chunks(paths, chunk_bytes):
         return None
-    first, rows, ends, groups = Struct(), 0, list[int](), list[bytes]()
+    joined = _Joined()
     for path in paths:
-        file = _opened(path)
-        if file is None or not _are_alike(first := first or file.footer, file.footer):
-            return None
-        for group in _shifted(file.footer, sum(ends) - len(_MAGIC) * len(ends)):
-            if _GROUP_ORDINAL in group and group[_GROUP_ORDINAL].type == I16:
-                group[_GROUP_ORDINAL] = group[_GROUP_ORDINAL].holding(len(groups))
-            groups.append(write_struct(group))  # far smaller than the structure
-        rows += file.footer[_ROWS].value
-        ends.append(file.end)
-    if len(groups) > _MOST_GROUPS:
-        return None
-    of, _ = first[_GROUPS].value
-    footer = write_struct(
-        first | {_ROWS: first[_ROWS].holding(rows), _GROUPS: first[_GROUPS].holding((of, groups))},
-    )
+        with pa.OSFile(str(path)) as source:
+            if not joined.add(_opened(source)):
+                return None
     with target.open("wb") as out:
         out.write(_MAGIC)
-        for path, end in zip(paths, ends, strict=True):
-            _copy(path, end, out)
-        out.write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
-    return rows
+        for path, end in zip(paths, joined.ends, strict=True):
+            with pa.OSFile(str(path)) as source:
+                _copy(source, end, out)
+        out.write(joined.footer())
+    return joined.rows
+
+
+def join_encoded(files: Iterable[IO[bytes]], target: Path) -> int:
+    """Write the row groups of open files to one file, in order, each when it arrives; return the number of rows.
+
+    Args:
+        files: At least one Parquet file, open for reading, which is closed; all of one schema and one writer.
+        target: The file to write.
+
+    Raises:
+        ValueError: The files differ, or are too many.
+        OSError: A file cannot be read or written.
+    """
+    files, joined = iter(files), _Joined()
+    held = list(islice(files, 2))
+    with target.open("wb") as out:
+        if len(held) == 1:
+            with held.pop() as file:
+                file.seek(0)
+                shutil.copyfileobj(file, out, _COPIED)
+                return int(pq.read_metadata(file).num_rows)
+        out.write(_MAGIC)
+        for each in chain(drain(held), files):
+            with each, pa.PythonFile(each, "r") as source:
+                if not joined.add(_opened(source)):
+                    msg = f"{target}: its row groups cannot be joined"
+                    raise ValueError(msg)
+                _copy(source, joined.ends[-1], out)
+        out.write(joined.footer())
+    return joined.rows
+
+
+class _Joined:
+    """The footer of a file with the row groups of several others.
+
+    Attributes:
+        rows: Number of rows.
+        ends: For each file the position at which its row groups end; they begin after the magic.
+    """
+
+    def __init__(self) -> None:
+        self.rows, self.ends = 0, list[int]()
+        self._first, self._groups = Struct(), list[bytes]()
+
+    def add(self, file: _File | None) -> bool:
+        """Add the row groups of a file; return False if it cannot be joined to those before."""
+        if file is None or not _are_alike(self._first or file.footer, file.footer):
+            return False
+        self._first = self._first or file.footer
+        for group in _shifted(file.footer, sum(self.ends) - len(_MAGIC) * len(self.ends)):
+            if _GROUP_ORDINAL in group and group[_GROUP_ORDINAL].type == I16:
+                group[_GROUP_ORDINAL] = group[_GROUP_ORDINAL].holding(len(self._groups))
+            self._groups.append(write_struct(group))  # far smaller than the structure
+        self.rows += file.footer[_ROWS].value
+        self.ends.append(file.end)
+        return len(self._groups) <= _MOST_GROUPS
+
+    def footer(self) -> bytes:
+        """Return the end of the file: the footer, its size and the magic."""
+        of, _ = self._first[_GROUPS].value
+        changed = {
+            _ROWS: self._first[_ROWS].holding(self.rows),
+            _GROUPS: self._first[_GROUPS].holding((of, self._groups)),
+        }
+        footer = write_struct(self._first | changed)
+        return footer + len(footer).to_bytes(4, "little") + _MAGIC
 
 
 def _has_large_chunks(paths: Sequence[Path], chunk_bytes: int) -> bool:
     """Return whether column chunks are large enough on average; False if a file is damaged."""
-    import pyarrow.parquet as pq
-
     try:
         footers = [pq.read_metadata(path) for path in paths]
     except (pa.ArrowException, OSError):
@@ -85,26 +143,23 @@ def _has_large_chunks(paths: Sequence[Path], chunk_bytes: int) -> bool:
     return bool(paths) and sum(path.stat().st_size for path in paths) >= chunk_bytes * chunks
 
 
-def _opened(path: Path) -> _File | None:
+def _opened(source: pa.NativeFile) -> _File | None:
     """Return a file with its footer; None if it cannot be joined."""
-    size = path.stat().st_size
+    size = source.size()
     if size < len(_MAGIC) + _TAIL:
         return None
-    with path.open("rb") as file:
-        file.seek(size - _TAIL)
-        tail = file.read(_TAIL)
-        length = int.from_bytes(tail[:4], "little")
-        end = size - _TAIL - length
-        if tail[4:] != _MAGIC or end < len(_MAGIC):
-            return None
-        file.seek(end)
-        footer = read_struct(file.read(length))
+    tail = source.read_at(_TAIL, size - _TAIL)
+    length = int.from_bytes(tail[:4], "little")
+    end = size - _TAIL - length
+    if tail[4:] != _MAGIC or end < len(_MAGIC):
+        return None
+    footer = read_struct(source.read_at(length, end))
     if footer is None or not {_SCHEMA, _ROWS, _GROUPS} <= footer.keys() or _ENCRYPTION in footer:
         return None
     chunks = (chunk for group in _items(footer, _GROUPS) for chunk in _items(group, _GROUP_COLUMNS))
     if not all(_is_within(chunk, end) for chunk in chunks):
         return None
-    return _File(path, footer, end)
+    return _File(footer, end)
 
 
 def _is_within(chunk: Struct, end: int) -> bool:
@@ -131,18 +186,15 @@ def _items(struct: Struct, number: int) -> list[Any]:
     return list(struct[number].value[1]) if number in struct else []
 
 
-def _copy(path: Path, end: int, out: IO[bytes]) -> None:
+def _copy(source: pa.NativeFile, end: int, out: IO[bytes]) -> None:
     """Copy the bytes between magic and footer."""
-    with path.open("rb") as source:
-        source.seek(len(_MAGIC))
-        left = end - len(_MAGIC)
-        while left:
-            data = source.read(min(left, _COPIED))
-            if not data:
-                msg = f"{path}: it became shorter while it was read"
-                raise OSError(msg)
-            out.write(data)
-            left -= len(data)
+    for start in range(len(_MAGIC), end, _COPIED):
+        size = min(_COPIED, end - start)
+        data = source.read_at(size, start)
+        if len(data) < size:
+            msg = "a file became shorter while it was read"
+            raise OSError(msg)
+        out.write(data)
 
 
 def _shifted(footer: Struct, shift: int) -> Iterator[Struct]:

@@ -46,26 +46,34 @@ def write_struct(struct: Struct) -> bytes:
 
 
 class _Reader:
+    """Reads values from the start of the bytes; integers of one byte, the most frequent ones, without a call."""
+
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
     def struct(self) -> Struct:
-        fields, number = Struct(), 0
-        while (head := self._byte()) != 0:
+        data, fields, number = self._data, Struct(), 0
+        while head := data[self._at]:
+            self._at += 1
             kind = head & 0x0F
             number = number + (head >> 4) if head >> 4 else self._signed()
             if number in fields:
                 raise KeyError(number)
-            fields[number] = Field(kind, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind))
+            if kind in _NUMBERS and (byte := data[self._at]) < 0x80:
+                self._at += 1
+                fields[number] = Field(kind, byte >> 1 ^ -(byte & 1))
+            else:
+                fields[number] = Field(kind, kind == _TRUE if kind <= _FALSE else self._value(kind))
+        self._at += 1
         return fields
 
     def _value(self, kind: int) -> Any:
-        if kind in _NUMBERS:
-            return self._signed()
         if kind == _BINARY:
             return self._bytes(self._unsigned())
         if kind == _STRUCT:
             return self.struct()
+        if kind in _NUMBERS:
+            return self._signed()
         if kind in (_LIST, _SET):
             head = self._byte()
             size = head >> 4 if head >> 4 < _LONG_LIST else self._unsigned()

@@ -1,11 +1,14 @@
-"""Writing of Parquet files: row groups of up to 64 MiB in memory, dictionaries only where they save space."""
+"""Writing of Parquet files: row groups encoded in parallel, dictionaries only where they save space."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryFile
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +17,9 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.formats.parquet.concat import join_encoded
+from singer_arrow.reading.memory_budget import Allowance
+from singer_arrow.reading.ordered_map import drain, map_ordered
 
 _SAMPLE = 1 << 14  # number of rows
 _FEW = 1 << 10  # rows of the sample that are counted first
@@ -116,31 +122,35 @@ class ParquetWriting:
         *,
         compression: str | None = None,
         held_bytes: int = HELD_BYTES,
+        parallel: Allowance | None = None,
     ) -> int:
         """Write a file; `compression` is zstd (default, level 1), snappy, gzip or none."""
         codec = (compression or "zstd").lower()
         if codec not in _LEVELS:
             msg = f"compression {compression!r} is not supported for Parquet batch files; use {', '.join(_LEVELS)}"
             raise ConfigError(msg)
-        rows, writer = 0, None
-        try:
-            for group in _row_groups(batches, schema, held_bytes):
-                if writer is None:
-                    writer = _open(path, schema, codec, choose_encoding(group))
+        groups = _row_groups(batches, schema, held_bytes)
+        first = list(islice(groups, 1)) or [schema.empty_table()]
+        encoding = choose_encoding(first[0])
+
+        def encode(group: pa.Table) -> IO[bytes]:
+            file = TemporaryFile(dir=path.parent)  # noqa: SIM115 - `join_encoded` closes it
+            with _open(file, schema, codec, encoding) as writer:
                 writer.write_table(group, row_group_size=max(1, group.num_rows))
-                rows += group.num_rows
-                del group  # free it before the next one is collected
-            if writer is None:
-                writer = _open(path, schema, codec, choose_encoding(schema.empty_table()))
-        finally:
-            if writer is not None:
-                writer.close()
-        return rows
+            return file
+
+        every = chain(drain(first), groups)
+        files = map(encode, every) if parallel is None else map_ordered(every, encode, parallel, cost=_bytes)
+        return join_encoded(files, path)
 
 
-def _open(path: Path, schema: pa.Schema, codec: str, columns: ColumnEncoding) -> pq.ParquetWriter:
+def _bytes(group: pa.Table) -> int:
+    return int(group.nbytes)
+
+
+def _open(sink: IO[bytes], schema: pa.Schema, codec: str, columns: ColumnEncoding) -> pq.ParquetWriter:
     return pq.ParquetWriter(
-        path,
+        sink,
         schema,
         compression=codec,
         compression_level=_LEVELS[codec],
@@ -152,17 +162,17 @@ def _open(path: Path, schema: pa.Schema, codec: str, columns: ColumnEncoding) ->
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.Table]:
-    """Yield tables of about `size` bytes, or of `ROW_GROUP_ROWS` rows."""
+    """Yield tables of up to `size` bytes and `ROW_GROUP_ROWS` rows, if batches are not larger."""
     held, rows, held_size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         for part in _parts(batch, size):
-            held.append(part)
-            rows += part.num_rows
-            held_size += part.nbytes
-            if rows >= ROW_GROUP_ROWS or held_size >= size:
+            if held and (rows + part.num_rows > ROW_GROUP_ROWS or held_size + part.nbytes > size):
                 group = [pa.Table.from_batches(held, schema)]
                 held, rows, held_size = [], 0, 0
                 yield group.pop()
+            held.append(part)
+            rows += part.num_rows
+            held_size += part.nbytes
         del batch
     if rows:
         yield pa.Table.from_batches(held, schema)

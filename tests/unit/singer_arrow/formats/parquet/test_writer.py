@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from singer_arrow.errors import DataError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.parquet.writer import choose_encoding
+from singer_arrow.reading.memory_budget import Allowance
 
 ROWS = 2_000
 TABLE = pa.table(
@@ -78,5 +82,30 @@ def test_row_groups_have_the_given_size_for_batches_of_any_size(tmp_path: Path) 
     small = [batch.slice(i, 50_000) for i in range(0, 1_000_000, 50_000)]
     WRITABLE["parquet"].write(small, batch.schema, path, held_bytes=1_000_000)
     metadata = pq.read_metadata(path)
-    assert [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)] == [150_000] * 6 + [100_000]
+    assert [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)] == [100_000] * 10
     assert pq.read_table(path)["n"].to_pylist() == batch["n"].to_pylist()
+
+
+def test_row_groups_encoded_in_parallel_make_the_same_file_within_the_memory(tmp_path: Path) -> None:
+    alone, parallel = tmp_path / "alone.parquet", tmp_path / "parallel.parquet"
+    batches = [b for _ in range(40) for b in TABLE.to_batches()]
+    size, memory = batches[0].nbytes, Allowance(3 * batches[0].nbytes)
+    for path, allowance in ((alone, None), (parallel, memory)):
+        rows = WRITABLE["parquet"].write(batches, TABLE.schema, path, held_bytes=size, parallel=allowance)
+        assert rows == 40 * ROWS
+    assert parallel.read_bytes() == alone.read_bytes()
+    assert pq.read_metadata(parallel).num_row_groups == 40
+    assert pq.read_table(parallel).equals(pa.Table.from_batches(batches))
+    assert (memory.used, size < memory.peak <= 3 * size) == (0, True)
+
+
+def test_an_error_of_the_rows_is_raised_and_leaves_no_file_behind(tmp_path: Path) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from TABLE.to_batches() * 5
+        raise DataError("broken")
+
+    memory = Allowance(1 << 20)
+    with pytest.raises(DataError, match="broken"):
+        WRITABLE["parquet"].write(batches(), TABLE.schema, tmp_path / "a.parquet", held_bytes=1, parallel=memory)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+    assert memory.used == 0
