@@ -140,12 +140,15 @@ class ParquetWriting:
             return file
 
         every = chain(drain(first), groups)
-        files = map(encode, every) if parallel is None else map_ordered(every, encode, parallel, cost=_bytes)
-        return join_encoded(files, path)
+        if parallel is None:
+            return join_encoded(map(encode, every), path)
+        most = parallel.limit
 
+        def cost(group: pa.Table) -> int:
+            """Return the bytes of a group; of large values, whose encoding takes copies, so many that it is alone."""
+            return int(group.nbytes if group.nbytes <= held_bytes else max(group.nbytes, most + 1))
 
-def _bytes(group: pa.Table) -> int:
-    return int(group.nbytes)
+        return join_encoded(map_ordered(every, encode, parallel, cost=cost), path)
 
 
 def _open(sink: IO[bytes], schema: pa.Schema, codec: str, columns: ColumnEncoding) -> pq.ParquetWriter:
@@ -167,15 +170,25 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int)
     for batch in batches:
         for part in _parts(batch, size):
             if held and (rows + part.num_rows > ROW_GROUP_ROWS or held_size + part.nbytes > size):
-                group = [pa.Table.from_batches(held, schema)]
-                held, rows, held_size = [], 0, 0
-                yield group.pop()
+                yield _taken(held, schema)
+                rows = held_size = 0
             held.append(part)
             rows += part.num_rows
             held_size += part.nbytes
+            del part
+            if held_size >= size:
+                yield _taken(held, schema)
+                rows = held_size = 0
         del batch
-    if rows:
-        yield pa.Table.from_batches(held, schema)
+    if held:
+        yield _taken(held, schema)
+
+
+def _taken(held: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Return the batches as a table, and empty the list."""
+    table = pa.Table.from_batches(held, schema)
+    held.clear()
+    return table
 
 
 def _parts(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
