@@ -45,12 +45,14 @@ def inspection_params() -> list[click.Parameter]:
     """Return the options that show something instead of running: `--plan`, `--target`, `--preview`."""
     plan = "Show what a run would read: objects, bytes, tasks, batch files, formats and times. Reads no data."
     target = "With --plan: show also what loading needs, bigquery or redshift; repeatable."
+    shards = "With --plan: show also what each of N shards would read; see the setting shard."
     preview = "Show the types and the first rows of each stream, 10 unless N is given. Writes no STATE and no files."
     return [
         click.Option(["--plan"], is_flag=True, help=plan),
         click.Option(
             ["--write-plan"], is_flag=True, help="List objects and append them to the plan log; send nothing."
         ),
+        click.Option(["--shard-count"], type=click.IntRange(min=1), help=shards, metavar="N"),
         click.Option(["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=target),
         click.Option(["--preview"], type=_RowCount(), is_flag=False, flag_value="10", help=preview, metavar="[N]"),
     ]

@@ -10,6 +10,15 @@ from typing import Any
 from singer_arrow.errors import ConfigError
 
 
+def shard_of(segment: int, task: int, count: int) -> int:
+    """Return which of `count` shards sends a task of a segment, both by their numbers.
+
+    Each segment begins with another shard than the one before it: otherwise the first shards would always have one task
+    more, and segments of one task would all be the first shard's.
+    """
+    return (segment + task) % count
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """One of `count` runs that share the tasks of a plan log; `index` is its number from 0."""
@@ -34,12 +43,8 @@ class Shard:
         return cls(int(found[1]), int(found[2]))
 
     def takes(self, segment: int, task: int) -> bool:
-        """Return whether this run sends a task of a segment.
-
-        Each segment begins with another shard than the one before it: otherwise the first shards would always have one
-        task more, and segments of one task would all be the first shard's.
-        """
-        return (segment + task) % self.count == self.index
+        """Return whether this run sends a task of a segment."""
+        return shard_of(segment, task, self.count) == self.index
 
     def check_stream(
         self, name: str, *, has_catalog: bool, is_full_table: bool, has_keys: bool, changed_by: str | None

@@ -27,6 +27,7 @@ from tap_s3_files.stream import FileStream
 
 if TYPE_CHECKING:
     from tap_s3_files.inspection.plan_table import Row
+    from tap_s3_files.inspection.shard_table import ShardShares
 
 
 class TapS3Files(ArrowTap):
@@ -66,17 +67,18 @@ class TapS3Files(ArrowTap):
         plan: bool = False,
         write_plan: bool = False,
         targets: Sequence[str] = (),
+        shard_count: int | None = None,
         preview: int | None = None,
         **options: Any,
     ) -> None:
-        if options.get("about") or not (plan or write_plan or targets or preview is not None):
+        if options.get("about") or not (plan or write_plan or targets or shard_count or preview is not None):
             super().invoke(**options)
             return
         tap = cls.from_options(**options)
         if write_plan:
             tap.write_plan()
             return
-        for line in tap.preview_lines(preview) if preview is not None else tap.plan_lines(targets):
+        for line in tap.preview_lines(preview) if preview is not None else tap.plan_lines(targets, shard_count):
             click.echo(line)
 
     def write_plan(self) -> None:
@@ -95,28 +97,41 @@ class TapS3Files(ArrowTap):
                 count = stream.write_plan(batch.target_bytes if batch else TARGET_BYTES)
                 self.logger.info("Stream %r: %d segments are new in its plan", stream.name, count)
 
-    def plan_lines(self, targets: Sequence[str]) -> Iterator[str]:
-        """Yield the lines that show what a run would read, and what targets need to load it."""
-        from tap_s3_files.inspection import load_cost, plan_table
+    def plan_lines(self, targets: Sequence[str], shard_count: int | None = None) -> Iterator[str]:
+        """Yield the lines that show what a run would read, what targets need to load it, and what shards would read.
 
-        rows = list(self._plan_rows())
+        Raises:
+            ConfigError: The run is a shard itself, and shards are asked for.
+        """
+        from tap_s3_files.inspection import load_cost, plan_table
+        from tap_s3_files.inspection.shard_table import ShardShares, shard_lines
+
+        if shard_count and self.settings.shard:
+            msg = "--shard-count divides the whole plan: leave out setting 'shard'"
+            raise ConfigError(msg)
+        shares = [ShardShares(stream.name, shard_count) for stream in self.settings.streams] if shard_count else []
+        rows = list(self._plan_rows(shares))
         yield from plan_table.plan_lines(rows)
         if any(row.columns is None for row in rows):
             self.logger.info("--plan reads no data: columns are known with --catalog; --preview reads samples")
         for target in targets:
             yield ""
             yield from load_cost.cost_lines(target, rows)
+        if shares:
+            yield ""
+            yield from shard_lines(shares)
 
-    def _plan_rows(self) -> Iterator[Row]:
-        """Yield what a run would read of each stream."""
+    def _plan_rows(self, shares: Sequence[ShardShares]) -> Iterator[Row]:
+        """Yield what a run would read of each stream; its tasks are counted in the shares of the stream."""
         from tap_s3_files.inspection.plan_table import Row
 
         batch, root = self.settings.batch, self.settings.plan_root
-        for stream in self.settings.streams:
+        for number, stream in enumerate(self.settings.streams):
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
             plan = self.shared.plan(stream, log, batch.target_bytes if batch else TARGET_BYTES)
             segments = plan.unfinished_segments() if self.settings.sqs else self.shared.listed_segments(stream, plan)
             tasks = unsent(plan.bookmark, segments, plan.selects, plan.shard)
+            tasks = shares[number].counted(tasks) if shares else tasks
             entry = self.input_catalog.get_stream(stream.name) if self.input_catalog else None
             columns = from_json_schema(entry.schema.to_dict()) if entry else None
             yield Row.of(stream.name, tasks, batches=batch is not None, file_format=stream.format, columns=columns)

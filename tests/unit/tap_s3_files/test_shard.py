@@ -149,3 +149,12 @@ def test_the_state_of_another_shard_is_refused(ours: Shard | None) -> None:
 @pytest.mark.parametrize("given", [{}, {"segment": 3}, {"shard": "0/2"}])
 def test_a_shard_continues_at_its_own_state_and_at_one_without_shards(given: dict[str, Any]) -> None:
     check_state(given, "s", Shard(0, 2))
+
+
+def test_the_plan_shows_each_shard(folder: Path) -> None:
+    _, words, code = _tap(folder, "--plan", "--shard-count", "2")
+    assert code == 0, words
+    table = [line.split() for line in words.splitlines() if line.startswith("orders ")]
+    assert [(row[1], int(row[2]), int(row[4])) for row in table if "/" in row[1]] == [("0/2", 250, 2), ("1/2", 200, 1)]
+    assert "orders: the largest shard reads 1." in words
+    assert "leave out setting 'shard'" in _tap(folder, "--plan", "--shard-count", "2", shard="0/2")[1]

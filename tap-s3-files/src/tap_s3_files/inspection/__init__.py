@@ -2,6 +2,7 @@
 
 plan_table     What a run would read, as a table: `--plan`
 load_cost      What a target needs to load it: `--plan --target`
+shard_table    How even the shards of a plan are: `--plan --shard-count`. Pure
 preview        The first rows of streams, as tables: `--preview`
 sample_rows    The first rows of some objects
 text_table     Cells in aligned columns. Pure
