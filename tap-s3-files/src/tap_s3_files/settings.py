@@ -288,7 +288,7 @@ def _shard(config: Mapping[str, Any], batch: BatchSettings | None, sqs: SqsSetti
         msg = "Setting 'shard' needs 'batch_config': rows that are sent as records twice are loaded twice"
         raise ConfigError(msg)
     if sqs is not None:
-        msg = "Setting 'shard' is not for replication.method sqs, whose queue several runs may read without it"
+        msg = "Setting 'shard' is not for replication.method sqs, where no run lists; use polling or inventory"
         raise ConfigError(msg)
     return Shard.parse(config["shard"])
 

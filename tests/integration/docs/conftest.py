@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deployed_pipeline import DEPLOY, Pipeline
+
+from local_cloud import Cloud
 
 
 @pytest.fixture
@@ -23,3 +28,19 @@ def shop(s3: Any, sqs: Any, bq: Any) -> Iterator[Any]:
         for found in s3.list_objects_v2(Bucket=bucket).get("Contents", []):
             s3.delete_object(Bucket=bucket, Key=found["Key"])
         s3.delete_bucket(Bucket=bucket)
+
+
+@pytest.fixture
+def pipeline(cloud: Cloud, s3: Any, bq: Any, dataset: str, tmp_path: Path) -> Pipeline:
+    """Return a copy of the folder of docs/deploy, with an object and a table of this test."""
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    for name in ("load.sh", "tap.yml", "pipeline.env"):
+        shutil.copy(DEPLOY / name, folder)
+    settings = (folder / "tap.yml").read_text()
+    for bucket in ("source", "stage"):
+        settings = settings.replace(f"s3://{bucket}/", f"s3://{bucket}/{dataset}/")
+    (folder / "tap.yml").write_text(settings)
+    made = Pipeline(folder, {**cloud.env, "TARGET_BIGQUERY_DATASET": dataset}, s3, bq, dataset)
+    made.put("a", "04G,Lansdowne\n06A,Moton\n")
+    return made

@@ -40,6 +40,17 @@ def commands(page: str) -> str:
             ],
         ),
         (
+            "docs/shards.md",
+            "s3,bigquery",
+            [
+                r"(?m)^flights +0/2 +[1-9]\d*",
+                r"the largest shard reads 1\.\d\d times",
+                r"1 segments are new",
+                r"Loaded flights: [1-9][\d,]+ rows",
+                r"Loaded flights: 0 rows",
+            ],
+        ),
+        (
             "docs/flight-sql.md",
             "s3,bigquery,redshift,flightsql",
             [r'(?s)bigquery.jsonl.*"window": ?1.*redshift.jsonl.*"window": ?1', r"2026-01-02T03:46:39"],

@@ -1,0 +1,79 @@
+"""The folder of docs/deploy as a test runs it, and the schedulers that are installed for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import peers
+from benchmarks.peers import Peer
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "docs/deploy"
+TOOLS = Path(sys.executable).parent
+PATH = f"{TOOLS}:/usr/bin:/bin"
+SCHEDULERS = {"apache-airflow": Peer("apache-airflow", "3.13"), "dagster": Peer("dagster", "3.13")}
+
+
+@dataclass
+class Pipeline:
+    """A folder with load.sh, tap.yml and pipeline.env, whose objects and tables are those of one test.
+
+    Attributes:
+        folder: the folder.
+        secrets: what a scheduler's secrets, or the roles of its machines, give to a run.
+    """
+
+    folder: Path
+    secrets: dict[str, str]
+    s3: Any
+    bq: Any
+    dataset: str
+
+    def put(self, name: str, rows: str) -> None:
+        self.s3.put_object(Bucket="source", Key=f"{self.dataset}/airports/{name}.csv", Body=f"faa,name\n{rows}")
+
+    def rows(self) -> list[str]:
+        found = self.bq.query(f"SELECT faa FROM {self.dataset}.airports ORDER BY faa").result()
+        return [row["faa"] for row in found]
+
+    def write_secrets(self) -> None:
+        """Append the secrets to pipeline.env, whose own example is replaced."""
+        (self.folder / "pipeline.env").write_text("".join(f"{k}={v}\n" for k, v in self.secrets.items()))
+
+    def check(
+        self,
+        command: list[str],
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        code: int = 0,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command with an environment of its own, and fail unless its exit code is right."""
+        ran = subprocess.run(
+            command,
+            env={"PATH": PATH, "HOME": str(self.folder)} | dict(env or {}),
+            cwd=cwd or self.folder.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == code, ran.stdout[-4000:] + ran.stderr[-4000:]
+        return ran
+
+
+def moved(text: str, places: Mapping[str, Path]) -> str:
+    """Return a command line with the folders of a container or machine as those of this test."""
+    for place, folder in places.items():
+        text = text.replace(place, str(folder))
+    return text
+
+
+def scheduler(name: str) -> Path:
+    """Return the folder of the executables of a scheduler, which is installed on first use."""
+    folder = ROOT / "benchmarks/data/schedulers"
+    pins = ROOT / "tests/support/schedulers"
+    return peers.install(name, folder, print, pins=pins, peers=SCHEDULERS).bin
