@@ -183,6 +183,8 @@ class Dialect:
 
     def _quotes(self, data: bytes, start: int, end: int) -> int:
         quote = (self.quote or "").encode()
+        if data.find(quote, start, end) < 0:  # far faster than to count
+            return 0
         found = count_byte(data, quote, start, end)
         return found - data.count((self.escape or "").encode() + quote, start, end) if self.escape else found
 
