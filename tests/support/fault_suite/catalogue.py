@@ -9,12 +9,14 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 RuleDict = Mapping[str, Any]
 APPEND, UPSERT, OVERWRITE = METHODS = ("append-only", "upsert", "overwrite")
 BATCH, RECORD = FORMS = ("BATCH", "RECORD")
+SHARED = (APPEND, BATCH)
+"""Method and form of loads that shards may do."""
 BIGQUERY, REDSHIFT = TARGETS = ("bigquery", "redshift")
 STREAMED, GCS_STAGE = "storage_write", "gcs_stage"
 SERVICES = {"bigquery": "BigQuery", "redshift": "Redshift", "s3": "S3", "gcs": "Google Cloud Storage"}
@@ -207,6 +209,7 @@ class Case:
         kill: How the first run is killed, if it is.
         rules: The fault rules, by service and by name of the fault, in order.
         lasting: Whether the faults last until the run ends; this counts as one fault.
+        beside: Batches that another run loads into the table at the same time; the runs with faults send the rest.
     """
 
     load: Load
@@ -215,11 +218,12 @@ class Case:
     kill: Kill | None = None
     rules: Mapping[str, Sequence[tuple[str, RuleDict]]] = field(default_factory=dict, compare=False)
     lasting: bool = False
+    beside: tuple[int, ...] = ()
 
     @property
     def way(self) -> str:
         """The line of the totals that counts the case."""
-        return self.load.name
+        return f"{self.load.name}, shards" if self.beside else self.load.name
 
     @property
     def victim(self) -> str:
@@ -233,6 +237,13 @@ def kills(load: Load) -> Iterator[Case]:
         for turn, sent in enumerate(SIGNALS):
             nth = 1 if step.once else 1 + (number + turn) % 3
             yield _kill(load, Kill(step, sent, nth), from_state=(number + turn) % 2 == 0)
+
+
+def shards(load: Load) -> Iterator[Case]:
+    """Return cases with SIGKILL at every step of a shard while another one loads the table."""
+    for number, step in enumerate(step for step in STEPS if step.comes_in(load)):
+        killed = _kill(load, Kill(step, signal.SIGKILL), from_state=number % 2 == 0)
+        yield replace(killed, name=f"{load.name}, shards: {step.name}", beside=(1,))
 
 
 def blips(load: Load, *, stride: int, turns: int) -> Iterator[Case]:
@@ -275,6 +286,8 @@ def everything() -> list[Case]:
 
 def _of(load: Load) -> Iterator[Case]:
     yield from kills(load)
+    if (load.method, load.form) == SHARED:
+        yield from shards(load)
     yield from _blips(load)
     for service in load.services:
         yield from outages(load, service, places=(0, 2) if service in ("s3", "gcs") else (0, 4, 9, 15, 22))
@@ -295,7 +308,7 @@ def few() -> list[Case]:
     for number, load in enumerate(tried):
         deadly = [case for case in kills(load) if case.kill and case.kill.signal == signal.SIGKILL]
         cases.append(chance.choice(deadly if number % 2 else list(_blips(load))))
-    return cases
+    return [*cases, *(chance.choice(list(shards(load))) for load in tried if (load.method, load.form) == SHARED)]
 
 
 def chosen(chance: random.Random) -> Case:

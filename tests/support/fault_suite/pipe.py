@@ -16,8 +16,8 @@ from fault_suite import source as sources
 from fault_suite.catalogue import APPEND, LOADS, OVERWRITE, RECORD, Load
 from fault_suite.site import CLEAR, Outcome, Place, Ran, Site
 from fault_suite.source import BATCHES, COLUMNS, EDITIONS, LAST, Row, Source
-from fault_suite.tap_catalogue import Break
 from fault_suite.tap_forks import Job, Running, TapForks
+from fault_suite.tap_steps import Break
 
 FAILS, CUT = "tap fails", "last line cut"
 WRITES = 2 * BATCHES + 2

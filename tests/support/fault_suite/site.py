@@ -12,6 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self._forks = Forks(self.folder)
+        self._beside: Forks | None = None
         self._places: dict[Load, Place] = {}
         self._sources: dict[tuple[Load, str], Source] = {}
         self.bucket = f"faults-{uuid.uuid4().hex[:12]}"
@@ -202,6 +204,8 @@ class Site:
     def close(self) -> None:
         """Remove the remaining tables and stop the proxies."""
         self._forks.close()
+        if self._beside is not None:
+            self._beside.close()
         for place in self._places.values():
             place.warehouse.drop()
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket):
@@ -215,7 +219,11 @@ class Site:
         place = self.place(load)
         edition = EDITIONS[1] if place.held and place.held.edition == EDITIONS[0] else EDITIONS[0]
         source, old = self._source(load, edition), place.held.rows() if place.held else Counter[Row]()
-        first, injected = self._with_faults(case, place, source)
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(self._run_beside, load, place, source.messages(of=case.beside)) if case.beside else None
+            first, injected = self._with_faults(case, place, source)
+        if other is not None and (ended := other.result()).code != 0:
+            wrong.append(f"the other run ended with {ended.code}: {ended.log[-2000:]}")
         rows = self.rows(place)
         wrong += first.faults(load)
         wrong += _wrong_end(case, first)
@@ -227,7 +235,7 @@ class Site:
             wrong.append("the table was neither the old one nor the new one")
         is_over = first.code == 0 or (case.from_state and first.last_state == LAST)
         if not is_over:
-            messages = source.messages(first.last_state if case.from_state else -1)
+            messages = source.messages(first.last_state if case.from_state else -1, sources.rest(case.beside))
             second = self._run(load, place, messages, env={})
             if second.code != 0 or second.last_state != LAST:
                 wrong.append(
@@ -240,7 +248,7 @@ class Site:
         return Outcome(case, first.code, injected, not is_over, comparison, ahead, tuple(wrong), first.log, int(torn))
 
     def _with_faults(self, case: Case, place: Place, source: Source) -> tuple[Ran, Mapping[str, int]]:
-        messages = source.messages()
+        messages = source.messages(of=sources.rest(case.beside))
         if case.kill:
             ran = self._run(case.load, place, messages, env={}, kill=_kill_arguments(case.kill))
             return ran, {f"target killed, {case.kill.signal.name}": 1} if ran.code in KILLED else {}
@@ -279,7 +287,15 @@ class Site:
         if endpoint := env.get(ENDPOINTS["bigquery"]):
             config["api_endpoint"] = endpoint
         around = self.cloud.environ(TMPDIR=str(self.folder / "tmp"), **env)
-        return self._forks.run(warehouse.program, messages, config, around, **more)
+        forks = more.pop("forks", self._forks)
+        return forks.run(warehouse.program, messages, config, around, **more)
+
+    def _run_beside(self, load: Load, place: Place, messages: Sequence[Message]) -> Ran:
+        """Run a target without faults, in another process that forks."""
+        if self._beside is None:
+            (self.folder / "beside").mkdir()
+            self._beside = Forks(self.folder / "beside")
+        return self._run(load, place, messages, env={}, forks=self._beside)
 
     def _proxy(self, service: str) -> FaultProxy:
         if service not in self.proxies:

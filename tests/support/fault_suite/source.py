@@ -21,6 +21,11 @@ Row = tuple[int, int, str]
 """Id, number of the batch, and name."""
 
 
+def rest(batches: Sequence[int]) -> tuple[int, ...]:
+    """Return the other batches of a run."""
+    return tuple(number for number in range(BATCHES) if number not in batches)
+
+
 @dataclass(frozen=True)
 class Source:
     """One edition of the source: batches of rows, each followed by a numbered STATE.
@@ -45,10 +50,15 @@ class Source:
         rows = [row for number in range(until + 1) for row in self.batch(number)]
         return Counter({row[0]: row for row in rows}.values()) if self.method == UPSERT else Counter(rows)
 
-    def messages(self, after: int = -1) -> list[Message]:
-        """Return the messages of a tap that starts after the STATE of this batch."""
+    def messages(self, after: int = -1, of: Sequence[int] = range(BATCHES)) -> list[Message]:
+        """Return the messages of a tap that starts after the STATE of this batch.
+
+        Args:
+            after: The batch.
+            of: The batches that the tap sends.
+        """
         found = [schema(columns=COLUMNS)]
-        for number in range(after + 1, BATCHES):
+        for number in (n for n in of if n > after):
             found += [self.files[number]] if self.files else records(self.batch(number))
             found.append(state(number))
         return found

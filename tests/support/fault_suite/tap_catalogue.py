@@ -15,6 +15,7 @@ from typing import Any
 
 from fault_suite.catalogue import HTTP as KINDS
 from fault_suite.small_s3 import FITS, Faults
+from fault_suite.tap_steps import Break, Empty, Limit, Objects, Run, Step, Wake, keys
 
 SMALL_FILE_MB = 0.0001
 
@@ -27,11 +28,13 @@ class Setup:
         plan: Limits of bundles and segments, by their names in `tap_s3_files.plan.model`.
         large: Whether there is an object that is cut into several batch files.
         queue: Whether new objects are announced by a queue; each is announced twice.
+        catalog: Whether runs get a catalog, as shards must.
     """
 
     plan: Mapping[str, int]
     large: bool = False
     queue: bool = False
+    catalog: bool = False
 
 
 _FEW = {"BUNDLE_OBJECTS": 2, "SEGMENT_OBJECTS": 4}
@@ -41,6 +44,7 @@ SETUPS = {
     "a large object": Setup(_FEW | {"SMALL_OBJECT": 1000}, large=True),
     "a queue": Setup(_FEW, queue=True),
     "many segments": Setup({"BUNDLE_OBJECTS": 2, "SEGMENT_OBJECTS": 2}),
+    "shards": Setup(_FEW | {"BUNDLE_OBJECTS": 1, "SMALL_OBJECT": 1000}, large=True, catalog=True),
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "": {},
@@ -53,76 +57,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "passthrough": {"passthrough": True, "metadata_columns": False},
 }
 """Settings that may change between two runs: of the stream, of `batch_config`, and of the tap."""
-
-
-@dataclass(frozen=True)
-class Objects:
-    """Write objects.
-
-    Attributes:
-        keys: Keys of the objects; existing ones are overwritten.
-        at: Seconds after the newest object so far; 0: in the same second; negative: late arrival.
-        is_bad: Whether each object has an invalid row.
-    """
-
-    keys: tuple[str, ...]
-    at: int = 1
-    is_bad: bool = False
-
-
-@dataclass(frozen=True)
-class Break:
-    """A signal at a point of a run; see `tap_victim.Points`."""
-
-    nth: int
-    when: str = "before"
-    signal: signal.Signals = signal.SIGKILL
-    among: str = ""
-
-    @property
-    def words(self) -> dict[str, Any]:
-        """Return the keyword arguments of `tap_victim.Points`."""
-        return {"nth": self.nth, "when": self.when, "signal": int(self.signal), "among": self.among}
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A limit of the process: bytes of a file, bytes of TMPDIR, open files, or bytes of memory."""
-
-    name: str
-    most: int
-
-
-@dataclass(frozen=True)
-class Run:
-    """Run the tap.
-
-    Attributes:
-        state: Whether the run starts from the last STATE that the target wrote, or without STATE.
-        fault: The fault of the run.
-        settings: A name of `SETTINGS`.
-        most: Number of lines after which the target is killed.
-    """
-
-    state: bool = True
-    fault: Break | Faults | Limit | None = None
-    settings: str = ""
-    most: int | None = None
-
-
-@dataclass(frozen=True)
-class Wake:
-    """Continue a stopped run; with `keeps`, its STATEs are kept instead of those of the runs meanwhile."""
-
-    keeps: bool = True
-
-
-@dataclass(frozen=True)
-class Empty:
-    """Empty the table and its ledger, so that its batches count as new."""
-
-
-Step = Objects | Run | Wake | Empty
 
 
 @dataclass(frozen=True)
@@ -148,21 +82,6 @@ class Walk:
         return f"tap, {self.setup}: {self.kind}"
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """Steps without faults, then the run that is interrupted."""
-
-    name: str
-    setup: str
-    before: tuple[Step, ...]
-    run: Run = Run()
-
-
-def keys(names: str, suffix: str = ".csv") -> tuple[str, ...]:
-    """Return keys of objects, one for each letter."""
-    return tuple(f"in/{name}{suffix}" for name in names)
-
-
 FIRST = (Objects(keys("bc")), Objects(keys("de")), Objects(keys("fg")))
 NEW = (Objects(keys("hi")), Objects(keys("j"), at=0))
 LATE, LATER = Objects(keys("a"), at=-70), Objects(keys("y"), at=-30)
@@ -170,7 +89,44 @@ SAME_SECOND, BETWEEN = Objects(keys("bz")), Objects(keys("c"), at=0)
 AGAIN = Objects(keys("d"))
 LARGE = Objects(keys("l", ".parquet"))
 MANY = tuple(Objects(tuple(f"in/{n:03}.csv" for n in range(first, first + 10))) for first in range(0, 150, 10))
-FRESH = Run(state=False)
+USUAL, FRESH = Run(), Run(state=False)
+TAILS: tuple[tuple[Step, ...], ...] = (
+    (Run(),),
+    (FRESH,),
+    (LATE, Run()),
+    (LATER, FRESH),
+    (Run(), LATE, Run(), FRESH),
+    (FRESH, LATE, Run()),
+    (AGAIN, Run(), FRESH),
+    (LATER, Run(most=2), Run()),
+)
+OTHERS: tuple[tuple[Step, ...], ...] = (
+    (Run(),),
+    (FRESH,),
+    (LATE, Run()),
+    (Run(), LATER, Run()),
+    (AGAIN, Run(), FRESH),
+    (FRESH, LATE, Run(), Run()),
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Steps without faults, then the run that is interrupted, and what follows it.
+
+    Attributes:
+        tails: Steps after an interrupted run. Even positions start from the last STATE, odd ones without STATE.
+        others: Steps while the run is stopped.
+    """
+
+    name: str
+    setup: str
+    before: tuple[Step, ...]
+    run: Run = USUAL
+    tails: tuple[tuple[Step, ...], ...] = field(default=TAILS, repr=False)
+    others: tuple[tuple[Step, ...], ...] = field(default=OTHERS, repr=False)
+
+
 SCENARIOS = (
     Scenario("first run", "several segments", FIRST),
     Scenario("first run", "one segment", FIRST),
@@ -189,26 +145,25 @@ SCENARIOS = (
     Scenario("full refresh after late objects", "one segment", (SAME_SECOND, Run(), BETWEEN, Run()), FRESH),
 )
 MANY_SEGMENTS = Scenario("late objects", "many segments", (*MANY, Run(), Run(), LATE))
-TAILS: tuple[tuple[Step, ...], ...] = (
+PLAN, HALVES = Run(plans=True), (Run(shard="0/2"), Run(shard="1/2"))
+THIRDS = tuple(Run(shard=f"{n}/3") for n in range(3))
+SHARD_TAILS: tuple[tuple[Step, ...], ...] = (
+    HALVES,
     (Run(),),
-    (FRESH,),
-    (LATE, Run()),
-    (LATER, FRESH),
-    (Run(), LATE, Run(), FRESH),
-    (FRESH, LATE, Run()),
-    (AGAIN, Run(), FRESH),
-    (LATER, Run(most=2), Run()),
+    (LATE, PLAN, *HALVES),
+    THIRDS,
+    (replace(HALVES[0], most=2), *HALVES),
+    tuple(replace(run, state=False) for run in HALVES),
+    (AGAIN, *HALVES, PLAN, *HALVES),
+    (LATER, Run(), *HALVES),
 )
-"""Steps after an interrupted run. Even positions start from the last STATE, odd ones without STATE."""
-OTHERS: tuple[tuple[Step, ...], ...] = (
-    (Run(),),
-    (FRESH,),
-    (LATE, Run()),
-    (Run(), LATER, Run()),
-    (AGAIN, Run(), FRESH),
-    (FRESH, LATE, Run(), Run()),
+PLAN_TAILS = ((PLAN, *HALVES), (Run(),), (LATE, PLAN, *HALVES), (PLAN, *THIRDS))
+SHARDED = (
+    Scenario("first shard", "shards", (LARGE, *FIRST, PLAN), HALVES[0], SHARD_TAILS, SHARD_TAILS),
+    Scenario("last shard", "shards", (LARGE, *FIRST, PLAN, HALVES[0]), HALVES[1], SHARD_TAILS, SHARD_TAILS),
+    Scenario("new objects", "shards", (*FIRST, PLAN, *HALVES, LARGE, *NEW, PLAN), HALVES[1], SHARD_TAILS, SHARD_TAILS),
+    Scenario("the plan", "shards", FIRST, PLAN, PLAN_TAILS, PLAN_TAILS),
 )
-"""Steps while a run is stopped."""
 HTTP = tuple(KINDS)
 WRONG = tuple(FITS)
 GONE = ("503", "reset", "answer lost", *WRONG)
@@ -233,7 +188,7 @@ def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mo
         may_mount: Whether runs may mount a small disk.
     """
     walks = [*reloads()]
-    for scenario in (*SCENARIOS, MANY_SEGMENTS):
+    for scenario in (*SCENARIOS, *SHARDED, MANY_SEGMENTS):
         points, requests = probe(scenario)
         walks += kills(scenario, points)
         if scenario == MANY_SEGMENTS:
@@ -244,7 +199,7 @@ def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mo
             walks += lost_visibility(scenario, requests)
         if scenario in SETTINGS_CHANGE_IN:
             walks += changed_settings(scenario, points)
-        if SETUPS[scenario.setup].large:
+        if SETUPS[scenario.setup].large and not SETUPS[scenario.setup].catalog:
             walks += limited(scenario, may_mount=may_mount)
     random.Random(0).shuffle(walks)
     return walks
@@ -255,7 +210,7 @@ def few(probe: Callable[[Scenario], tuple[Sequence[str], int]]) -> list[Walk]:
     walks, chance = list(islice(reloads(), 1)), random.Random(5)
     walks += [walk for walk in limited(SCENARIOS[2], may_mount=False) if walk.kind == "limit FSIZE"]
     kinds = cycle(("kills", "sleepers", "answers", "kills", "changed_settings", "kills"))
-    for number, scenario in enumerate((*SCENARIOS, MANY_SEGMENTS)):
+    for number, scenario in enumerate((*SCENARIOS, *SHARDED, MANY_SEGMENTS)):
         points, requests = probe(scenario)
         match next(kinds):
             case "sleepers":
@@ -277,7 +232,7 @@ def kills(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
 
     SIGKILL before a point is followed by a run from the last STATE and by one without STATE.
     """
-    tails = (cycle(TAILS[0::2]), cycle(TAILS[1::2]))
+    tails = (cycle(scenario.tails[0::2]), cycle(scenario.tails[1::2]))
     for nth, point in enumerate(points, 1):
         for when in ("before", "middle", "after") if point == "write" else ("before", "after"):
             for tail in tails if when == "before" else tails[nth % 2 : nth % 2 + 1]:
@@ -299,10 +254,10 @@ def changed_settings(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk
 
 def sleepers(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
     """Return walks in which a run stops before or after every point and continues after other steps."""
-    others = cycle(enumerate(OTHERS))
+    others = cycle(enumerate(scenario.others))
     for nth, point in enumerate(points, 1):
         number, meanwhile = next(others)
-        when = ("before", "after")[nth // len(OTHERS) % 2]
+        when = ("before", "after")[nth // len(scenario.others) % 2]
         wake = (Wake(keeps=nth % 3 > 0), Run(), *((FRESH,) if nth % 2 else ()))
         fault = Break(nth, when, signal.SIGSTOP)
         yield _broken(scenario, "asleep", fault, f"{when} {point} {nth}, others {number}", (*meanwhile, *wake))
@@ -310,7 +265,7 @@ def sleepers(scenario: Scenario, points: Sequence[str]) -> Iterator[Walk]:
 
 def answers(scenario: Scenario, requests: int, *, turns: int) -> Iterator[Walk]:
     """Return walks with a fault at every third request, or with a service that is down from some request on."""
-    tails, every = cycle(TAILS), (*HTTP, *WRONG)
+    tails, every = cycle(scenario.tails), (*HTTP, *WRONG)
     for turn in range(turns):
         kinds = every[turn % len(every) :] + every[: turn % len(every)]
         for first in range(3):
@@ -356,7 +311,9 @@ def _broken(scenario: Scenario, kind: str, fault: Break | Faults | Limit, name: 
 def _words(steps: Sequence[Step]) -> str:
     """Return a short description of the steps."""
     words = {LATE: "late", LATER: "later", AGAIN: "again"}
-    return ", ".join(
-        f"run{'' if s.state else ' without STATE'}" if isinstance(s, Run) else words.get(s, type(s).__name__.lower())
-        for s in steps
-    )
+    return ", ".join(_run_words(s) if isinstance(s, Run) else words.get(s, type(s).__name__.lower()) for s in steps)
+
+
+def _run_words(run: Run) -> str:
+    what = "plan" if run.plans else f"shard {run.shard}" if run.shard else "run"
+    return f"{what}{'' if run.state else ' without STATE'}"

@@ -32,6 +32,8 @@ class Job:
         fault: Keyword arguments of `tap_victim.Points`.
         limits: Limits of the process.
         hasty: Whether storage timeouts are shortened.
+        catalog: The catalog, if any.
+        flags: Options without a value.
     """
 
     config: Mapping[str, Any]
@@ -41,6 +43,8 @@ class Job:
     fault: Mapping[str, Any] | None = None
     limits: Mapping[str, int] | None = None
     hasty: bool = False
+    catalog: Any = None
+    flags: tuple[str, ...] = ()
 
 
 class Running:
@@ -120,7 +124,7 @@ class TapForks:
         """Start a run."""
         folder = self._folder / uuid.uuid4().hex
         folder.mkdir()
-        arguments = self._files(folder, config=job.config, state=job.state)
+        arguments = [*self._files(folder, config=job.config, state=job.state, catalog=job.catalog), *job.flags]
         paths = {name: str(folder / name) for name in ("stdout", "stderr", "report")}
         rest = {"env": job.env, "plan": job.plan, "fault": job.fault, "limits": job.limits or {}, "hasty": job.hasty}
         pid = self.ask(op="run", arguments=arguments, **paths, **rest)

@@ -11,30 +11,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from fault_suite import model_target
 from fault_suite.lake import COLUMNS, TYPES, Lake
 from fault_suite.model_target import Table
 from fault_suite.site import Outcome
 from fault_suite.small_s3 import BUCKET, NO_FAULTS, QUEUE, Contents, Faults, SmallS3
 from fault_suite.source import Comparison
-from fault_suite.tap_catalogue import (
-    SETTINGS,
-    SETUPS,
-    SMALL_FILE_MB,
-    Break,
-    Empty,
-    Limit,
-    Objects,
-    Run,
-    Scenario,
-    Setup,
-    Step,
-    Wake,
-    Walk,
-)
+from fault_suite.tap_catalogue import SETTINGS, SETUPS, SMALL_FILE_MB, Scenario, Setup, Walk
 from fault_suite.tap_forks import CLEAR, LONGEST_S, Job, Running, TapForks
+from fault_suite.tap_steps import Break, Empty, Limit, Objects, Run, Step, Wake
+from singer_arrow.schema.json_schema import to_json_schema
+from singer_arrow.schema.type_names import parse_type
+from tap_s3_files.catalog import METADATA
 
 LARGE_ROWS, ROWS_EACH = 60, 4
+_TYPES = pa.schema([parse_type(name, text) for name, text in TYPES.items()])
+_SCHEMA = to_json_schema(pa.schema([*_TYPES, *METADATA]))
+CATALOG = {"streams": [{"tap_stream_id": "rows", "stream": "rows", "schema": _SCHEMA, "metadata": []}]}
 _MOST_KNOWN = 64
 KILLED = {-signal.SIGKILL, 128 + signal.SIGTERM}
 
@@ -46,11 +41,12 @@ class World:
     contents: Contents = field(default_factory=Contents)
     lake: Lake = field(default_factory=Lake)
     table: Table = field(default_factory=Table)
-    state: Any = None
+    states: dict[str, Any] = field(default_factory=dict)
+    """By shard, which is empty for runs of all tasks."""
 
     def copy(self) -> World:
         """Return a copy."""
-        return World(self.contents.copy(), self.lake.copy(), self.table.copy(), self.state)
+        return World(self.contents.copy(), self.lake.copy(), self.table.copy(), dict(self.states))
 
 
 @dataclass
@@ -196,7 +192,7 @@ class TapSite:
         self._load(model_target.whole_lines(running.written), step, result)
         result.wrong += self._faults(step, running, is_broken=bool(came))
         result.log += f"--- {step}\n{running.log}" if result.wrong else ""
-        if step.most is None and running.code == 0 and not came:
+        if step.is_whole and running.code == 0 and not came:
             self._world.lake.completed()
         running.forget()
 
@@ -204,14 +200,14 @@ class TapSite:
         if self._asleep is None:
             return  # the run ended before the point at which it should stop
         asleep, self._asleep = self._asleep, None
-        before = self._world.state
+        shard, states = asleep.run.shard, dict(self._world.states)
         asleep.running.wake()
         lines = model_target.whole_lines(asleep.running.written)
         # The lines before it are loaded already; the SCHEMA is the first of them and stays in effect.
         schemas = [line for line in lines[: asleep.loaded] if '"SCHEMA"' in line]
         self._load([*schemas, *lines[asleep.loaded :]], asleep.run, result)
         if not step.keeps:
-            self._world.state = before
+            self._world.states[shard] = states.get(shard)
         result.code = asleep.running.code
         result.wrong += self._faults(asleep.run, asleep.running, is_broken=True)
         result.log += f"--- woken\n{asleep.running.log}" if result.wrong else ""
@@ -222,7 +218,7 @@ class TapSite:
         loaded = model_target.load(self._world.table, lines, self._read, columns=columns, most=step.most)
         result.wrong += loaded.wrong
         if loaded.states:
-            self._world.state = loaded.states[-1]
+            self._world.states[step.shard] = loaded.states[-1]
 
     def _read(self, url: str) -> bytes | None:
         stored = self._world.contents.objects.get(url.removeprefix(f"s3://{BUCKET}/"))
@@ -273,8 +269,10 @@ class TapSite:
         point = step.fault if isinstance(step.fault, Break) else None
         limit = {step.fault.name: step.fault.most} if isinstance(step.fault, Limit) else {}
         job = Job(
-            config=self._config(step.settings),
-            state=self._world.state if step.state else None,
+            config=self._config(step.settings) | ({"shard": step.shard} if step.shard else {}),
+            state=self._world.states.get(step.shard) if step.state and not step.plans else None,
+            catalog=CATALOG if self._setup.catalog else None,
+            flags=("--write-plan",) if step.plans else (),
             env=self._env,
             plan=self._setup.plan,
             fault=point.words if point else None,

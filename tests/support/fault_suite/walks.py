@@ -7,20 +7,8 @@ import signal
 from collections.abc import Iterator, Sequence
 
 from fault_suite.small_s3 import Faults
-from fault_suite.tap_catalogue import (
-    CHANGES,
-    FRESH,
-    HTTP,
-    LARGE,
-    WRONG,
-    Break,
-    Objects,
-    Run,
-    Step,
-    Wake,
-    Walk,
-    keys,
-)
+from fault_suite.tap_catalogue import CHANGES, FRESH, HTTP, LARGE, WRONG, Walk
+from fault_suite.tap_steps import Break, Objects, Run, Step, Wake, keys
 
 MOST_RUNS, MOST_POINTS, MOST_LATE_S = 6, 45, 300
 _SETUPS = ("several segments", "one segment", "a large object", "a queue")

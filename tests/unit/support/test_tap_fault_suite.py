@@ -17,7 +17,8 @@ from fault_suite.lake import Lake
 from fault_suite.model_target import Table
 from fault_suite.small_s3 import BUCKET, Faults, Request, SmallS3
 from fault_suite.source import Comparison
-from fault_suite.tap_catalogue import SETUPS, Break, Run, Scenario
+from fault_suite.tap_catalogue import SETUPS, Scenario
+from fault_suite.tap_steps import Break, Run, Wake
 
 from singer_arrow.errors import NotFoundError, ServiceError
 from singer_arrow.storage.aws_options import AwsOptions
@@ -209,4 +210,4 @@ def test_walks_are_the_same_each_time_and_come_to_an_end() -> None:
         assert 4 <= len(runs) <= walks.MOST_RUNS + 3
         assert runs[-1].fault is None
         asleep = [run for run in runs if isinstance(run.fault, Break) and run.fault.signal.name == "SIGSTOP"]
-        assert len(asleep) == sum(isinstance(step, tap_catalogue.Wake) for step in walk.steps)
+        assert len(asleep) == sum(isinstance(step, Wake) for step in walk.steps)
