@@ -78,6 +78,14 @@ class SingerArrowError(Exception):
     def __str__(self) -> str:
         return one_line(super().__str__())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how pickle makes the error again: from its text and attributes, whatever its `__init__` takes."""
+        return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _unpickled(kind: type[SingerArrowError], args: tuple[Any, ...]) -> SingerArrowError:
+    return kind.__new__(kind, *args)
+
 
 class FatalError(SingerArrowError):
     """The run ends; the user must act."""

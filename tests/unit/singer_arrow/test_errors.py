@@ -1,10 +1,20 @@
-"""Error messages are one line, without the secrets of a URL."""
+"""Error messages are one line, without the secrets of a URL; errors survive pickle."""
 
 from __future__ import annotations
 
+import importlib
+import pickle
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+
+import pyarrow as pa
 import pytest
 
-from singer_arrow.errors import DataError, NotFoundError
+import singer_arrow
+import tap_s3_files
+from singer_arrow.errors import DataError, DriftError, NotFoundError, SingerArrowError, UnfinishedStreamError
+from singer_arrow.storage.urls import Url
 
 
 @pytest.mark.parametrize(
@@ -27,3 +37,40 @@ def test_an_error_shows_no_password(url: str, expected: str) -> None:
     assert str(NotFoundError(f"{url} does not exist")) == f"{expected} does not exist"
     if "\n" not in url:
         assert str(DataError("it is empty", url=url, hint="Run again")) == f"{expected}: it is empty. Run again"
+
+
+def _error_classes(base: type[SingerArrowError]) -> Iterator[type[SingerArrowError]]:
+    yield base
+    for kind in base.__subclasses__():
+        yield from _error_classes(kind)
+
+
+def _import_all(*packages: ModuleType) -> None:
+    for package in packages:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+
+
+def test_every_error_survives_pickle() -> None:
+    packages = (singer_arrow, tap_s3_files)
+    _import_all(*packages)
+    made: dict[type[SingerArrowError], SingerArrowError] = {
+        UnfinishedStreamError: UnfinishedStreamError(["a", "b"], ["c"]),
+        DriftError: DriftError("new column", [pa.field("x", pa.int64())], url=Url.parse("s3://b/x.csv"), line=3),
+        DataError: DataError("bad\nvalue", url="s3://b/x\n.csv", row=2, column="c", hint="Correct it"),
+    }
+    names = {package.__name__ for package in packages}
+    kinds = {kind for kind in _error_classes(SingerArrowError) if kind.__module__.split(".")[0] in names}
+    assert len(kinds) > 20
+    for kind in kinds:
+        error = made.get(kind) or kind("it is\nwrong")
+        error.code = "another"
+        copy = pickle.loads(pickle.dumps(error))
+        assert type(copy) is kind
+        assert str(copy) == str(error)
+        assert copy.args == error.args
+        assert vars(copy) == vars(error)
+    drift = pickle.loads(pickle.dumps(DriftError("new column", [pa.field("x", pa.int64())], line=3).at("s3://b/y.csv")))
+    assert drift.fields == (pa.field("x", pa.int64()),)
+    assert str(drift).startswith("s3://b/y.csv, line 3: new column. ")
