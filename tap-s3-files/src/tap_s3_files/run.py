@@ -141,7 +141,7 @@ class TapRun:
             settings=rows_identity,
             overlap=self.settings.overlap,
             from_queue=self.settings.sqs is not None,
-            shard=self.settings.shard,
+            shard=self.settings.shard if log is not None else None,
         )
 
     def listed_segments(

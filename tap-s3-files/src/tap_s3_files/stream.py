@@ -103,7 +103,7 @@ class FileStream(ArrowStream):
                             self.progress.task_done(pending.task.objects)
                             if self._allows_state(pending):
                                 at = after_task(at, pending, durable=plan.log is not None)
-                                if not self._waits_for_end:
+                                if pending.task.objects and not self._waits_for_end:
                                     yield self._state(at)
                             continue
                         self.send_schema(self._evolution.schema)
@@ -320,7 +320,7 @@ class FileStream(ArrowStream):
 
     def _start(self, target_bytes: int) -> StreamPlan:
         self.check_rescued()
-        if (shard := self.run.settings.shard) is not None:
+        if self.is_whole_run and (shard := self.run.settings.shard) is not None:
             shard.check_stream(
                 self.name,
                 has_catalog=self._has_catalog,

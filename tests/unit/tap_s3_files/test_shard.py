@@ -94,6 +94,24 @@ def test_a_shard_that_could_lose_or_repeat_rows_is_refused(folder: Path, config:
     assert text in words
 
 
+def test_a_shard_sends_a_state_after_each_of_its_own_tasks_and_at_the_end(folder: Path) -> None:
+    catalog = ("--catalog", f"{folder}/catalog.json")
+    _tap(folder, *catalog, "--write-plan")
+    messages, _, _ = _tap(folder, *catalog, shard="1/3")
+    states = [m["value"]["bookmarks"]["orders"] for m in messages if m["type"] == "STATE"]
+    assert [(s["segment"], s["done"], s["shard"]) for s in states] == [
+        (0, 2, "1/3"),
+        *[(1, 0, "1/3")] * (len(states) - 1),
+    ]
+    assert len(states) <= 3
+    assert _ids(messages)
+
+
+def test_a_test_of_the_settings_of_a_shard_needs_no_plan(folder: Path) -> None:
+    _, words, code = _tap(folder, "--test", shard="0/2")
+    assert code == 0, words
+
+
 def test_an_object_that_changes_after_the_plan_is_read_by_the_shard_of_the_next_plan(folder: Path) -> None:
     catalog = ("--catalog", f"{folder}/catalog.json")
     _tap(folder, *catalog, "--write-plan")
