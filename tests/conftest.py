@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import ForkedPrograms
 from hypothesis import HealthCheck, Phase, settings
 from local_settings import LOCAL_BATCHES
 from redshift_client import Client, Lost, Open, opener
@@ -159,7 +160,7 @@ def run(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
     own = {"TARGET_BIGQUERY_DATASET": dataset, "TARGET_REDSHIFT_DEFAULT_TARGET_SCHEMA": schema}
     local = json.dumps(LOCAL_BATCHES)
     own |= {"TARGET_BIGQUERY_BATCH_CONFIG": local, "TARGET_REDSHIFT_BATCH_CONFIG": local}
-    return Programs(cloud.environ() | own, tmp_path)
+    return ForkedPrograms(cloud.environ() | own, tmp_path)
 
 
 @pytest.fixture(params=WAREHOUSES)

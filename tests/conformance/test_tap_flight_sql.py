@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from flight_tap import Tap
+from forked_programs import ForkedPrograms
 from singer_sdk.testing import get_tap_test_class
 
 from local_cloud import Cloud
 from local_cloud.environment import FLIGHTSQL_PASSWORD
 from local_cloud.flightsql.client import FlightSql
-from local_cloud.programs import Programs
 from singer_arrow.batch.reader import read_file
 from singer_arrow.records.encoder import to_records
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
@@ -76,7 +76,7 @@ class TestTapFlightSql(get_tap_test_class(TapFlightSql, config=CONFIG, catalog=C
 
 
 def test_the_catalog_is_what_discovery_finds(flight: FlightSql, flight_cloud: Cloud, tmp_path: Path) -> None:
-    tap = Tap(Programs(flight_cloud.environ(), tmp_path), tmp_path / "batches")
+    tap = Tap(ForkedPrograms(flight_cloud.environ(), tmp_path), tmp_path / "batches")
     found = json.loads(tap(*STREAMS, discover=True).check().stdout)
     for stream, expected in zip(found["streams"], CATALOG["streams"], strict=True):
         properties = stream["schema"]["properties"]
@@ -87,7 +87,7 @@ def test_the_catalog_is_what_discovery_finds(flight: FlightSql, flight_cloud: Cl
 def test_batches_have_the_rows_of_the_records(
     encoding: dict[str, str], flight: FlightSql, flight_cloud: Cloud, tmp_path: Path
 ) -> None:
-    tap = Tap(Programs(flight_cloud.environ(), tmp_path), tmp_path / "batches")
+    tap = Tap(ForkedPrograms(flight_cloud.environ(), tmp_path), tmp_path / "batches")
     tap.batches["encoding"] = encoding
     batched, records = tap(*STREAMS).check(), tap(*STREAMS, records=True).check()
     schemas = {m["stream"]: m for m in records.of_type("SCHEMA")}

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from flight_tap import numbers
+from forked_programs import ForkedPrograms
 from interrupted_pipe import Cut, Piped, pipe
 from killed_pipeline import Pipeline
 from waiting import wait_until
@@ -87,7 +88,7 @@ def rows(flight: FlightSql, warehouse: Warehouse) -> Rows:
 @pytest.fixture
 def flight_run(run: Programs, flight_cloud: Cloud, tmp_path: Path) -> Programs:
     """Runs programs in the environment of the warehouses and of Flight SQL."""
-    return Programs(run.env | flight_cloud.env, tmp_path)
+    return ForkedPrograms(run.env | flight_cloud.env, tmp_path)
 
 
 def settings(stream: dict[str, Any], bucket: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import local_settings
 import pytest
+from forked_programs import ForkedPrograms
 from google.cloud import bigquery
 from redshift_lines import Loads, Open, RedshiftBatches
 
@@ -21,7 +22,7 @@ from target_redshift.tables import migrate
 @pytest.fixture
 def tap(cloud: Cloud, tmp_path: Path) -> Programs:
     """Runs the tap in the local cloud."""
-    return Programs(cloud.environ(), tmp_path)
+    return ForkedPrograms(cloud.environ(), tmp_path)
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 
+from forked_programs import ForkedPrograms
 from tap_source import Source
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs, Ran
+from local_cloud.programs import Ran
 from local_cloud.s3 import setup
 
 WAIT = 1
@@ -22,7 +23,7 @@ class QueueSource(Source):
     """A bucket with event notifications to a queue, and a configuration of the tap that reads the queue."""
 
     def __init__(self, cloud: Cloud, s3: Any, sqs: Any, bucket: str, folder: Path) -> None:
-        super().__init__(s3, bucket, Programs(cloud.environ(), folder))
+        super().__init__(s3, bucket, ForkedPrograms(cloud.environ(), folder))
         self.sqs = sqs
         self.queue = setup.connect_queue(cloud.s3_url, bucket, f"queue-{uuid.uuid4().hex}")
 

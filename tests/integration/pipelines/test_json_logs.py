@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from flight_tap import Tap, numbers
+from forked_programs import ForkedPrograms
 from singer_lines import Batches, lines, record, schema, some_batches
 from warehouses import Warehouse
 
 from local_cloud import Cloud
 from local_cloud.flightsql.client import FlightSql
-from local_cloud.programs import Programs, Ran
+from local_cloud.programs import Ran
 
 SECRET = "a-secret-that-no-line-may-have"
 
@@ -32,7 +33,7 @@ def metrics(found: list[dict[str, Any]]) -> set[str]:
 
 def test_lines_of_targets(warehouse: Warehouse, cloud: Cloud, batch: Batches, tmp_path: Path) -> None:
     env = {name: text for name, text in cloud.environ().items() if not name.startswith("TARGET_")}
-    run = Programs(env | {"AWS_SECRET_ACCESS_KEY": SECRET}, tmp_path)
+    run = ForkedPrograms(env | {"AWS_SECRET_ACCESS_KEY": SECRET}, tmp_path)
     config = warehouse.config | {"log_format": "json"}
     secrets = (SECRET, str(config.get("password") or SECRET))
     good = run(warehouse.program, stdin=lines(some_batches(batch, 3)), config=config).check()
@@ -50,7 +51,7 @@ def test_lines_of_tap_flight_sql(is_good: bool, flight: FlightSql, flight_cloud:
     flight.execute(f"CREATE TABLE orders AS {numbers(10)}")
     env = flight_cloud.environ()
     query = "SELECT * FROM orders" if is_good else "SELECT * FROM gone"
-    ran = Tap(Programs(env, tmp_path), tmp_path)({"name": "orders", "query": query}, log_format="json")
+    ran = Tap(ForkedPrograms(env, tmp_path), tmp_path)({"name": "orders", "query": query}, log_format="json")
     found = logged(ran, env["TAP_FLIGHT_SQL_PASSWORD"])
     assert ran.code == (0 if is_good else 1), ran.stderr
     if is_good:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import ForkedPrograms
 from local_settings import ONE_EACH
 from run_reports import count, reports
 from singer_lines import Batches, Message, rows, some_batches
@@ -43,12 +44,12 @@ class Target:
 @pytest.fixture
 def target(warehouse: Warehouse, cloud: Cloud, tmp_path: Path) -> Target:
     env = {name: text for name, text in cloud.environ().items() if not name.startswith("TARGET_")}
-    return Target(warehouse, Programs(env, tmp_path), tmp_path / "reports")
+    return Target(warehouse, ForkedPrograms(env, tmp_path), tmp_path / "reports")
 
 
 @pytest.fixture
 def source(s3: Any, bucket: str, cloud: Cloud, tmp_path: Path) -> Source:
-    return Source(s3, bucket, Programs(cloud.environ(), tmp_path))
+    return Source(s3, bucket, ForkedPrograms(cloud.environ(), tmp_path))
 
 
 def test_a_good_run(target: Target, batch: Batches) -> None:

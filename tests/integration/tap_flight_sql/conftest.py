@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from flight_tap import Tap
+from forked_programs import ForkedPrograms
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs
 
 
 @pytest.fixture
 def tap(flight_cloud: Cloud, tmp_path: Path) -> Tap:
     """Return a runner of the tap."""
-    return Tap(Programs(flight_cloud.environ(), tmp_path), tmp_path / "batches")
+    return Tap(ForkedPrograms(flight_cloud.environ(), tmp_path), tmp_path / "batches")

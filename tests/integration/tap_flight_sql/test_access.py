@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from flight_tap import Tap
+from forked_programs import ForkedPrograms
 
 from local_cloud import Cloud
 from local_cloud.environment import FLIGHTSQL_PASSWORD
 from local_cloud.flightsql.access import write_certificates
-from local_cloud.programs import Programs
 
 STREAM = {"name": "rows", "query": "SELECT 1 AS id"}
 
@@ -36,7 +36,7 @@ def tls(tls_cloud: Cloud) -> dict[str, Any]:
 
 @pytest.fixture
 def secure_tap(tls_cloud: Cloud, tmp_path: Path) -> Tap:
-    return Tap(Programs(tls_cloud.environ(), tmp_path), tmp_path / "batches")
+    return Tap(ForkedPrograms(tls_cloud.environ(), tmp_path), tmp_path / "batches")
 
 
 def test_the_own_authority(secure_tap: Tap, tls: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ def test_a_certificate_of_another_authority(
 
 def test_a_token(tls_cloud: Cloud, tls: dict[str, Any], tmp_path: Path) -> None:
     kept = {name: value for name, value in tls_cloud.environ().items() if not name.startswith("TAP_FLIGHT_SQL")}
-    tap = Tap(Programs(kept, tmp_path), tmp_path / "batches")
+    tap = Tap(ForkedPrograms(kept, tmp_path), tmp_path / "batches")
     server = tls_cloud.flightsql
     options: dict[str, Any] = {"uri": server.uri, "tls": tls}
     assert tap.ids(tap(STREAM, token=server.token, **options).check()) == [1]

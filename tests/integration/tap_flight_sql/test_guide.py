@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from flight_tap import Tap
+from forked_programs import ForkedPrograms
 
 from local_cloud.flightsql.access import write_certificates
-from local_cloud.programs import Programs
 
 ROOT = Path(__file__).parents[3]
 CONFIG = re.compile(r"^### (.+?)$.*?^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,7 +32,7 @@ def test_the_configuration_is_accepted(server: str, tmp_path: Path) -> None:
     for name in tls or ():
         tls[name] = str(tmp_path / FILES[name])
     config["uri"] = re.sub(r"//.*", "//127.0.0.1:1", config["uri"])
-    tap = Tap(Programs({}, tmp_path), tmp_path / "batches")
+    tap = Tap(ForkedPrograms({}, tmp_path), tmp_path / "batches")
     ran = tap.run("tap-flight-sql", config=[config], discover=True)
     assert ran.code == 1
     assert "connection refused" in ran.stderr.splitlines()[-1]

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from flight_tap import Tap
+from forked_programs import ForkedPrograms
 from waiting import wait_until
 
 from local_cloud.environment import without_proxy
-from local_cloud.programs import Programs
 
 ROAPI = Path(sys.executable).with_name("roapi")
 ROWS = 30_000
@@ -66,7 +66,7 @@ flight_sql_config: {{auth_basic: {{username: reader, password: a-secret-word}}}}
 
 @pytest.fixture
 def roapi(tmp_path: Path, uri: str) -> Tap:
-    return Tap(Programs(without_proxy({}), tmp_path), tmp_path / "batches")
+    return Tap(ForkedPrograms(without_proxy({}), tmp_path), tmp_path / "batches")
 
 
 def test_a_whole_table(roapi: Tap, uri: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from flight_tap import Tap
+from forked_programs import ForkedPrograms
 from warehouses import Warehouse
 
 from local_cloud import Cloud
@@ -42,7 +43,7 @@ def test_types_arrive(
     records: bool, flight: FlightSql, flight_cloud: Cloud, run: Programs, warehouse: Warehouse, tmp_path: Path
 ) -> None:
     columns = ", ".join(f"{text} AS {name}" for name, (text, _) in VALUES.items())
-    tap = Tap(Programs(run.env | flight_cloud.env, tmp_path), tmp_path / "batches")
+    tap = Tap(ForkedPrograms(run.env | flight_cloud.env, tmp_path), tmp_path / "batches")
     ran = tap({"name": "rows", "query": f"SELECT 1 AS id, {columns}"}, records=records).check()
     run(warehouse.program, stdin=ran.stdout, config=["ENV", {}]).check()
     (row,) = warehouse.table("rows")
@@ -52,7 +53,7 @@ def test_types_arrive(
 def test_types_of_the_settings_replace_those_of_the_server(
     flight: FlightSql, flight_cloud: Cloud, tmp_path: Path
 ) -> None:
-    tap = Tap(Programs(flight_cloud.environ(), tmp_path), tmp_path / "batches")
+    tap = Tap(ForkedPrograms(flight_cloud.environ(), tmp_path), tmp_path / "batches")
     query = "SELECT 1 AS id, '2024-02-29' AS day, '12.50' AS price, 7 AS code, {'a': 1} AS place, '{\"b\": 2}' AS notes"
     types = {"day": "date", "price": "decimal(10,2)", "code": "string", "place": "json", "notes": "json"}
     stream = {"name": "rows", "query": query, "replication_key": "id", "schema": types}
@@ -84,7 +85,7 @@ def test_types_of_the_settings_replace_those_of_the_server(
 def test_types_that_make_no_sense_are_one_line(
     types: dict[str, str], text: str, flight: FlightSql, flight_cloud: Cloud, tmp_path: Path
 ) -> None:
-    tap = Tap(Programs(flight_cloud.environ(), tmp_path), tmp_path / "batches")
+    tap = Tap(ForkedPrograms(flight_cloud.environ(), tmp_path), tmp_path / "batches")
     query = "SELECT 1 AS id, 'x1' AS name"
     ran = tap({"name": "rows", "query": query, "replication_key": "id", "schema": types})
     assert ran.code == 1

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import ForkedPrograms
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs, Ran
+from local_cloud.programs import Ran
 
 
 class Source:
@@ -16,7 +17,7 @@ class Source:
 
     def __init__(self, cloud: Cloud, s3: Any, bucket: str, folder: Path) -> None:
         self.s3, self.bucket = s3, bucket
-        self._tap = Programs(cloud.environ(), folder)
+        self._tap = ForkedPrograms(cloud.environ(), folder)
 
     def put(self, key: str, body: bytes, kind: str = "STANDARD") -> None:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, StorageClass=kind)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from forked_programs import ForkedPrograms
 from small_aws import BUCKET, CHANGED, Refusal, Request, SmallAws
 from waiting import wait_until
 
 from local_cloud import environment
-from local_cloud.programs import Programs, Ran
+from local_cloud.programs import Ran
 
 MIB = 1 << 20
 LARGE = b"id\n" + b"".join(b"%031d\n" % n for n in range(32 * MIB // 32))
@@ -31,7 +32,7 @@ def run(server: SmallAws, folder: Path) -> Ran:
     stream = {"name": "rows", "path": f"s3://{BUCKET}/in/*", "schema": {"id": "integer"}}
     batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"file://{folder}/out"}, "target_file_mb": 0.01}
     config = {"streams": [stream], "metadata_columns": False, "batch_config": batch, "max_workers": 1}
-    return Programs(env, folder)("tap-s3-files", config=config)
+    return ForkedPrograms(env, folder)("tap-s3-files", config=config)
 
 
 def change(

@@ -10,10 +10,11 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
+from forked_programs import ForkedPrograms
 from small_aws import BUCKET, SmallAws
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs, Ran
+from local_cloud.programs import Ran
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -50,7 +51,7 @@ class Source:
 
     def __init__(self, server: SmallAws, cloud: Cloud, folder: Path) -> None:
         self.server, self.folder = server, folder
-        self._tap = Programs(cloud.environ(), folder)
+        self._tap = ForkedPrograms(cloud.environ(), folder)
 
     def run(self, *paths: str, state: dict[str, Any] | None = None, **more: Any) -> Ran:
         streams = [

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import ForkedPrograms
 
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
-from local_cloud.programs import Programs, Ran
+from local_cloud.programs import Ran
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.object_page import ObjectPage
 from singer_arrow.storage.storage import Storage
@@ -25,7 +26,7 @@ class Source:
 
     def __init__(self, cloud: Cloud, s3: Any, bucket: str, folder: Path) -> None:
         self.s3, self.bucket = s3, bucket
-        self.tap = Programs(cloud.environ(), folder)
+        self.tap = ForkedPrograms(cloud.environ(), folder)
 
     def put(self, key: str, *ids: int) -> None:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=("id\n" + "".join(f"{n}\n" for n in ids)).encode())

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from forked_programs import ForkedPrograms
 from program_errors import check_contains, error_of
 from singer_lines import Batches, Message, lines, record, rows, schema, state
 from warehouses import Warehouse
@@ -31,7 +32,7 @@ class Target:
         env = {
             name: value for name, value in self._run.env.items() if name.removeprefix(PREFIX).lower() not in settings
         }
-        ran = Programs(env, self._folder)("target-redshift", stdin=lines(messages), config=["ENV", settings])
+        ran = ForkedPrograms(env, self._folder)("target-redshift", stdin=lines(messages), config=["ENV", settings])
         for secret in self._secrets:
             assert secret not in ran.stderr + ran.stdout
         return ran

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+from forked_programs import ForkedPrograms
 from redshift_lines import Loads
 from singer_lines import record, rows, schema
 from small_network import Recorder
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs
 from local_cloud.s3 import setup
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "access.md").read_text()
@@ -98,7 +98,9 @@ class Account:
     def __init__(self, cloud: Cloud, s3: Any, sqs: Any, recorder: Recorder, folder: Path) -> None:
         self.cloud, self.s3, self.sqs, self.recorder = cloud, s3, sqs, recorder
         self.suffix = f"-{uuid.uuid4().hex[:10]}"
-        self._tap = Programs(cloud.environ() | {"HTTP_PROXY": recorder.url, "NO_PROXY": "", "no_proxy": ""}, folder)
+        self._tap = ForkedPrograms(
+            cloud.environ() | {"HTTP_PROXY": recorder.url, "NO_PROXY": "", "no_proxy": ""}, folder
+        )
 
     def bucket(self, name: str) -> str:
         return name + self.suffix
