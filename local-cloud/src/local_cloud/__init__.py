@@ -1,9 +1,11 @@
-"""S3 with SQS, Google Cloud Storage, BigQuery, Redshift and Flight SQL on loopback, for development and tests.
+"""S3 with SQS, Google Cloud Storage, BigQuery, Redshift, Flight SQL and Dask on loopback, for development and tests.
 
 bigquery     the local BigQuery, in an environment of its own
+certificates  certificates for services with TLS
 cli          the commands `run`, `up` and `seed`
 cloud        starts the services and describes them to clients
 command      runs a command in its own process group
+dask         the local Dask cluster
 demo         the demonstration of both pipes
 environment  the environment variables of clients
 errors       the error for services that cannot start

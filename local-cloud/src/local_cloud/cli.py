@@ -41,7 +41,7 @@ def _services(text: str) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "local-cloud", description="S3, SQS, BigQuery, Redshift and Flight SQL on 127.0.0.1."
+        "local-cloud", description="S3, SQS, BigQuery, Redshift, Flight SQL and Dask on 127.0.0.1."
     )
     subparsers = parser.add_subparsers(dest="action", required=True, metavar="run|up|seed")
     common = argparse.ArgumentParser(add_help=False)

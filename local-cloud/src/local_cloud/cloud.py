@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from local_cloud import environment
 from local_cloud.bigquery import installation
+from local_cloud.dask.cluster import DaskCluster
 from local_cloud.errors import LocalCloudError
 from local_cloud.faults.client import FaultProxy, RuleDict, open_directly
 from local_cloud.faults.proxy import CONTROL
@@ -24,19 +25,20 @@ from local_cloud.s3 import setup
 
 SERVICES = ("s3", "bigquery", "redshift")
 """The services that are started by default."""
-MORE_SERVICES = ("flightsql",)
+MORE_SERVICES = ("flightsql", "dask")
 """The services that are started only if they are named."""
 JOB_FAULTS = "/local-cloud/job-faults"
 WRITE_FAULTS = "/local-cloud/write-faults"
 
 
 class Cloud:
-    """S3, SQS, BigQuery, Cloud Storage, Redshift and Flight SQL on 127.0.0.1, for the time of a `with` block.
+    """S3, SQS, BigQuery, Cloud Storage, Redshift, Flight SQL and Dask on 127.0.0.1, for the time of a `with` block.
 
     Attributes:
         env: environment variables of clients, see the README.
         services: the child processes by name.
         faults: the proxy in front of S3, if one was requested by `latency_ms` or `faults`.
+        dask: the Dask cluster, if that service was requested.
 
     Args:
         services: names of the services to start, from `SERVICES` and `MORE_SERVICES`; redshift includes s3, from
@@ -48,6 +50,7 @@ class Cloud:
         redshift_tls: offer TLS in Redshift, with a self-signed certificate.
         flightsql_endpoints: number of endpoints of the Flight SQL server, a process each.
         flightsql_tls: `off`, `server`, or `mutual`: clients need a certificate too.
+        dask_workers: number of workers of the Dask cluster, a process each.
 
     Raises:
         LocalCloudError: a service is unknown, cannot be installed or does not start.
@@ -64,6 +67,7 @@ class Cloud:
         redshift_tls: bool = False,
         flightsql_endpoints: int = 4,
         flightsql_tls: str = "off",
+        dask_workers: int = 2,
     ) -> None:
         if unknown := set(services) - {*SERVICES, *MORE_SERVICES}:
             known = ", ".join((*SERVICES, *MORE_SERVICES))
@@ -72,6 +76,7 @@ class Cloud:
         self._redshift_slices = redshift_slices
         self._redshift_tls = redshift_tls
         self._flightsql_endpoints, self._flightsql_tls = flightsql_endpoints, flightsql_tls
+        self._dask_workers = dask_workers
         self._data_dir = data_dir
         self._rules: list[RuleDict] = [*faults, *([{"delay_ms": latency_ms}] if latency_ms else [])]
         self._run_dir: Path | None = None
@@ -80,6 +85,7 @@ class Cloud:
         self.services: dict[str, Service] = {}
         self.env: dict[str, str] = {}
         self.faults: FaultProxy | None = None
+        self.dask: DaskCluster | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -261,6 +267,11 @@ class Cloud:
         if "flightsql" in self._services:
             self._keep(self._start_flightsql(run_dir))
             self.env.update(environment.flightsql(self.flightsql.uri, self.flightsql.username))
+        if "dask" in self._services:
+            self.dask = DaskCluster(run_dir / "dask", env=self.environ())
+            self._stack.callback(self.dask.stop)
+            self.dask.start(self._dask_workers)
+            self.env.update(environment.dask(self.dask.address, self.dask.tls))
         if python is not None:
             self._keep(self._start_bigquery(run_dir, python))
             self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc, self.gcs_url))

@@ -1,5 +1,6 @@
 """The environment variables of connectors and other clients. Pure."""
 
+import json
 import os
 from collections.abc import Mapping
 
@@ -85,6 +86,15 @@ def flightsql(uri: str, username: str) -> dict[str, str]:
         "TAP_FLIGHT_SQL_USERNAME": username,
         "TAP_FLIGHT_SQL_PASSWORD": FLIGHTSQL_PASSWORD,
         **tls,
+    }
+
+
+def dask(address: str, tls: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for tap-s3-files on Dask."""
+    return {
+        "TAP_S3_FILES_EXECUTOR": "dask",
+        "TAP_S3_FILES_DASK_SCHEDULER": address,
+        "TAP_S3_FILES_DASK_TLS": json.dumps(dict(tls)),
     }
 
 

@@ -17,6 +17,7 @@ progress          Counts of a stream, and its log lines
 discovery         The objects from which schemas are inferred, and the schema of each
 inspection        Look at objects and streams without a run: --plan, --preview, init
 shard             Which tasks of a plan log one of several runs takes, and what it refuses. Pure
+dask              Run tasks on the workers of a Dask cluster
 settings          The settings: read, defaulted and checked
 config_schema     The settings: declared
 """

@@ -289,7 +289,10 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
     th.Property(
         "max_workers",
         th.IntegerType(minimum=1),
-        description="Objects converted at the same time. Default: the number of cores, at least 2.",
+        description=(
+            "Objects converted at the same time. Default: the number of cores, at least 2. For dask, tasks in flight; "
+            "default: two for each thread of the cluster."
+        ),
     ),
     th.Property(
         "memory_limit_mb",
@@ -306,7 +309,38 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         default=False,
         description="Send ACTIVATE_VERSION for streams that the catalog replicates as FULL_TABLE.",
     ),
-    _text("executor", "Where objects are converted. Only `threads` is available so far.", default="threads"),
+    _text(
+        "executor",
+        "Where objects are converted: in `threads` of this process, or on the workers of a `dask` cluster, see "
+        "docs/dask.md.",
+        allowed_values=["threads", "dask"],
+        default="threads",
+    ),
+    _text(
+        "dask_scheduler",
+        "For dask: address of the scheduler, such as `tls://dask.example.com:8786`; `tcp://` is for loopback only.",
+    ),
+    th.Property(
+        "dask_tls",
+        th.ObjectType(
+            _text("ca_file", "Path of the certificate of the authority that signed those of the cluster, as PEM."),
+            _text("cert_file", "Path of the tap's own certificate, as PEM."),
+            _text("key_file", "Path of the key of that certificate, as PEM."),
+        ),
+        description="For dask: certificates for a scheduler at `tls://`.",
+    ),
+    th.Property(
+        "dask_wait_seconds",
+        th.NumberType(exclusive_minimum=0),
+        default=600,
+        description="For dask: how long a run waits for workers, when there is none, before it ends with an error.",
+    ),
+    th.Property(
+        "dask_shared_files",
+        th.BooleanType,
+        default=False,
+        description="For dask: `file://` URLs name folders that this machine and all workers share.",
+    ),
     th.Property(
         "schema_sample_files",
         th.IntegerType(minimum=1),

@@ -160,11 +160,16 @@ class Progress:
         with self._lock:
             self._phases[phase] += seconds
 
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds by phase."""
+        with self._lock:
+            return dict(self._phases)
+
     def figures(self, *, outputs: tuple[str, ...]) -> StreamFigures:
         """Return the counts for reports."""
         left = self.total - self.done
-        with self._lock:
-            phases = dict(self._phases)
+        phases = self.phases
         if {"read", "write"} <= phases.keys():
             phases["write"] = max(0.0, phases["write"] - phases["read"])  # writing pulls what is read
         return StreamFigures(

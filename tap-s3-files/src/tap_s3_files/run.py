@@ -59,9 +59,8 @@ class TapRun:
 
     @cached_property
     def budget(self) -> Budget:
-        """The memory for objects that are read, half of the limit, and for rows that are encoded in parallel."""
-        memory = self.settings.memory_bytes
-        return Budget(fetched=memory // 4, decoded=memory // 4, encoded=memory // 8)
+        """The memory of this process."""
+        return make_budget(self.settings.memory_bytes)
 
     @cached_property
     def own_roots(self) -> list[Url]:
@@ -169,6 +168,11 @@ class TapRun:
             raise no_match(stream)
         expect(*plan.probably_new(found))
         yield from plan.plan_listed(found)
+
+
+def make_budget(memory: int) -> Budget:
+    """Return the memory for objects that are read, half of the limit, and for rows that are encoded in parallel."""
+    return Budget(fetched=memory // 4, decoded=memory // 4, encoded=memory // 8)
 
 
 def no_match(stream: StreamSettings) -> NotFoundError:

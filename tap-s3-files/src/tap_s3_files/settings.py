@@ -16,6 +16,7 @@ from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.runtime.threads import default_workers
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.urls import Url
+from tap_s3_files.dask.settings import DaskSettings
 from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, resolve_dates
 from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions, check_groups, group_names, without_names
 from tap_s3_files.shard import Shard
@@ -36,10 +37,6 @@ _SPELLING = (
     "type_tolerance",
 )
 """Settings of a stream that `ReadOptions` has under the same names."""
-_LATER = {
-    "executor": "threads",
-}
-"""Settings of which one value is available yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +100,7 @@ class Settings:
     sample_files: int
     sample_bytes: int
     shard: Shard | None = None
+    dask: DaskSettings | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -129,10 +127,9 @@ class Settings:
         """Read a configuration that the JSON Schema has found valid.
 
         Raises:
-            ConfigError: Something in it makes no sense, or is not available yet.
+            ConfigError: Something in it makes no sense.
         """
         config = _given(config)
-        _refuse_later(config, "")
         streams = tuple(_stream(s, number) for number, s in enumerate(config.get("streams", ())))
         names = [s.name for s in streams]
         if not names:
@@ -163,6 +160,7 @@ class Settings:
         if aws.sse_customer_key and config.get("passthrough"):
             msg = "Setting 'passthrough' would send objects that only aws.sse_customer_key decrypts; set one of them"
             raise ConfigError(msg)
+        places = [url for s in streams for url in s.paths] + [url for url in (batch and batch.root, root) if url]
         return cls(
             streams=streams,
             start=start,
@@ -181,6 +179,7 @@ class Settings:
             sample_files=config.get("schema_sample_files", 5),
             sample_bytes=int(config.get("schema_sample_mb", 1) * MIB),
             shard=_shard(config, batch, sqs),
+            dask=DaskSettings.from_config(config, batch=batch, urls=places, aws=aws),
         )
 
 
@@ -205,18 +204,9 @@ def _given(config: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in config.items() if v is not None}
 
 
-def _refuse_later(config: Mapping[str, Any], where: str) -> None:
-    for name, available in _LATER.items():
-        if config.get(name, available) != available:
-            only = str(available).lower()
-            msg = f"Setting '{where}{name}': {config[name]!r} is not available yet; use {only}"
-            raise ConfigError(msg)
-
-
 def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
     config = _given(config)
     where = f"streams[{number}]."
-    _refuse_later(config, where)
     paths = [config["path"]] if isinstance(config["path"], str) else config["path"]
     if not config["name"] or not paths or not all(paths):
         msg = f"Settings '{where}name' and '{where}path' must not be empty"

@@ -133,18 +133,28 @@ class FileStream(ArrowStream):
                     job, pending.task, self._worker(stop), batch, size, start=pending.start, cuts=cuts
                 )
 
-        def tasks(pending_tasks: Iterator[PendingTask]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
+        def begin(pending_tasks: Iterator[PendingTask]) -> Iterator[PendingTask]:
             for pending in pending_tasks:
                 begun.append(pending)
+                yield pending
+
+        def tasks(pending_tasks: Iterator[PendingTask]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
+            for pending in pending_tasks:
                 if plan.log is not None and pending.task.is_divisible and (key := _key(pending)) not in cuts:
                     cuts[key] = plan.log.cuts(pending.segment, pending.number, task_name(self.name, pending.task))
                 yield partial(run, pending, self.job(), cuts.get(_key(pending)))
 
+        def run_all(pending_tasks: Iterator[PendingTask]) -> Generator[Iterator[Step]]:
+            settings = self.run.settings
+            if settings.dask is None:
+                return ordered_streams(self.run.pool, tasks(pending_tasks), 2 * settings.max_workers)
+            from tap_s3_files.dask.cluster import remote_steps
+
+            return remote_steps(settings, plan, self.job(), batch, pending_tasks=pending_tasks, progress=self.progress)
+
         while True:
             problem: DataError | None = None
-            with closing(
-                ordered_streams(self.run.pool, tasks(pending_tasks), 2 * self.run.settings.max_workers)
-            ) as streams:
+            with closing(run_all(begin(pending_tasks))) as streams:
                 for steps in streams:
                     try:
                         for step in steps:
@@ -168,6 +178,8 @@ class FileStream(ArrowStream):
             return
         if self.batch_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
+        if self.run.settings.dask is not None and self.is_whole_run:
+            self.run.settings.dask.refuse_records(self.name, self.records_needed_by())
         plan = self._start(TARGET_BYTES)
         at = plan.bookmark
         with self.progress.log_periodically(partial(self.log, extra=PROGRESS_LINE)):

@@ -219,8 +219,7 @@ def test_settings_that_are_wrong(discover: bool, source: Source) -> None:
     assert ran.code == 1
     assert "Setting 'streams[0].fromat' does not exist; did you mean 'format'?" in ran.stderr
     assert "Traceback" not in ran.stderr
-    line = error_of(source.run(discover=discover, executor="dask"))
-    assert line == "Setting 'executor': 'dask' is not available yet; use threads"
+    assert "Setting 'dask_scheduler' is missing" in error_of(source.run(discover=discover, executor="dask"))
 
 
 def test_a_state_of_somebody_else(source: Source) -> None:

@@ -140,7 +140,20 @@ def test_the_default_compression(kind: str, compression: str) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"executor": "dask"}, "'executor': 'dask' is not available yet; use threads"),
+        ({"executor": "dask"}, "Setting 'dask_scheduler' is missing"),
+        ({"dask_scheduler": "tls://h:1"}, "Setting 'dask_scheduler' is for executor dask"),
+        ({"executor": "dask", "dask_scheduler": "h:8786"}, "Setting 'dask_scheduler' is 'h:8786'; it must be"),
+        ({"executor": "dask", "dask_scheduler": "tcp://127.0.0.1.x.org:1"}, "run code on the workers"),
+        ({"executor": "dask", "dask_scheduler": "tcp://[::2]:1"}, "run code on the workers"),
+        ({"executor": "dask", "dask_scheduler": "tcp://[::1]:1"}, "needs 'batch_config'"),
+        (
+            {"executor": "dask", "dask_scheduler": "tcp://localhost:1", "dask_tls": {"ca_file": "a"}},
+            "for a scheduler at",
+        ),
+        (
+            {"executor": "dask", "dask_scheduler": "tls://h:1", "dask_tls": {"ca_file": "a", "cert_file": "b"}},
+            "'dask_tls.key_file' is missing",
+        ),
         ({"replication": {"method": "inventory"}}, "'replication.manifest_url' is missing"),
         ({"replication": {"manifest_url": "s3://b/m"}}, "'replication.manifest_url' is for the method inventory"),
         (

@@ -29,7 +29,8 @@ def main() -> None:
     # After the lifeline, because these imports take a while.
     import duckdb
 
-    from local_cloud.flightsql.access import Access, write_certificates
+    from local_cloud.certificates import write_certificates
+    from local_cloud.flightsql.access import Access
     from local_cloud.flightsql.endpoint import ACCESS
     from local_cloud.flightsql.front import Front
     from local_cloud.flightsql.results import Results

@@ -53,6 +53,19 @@ class Cut:
         return cls(value["url"], value["first_row"], value["rows"], value["bytes"], after)
 
 
+@dataclass(frozen=True, slots=True)
+class CutsPlace:
+    """Where the cuts of one object are kept, for another process: see `Cuts`."""
+
+    folder: Url
+    name: str
+    legacy: tuple[Cut, ...]
+
+    def open(self, storage: Storage) -> Cuts:
+        """Return the cuts; any of them may have been made meanwhile."""
+        return Cuts(storage, self.folder, self.name, legacy=list(self.legacy))
+
+
 class Cuts:
     """The cuts of one object.
 
@@ -72,6 +85,11 @@ class Cuts:
         self._legacy = legacy or []
         self.lock = threading.Lock()
         """For one reading of the object at a time."""
+
+    @property
+    def place(self) -> CutsPlace:
+        """Where they are kept."""
+        return CutsPlace(self._folder, self._name, tuple(self._legacy))
 
     def known(self) -> list[Cut]:
         """Return the cuts, in order, without a gap.

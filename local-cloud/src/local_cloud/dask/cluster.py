@@ -1,0 +1,71 @@
+"""A Dask cluster on 127.0.0.1: a scheduler and workers, a process each."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from local_cloud.process import Service
+
+
+class DaskCluster:
+    """A scheduler and its workers, with mutual TLS and certificates of their own.
+
+    Attributes:
+        folder: Folder of the certificates and of the log of each process.
+        workers: The processes of the workers, in the order in which they were started.
+
+    Args:
+        folder: A folder that does not exist yet.
+        env: The environment of the processes.
+    """
+
+    def __init__(self, folder: Path, *, env: Mapping[str, str]) -> None:
+        self.folder, self._env = folder, dict(env)
+        self.workers: list[Service] = []
+        self._scheduler: Service | None = None
+
+    def start(self, workers: int) -> None:
+        """Start the scheduler and some workers.
+
+        Raises:
+            LocalCloudError: A process does not start.
+        """
+        from local_cloud.certificates import write_certificates
+
+        self.folder.mkdir()
+        write_certificates(self.folder)
+        self._scheduler = self._node("scheduler", "scheduler")
+        for _ in range(workers):
+            self.add_worker()
+
+    def add_worker(self, env: Mapping[str, str] | None = None) -> Service:
+        """Start another worker, with these variables besides those of the cluster."""
+        worker = self._node(f"worker-{len(self.workers)}", "worker", self.address, env=env)
+        self.workers.append(worker)
+        return worker
+
+    @property
+    def scheduler(self) -> Service:
+        """The process of the scheduler."""
+        assert self._scheduler is not None, "the cluster is not running"
+        return self._scheduler
+
+    @property
+    def address(self) -> str:
+        """The address of the scheduler: tls://127.0.0.1:PORT."""
+        return str(self.scheduler.facts["address"])
+
+    @property
+    def tls(self) -> dict[str, str]:
+        """Return paths of the files with which a client is accepted."""
+        files = {"ca_file": "ca.pem", "cert_file": "client.pem", "key_file": "client.key"}
+        return {name: str(self.folder / file) for name, file in files.items()}
+
+    def stop(self) -> None:
+        """End all processes."""
+        for service in (*self.workers, *([self._scheduler] if self._scheduler else [])):
+            service.stop()
+
+    def _node(self, name: str, *arguments: str, env: Mapping[str, str] | None = None) -> Service:
+        command: list[str | Path] = [sys.executable, "-P", "-m", "local_cloud.dask.node", self.folder, *arguments]
+        return Service(f"dask {name}", command, log=self.folder / f"{name}.log", env=self._env | dict(env or {}))

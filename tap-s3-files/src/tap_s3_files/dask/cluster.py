@@ -1,0 +1,227 @@
+"""The connection to a Dask cluster: sends tasks to it, and returns their results in order."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from functools import cache
+from typing import Any
+
+from singer_arrow.batch.settings import BatchSettings
+from singer_arrow.errors import ConfigError, DriftError, ServiceError
+from tap_s3_files.dask.remote_task import RemoteTask, Resources, TaskResult, check_versions, run_task, versions
+from tap_s3_files.dask.settings import DaskSettings
+from tap_s3_files.plan.log import task_name
+from tap_s3_files.plan.model import PendingTask
+from tap_s3_files.plan.stream_plan import StreamPlan
+from tap_s3_files.progress import Progress
+from tap_s3_files.read_task import StreamJob
+from tap_s3_files.settings import Settings
+from tap_s3_files.write_batches import Step
+
+logger = logging.getLogger("tap-s3-files")
+_LOOK_SECONDS = 30.0
+"""How often the scheduler is asked for its workers, and how long it may take to answer."""
+_QUIET = {"distributed": "critical", "distributed.client": "critical", "tornado": "critical"}
+_LOST = (concurrent.futures.CancelledError, asyncio.CancelledError)
+
+
+def remote_steps(
+    settings: Settings,
+    plan: StreamPlan,
+    job: StreamJob,
+    batch: BatchSettings,
+    *,
+    pending_tasks: Iterable[PendingTask],
+    progress: Progress,
+) -> Generator[Iterator[Step]]:
+    """Run tasks on the cluster of the settings; yield an iterator over the steps of each, in order.
+
+    What the workers count and warn of is added to `progress` and to the log with the steps of its task.
+    """
+    assert settings.dask is not None
+    resources = Resources(settings.aws, settings.memory_bytes, settings.held_bytes)
+
+    def tasks() -> Iterator[RemoteTask]:
+        for pending in pending_tasks:
+            cuts = None
+            if plan.log is not None and pending.task.is_divisible:
+                cuts = plan.log.cuts(pending.segment, pending.number, task_name(job.stream, pending.task)).place
+            size = pending.segment.target_bytes
+            yield RemoteTask(versions(), resources, job, pending.task, batch, size, pending.start, cuts)
+
+    with closing(connect(settings.dask).results(tasks())) as results:
+        for result in results:
+            yield result.replay(progress)
+
+
+@cache
+def connect(settings: DaskSettings) -> Cluster:
+    """Return the connection of this process to a cluster, whose workers are then known to have its versions."""
+    return Cluster(settings)
+
+
+class Cluster:
+    """A connection to a Dask scheduler.
+
+    Raises:
+        ServiceError: The scheduler cannot be reached, or it has no worker for as long as the settings allow.
+        ConfigError: Dask is not installed, a certificate cannot be read, or a worker has other versions.
+    """
+
+    def __init__(self, settings: DaskSettings) -> None:
+        self._settings, self._address = settings, settings.scheduler
+        self._client = _client(settings)
+        self._threads = 0
+        self._last_asked = self._last_well = time.monotonic()
+        self._sent = self._done = 0
+        self._wait_for_workers()
+        for worker, found in self._client.run(versions, on_error="return").items():
+            if isinstance(found, BaseException):
+                msg = f"Dask worker {worker} cannot run tap-s3-files: {found}; install it there in the same version"
+                raise ConfigError(msg) from None
+            check_versions(found, versions(), worker)
+
+    def results(self, tasks: Iterable[RemoteTask]) -> Generator[TaskResult]:
+        """Run tasks on the workers and yield their results in order; tasks are taken as there is room for them.
+
+        When the caller stops, tasks that have not begun are cancelled. Those that run write files that a later run
+        makes again, with the same names and bytes.
+
+        Raises:
+            ServiceError: The scheduler or the last worker is gone, or a task ends each worker that runs it.
+        """
+        waiting, pending = iter(tasks), deque[tuple[RemoteTask, Any]]()
+        try:
+            while True:
+                while len(pending) < self._window and (task := next(waiting, None)) is not None:
+                    pending.append((task, self._submit(task)))
+                if not pending:
+                    return
+                task, future = pending[0]
+                result = self._result(task, future)
+                if isinstance(result.error, DriftError):
+                    self._let_cutting_tasks_end(pending)
+                pending.popleft()
+                yield result
+        finally:
+            if self._client.status == "running":
+                self._client.cancel([future for _, future in pending if future is not None])
+
+    def _submit(self, task: RemoteTask) -> Any:
+        if not task.task.objects:
+            return None
+        self._sent += 1
+        return self._client.submit(run_task, task, pure=False)
+
+    def _result(self, task: RemoteTask, future: Any) -> TaskResult:
+        from distributed import KilledWorker
+
+        if future is None:
+            return TaskResult()
+        self._last_well = time.monotonic()
+        while True:
+            try:
+                result: TaskResult = future.result(timeout=min(_LOOK_SECONDS, self._settings.wait_seconds))
+            except TimeoutError:
+                if future.done():
+                    raise
+                self._look()
+            except _LOST:
+                raise self._gone() from None
+            except KilledWorker as error:
+                first, *more = [str(o.url) for o in task.task.objects]
+                names = f"{first} and {len(more)} more" if more else first
+                msg = (
+                    f"the task that reads {names} ended each of {error.allowed_failures + 1} Dask workers that ran it; "
+                    "see their logs: often they have less memory than memory_limit_mb and 250 MB need"
+                )
+                raise ServiceError(msg) from None
+            else:
+                self._done += 1
+                return result
+
+    def _let_cutting_tasks_end(self, pending: Iterable[tuple[RemoteTask, Any]]) -> None:
+        """Wait for tasks that cut objects: they are begun again with a new schema, with which cuts may differ."""
+        for task, future in pending:
+            if task.cuts is not None:
+                self._result(task, future)
+
+    @property
+    def _window(self) -> int:
+        """How many tasks may be in flight."""
+        if self._settings.window is not None:
+            return self._settings.window
+        if time.monotonic() - self._last_asked > _LOOK_SECONDS:
+            self._ask()
+        return 2 * max(1, self._threads)
+
+    def _wait_for_workers(self) -> None:
+        self._ask()
+        while not self._threads:
+            time.sleep(min(1.0, self._settings.wait_seconds))
+            self._look()
+
+    def _look(self) -> None:
+        """Ask for workers; log if there is none, and give up when there was none for too long."""
+        now = time.monotonic()
+        asked = now - self._last_asked >= _LOOK_SECONDS
+        self._ask()
+        if self._threads:
+            self._last_well = time.monotonic()
+        elif time.monotonic() - self._last_well > self._settings.wait_seconds:
+            msg = (
+                f"the Dask scheduler at {self._address} has had no worker for {self._settings.wait_seconds:g} s, after "
+                f"{self._done} of {self._sent} tasks; start workers, then run again with the last STATE"
+            )
+            raise ServiceError(msg)
+        elif asked:
+            logger.warning("the Dask scheduler at %s has no worker; waiting for one", self._address)
+
+    def _ask(self) -> None:
+        """Ask the scheduler for the number of its workers' threads."""
+        self._last_asked = time.monotonic()
+        try:
+            found = self._client.sync(self._client.scheduler.ncores, callback_timeout=_LOOK_SECONDS)
+        except TimeoutError:
+            found = {}
+        except (OSError, *_LOST):
+            raise self._gone() from None
+        self._threads = sum(found.values())
+
+    def _gone(self) -> ServiceError:
+        msg = (
+            f"the Dask scheduler at {self._address} is gone after {self._done} of {self._sent} tasks; run again with "
+            "the last STATE"
+        )
+        return ServiceError(msg)
+
+
+def _client(settings: DaskSettings) -> Any:
+    try:
+        import dask
+
+        dask.config.set({"logging": _QUIET})  # else its own lines come between ours
+        from distributed import Client, Security
+    except ModuleNotFoundError as error:
+        msg = f"Setting 'executor' is dask, and {error.name} is not installed; install tap-s3-files[dask]"
+        raise ConfigError(msg) from None
+    security = None
+    if tls := settings.tls:
+        security = Security(  # type: ignore[no-untyped-call] # distributed types its API in part
+            require_encryption=True, tls_ca_file=tls.ca_file, tls_client_cert=tls.cert_file, tls_client_key=tls.key_file
+        )
+    timeout = min(_LOOK_SECONDS, settings.wait_seconds)
+    try:
+        return Client(  # type: ignore[no-untyped-call]
+            settings.scheduler, security=security, timeout=timeout, set_as_default=False, name="tap-s3-files"
+        )
+    except (OSError, TimeoutError) as error:
+        reason = str(error.__cause__ or error).partition("\n")[0]
+        msg = f"the Dask scheduler at {settings.scheduler} cannot be reached: {reason}; check dask_scheduler, dask_tls"
+        raise ServiceError(msg) from None

@@ -1,0 +1,173 @@
+"""One task with all that it needs, and its result: what is sent to workers and back. Depends on its arguments alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from singer_arrow.batch.settings import BatchSettings
+from singer_arrow.errors import ConfigError, SingerArrowError
+from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from tap_s3_files.plan.cuts import CutsPlace
+from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.progress import Counts, Progress
+from tap_s3_files.read_task import StreamJob, Worker
+from tap_s3_files.run import make_budget
+from tap_s3_files.write_batches import Step, convert_task
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Versions = Mapping[str, str]
+"""Versions by package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a worker process keeps for tasks: how it reaches storage, and its limit of memory."""
+
+    aws: AwsOptions
+    memory_bytes: int
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTask:
+    """The arguments of `convert_task`, for another process; `versions` are those with which it may run."""
+
+    versions: Versions
+    resources: Resources
+    job: StreamJob
+    task: Task
+    batch: BatchSettings
+    target_bytes: int
+    start: Position
+    cuts: CutsPlace | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What a task gave: its steps, then the error that ended it, if one did.
+
+    `counts`, `changed` objects and `phases` (seconds) are those of the worker's progress; `warnings` are its log lines.
+    """
+
+    steps: tuple[Step, ...] = ()
+    error: SingerArrowError | None = None
+    counts: Counts = field(default_factory=Counts)
+    changed: tuple[ObjectInfo, ...] = ()
+    phases: Mapping[str, float] | None = None
+    warnings: tuple[tuple[str, str], ...] = ()
+
+    def replay(self, progress: Progress) -> Iterator[Step]:
+        """Yield the steps, and add to a progress and to the log what the worker added to its own.
+
+        Raises:
+            SingerArrowError: What ended the task.
+        """
+        progress.add(self.counts)
+        for info in self.changed:
+            progress.object_changed(info)
+        for phase, seconds in (self.phases or {}).items():
+            progress.spend(phase, seconds)
+        for name, text in self.warnings:
+            logging.getLogger(name).warning("%s", text)
+        yield from self.steps
+        if self.error is not None:
+            raise self.error
+
+
+@cache
+def versions() -> Versions:
+    """Return the versions that decide what is in a batch file: of the tap, of singer-arrow, of pyarrow."""
+    return {name: version(name) for name in ("singer-arrow-tap-s3-files", "singer-arrow", "pyarrow")}
+
+
+def check_versions(found: Versions, expected: Versions, worker: str) -> None:
+    """Check that a worker has the versions of the tap's own process.
+
+    Raises:
+        ConfigError: One differs; names the worker and both versions.
+    """
+    for name, ours in expected.items():
+        if found.get(name) != ours:
+            msg = (
+                f"Dask worker {worker} has {name} {found.get(name)}, and this process {ours}: they would write other "
+                "batch files under the same names; install the same versions everywhere"
+            )
+            raise ConfigError(msg)
+
+
+def run_task(remote: RemoteTask) -> TaskResult:
+    """Run a task in this process; its error is a part of the result, because the steps before it are good."""
+    steps: list[Step] = []
+    progress, error = Progress(remote.job.stream), None
+    with _Warnings() as warnings:
+        try:
+            check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
+            storage, budget = _kept(remote.resources)
+            tools = Worker(storage, budget, progress, threading.Event(), remote.resources.held_bytes)
+            cuts = remote.cuts.open(storage) if remote.cuts is not None else None
+            steps.extend(
+                convert_task(
+                    remote.job, remote.task, tools, remote.batch, remote.target_bytes, start=remote.start, cuts=cuts
+                )
+            )
+        except SingerArrowError as raised:
+            error = raised.with_traceback(None)
+    return TaskResult(
+        steps=tuple(steps),
+        error=error,
+        counts=progress.counts,
+        changed=tuple(progress.take_changed()),
+        phases=progress.phases,
+        warnings=tuple(warnings.lines),
+    )
+
+
+_KEEPING = threading.Lock()
+_KEPT: dict[Resources, tuple[Storage, Budget]] = {}
+
+
+def _kept(resources: Resources) -> tuple[Storage, Budget]:
+    """Return the storage and the memory that all tasks with equal resources share in this process."""
+    with _KEEPING:
+        if resources not in _KEPT:
+            _KEPT[resources] = Storage(resources.aws), make_budget(resources.memory_bytes)
+        return _KEPT[resources]
+
+
+class _Warnings(logging.Handler):
+    """Keeps the warnings of one thread while the block runs: other tasks may run in this process."""
+
+    _LOGGERS = ("tap-s3-files", "singer_arrow")
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._thread = threading.get_ident()
+        self.lines: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread == self._thread:
+            self.lines.append((record.name, record.getMessage()))
+
+    def __enter__(self) -> _Warnings:
+        for name in self._LOGGERS:
+            logging.getLogger(name).addHandler(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in self._LOGGERS:
+            logging.getLogger(name).removeHandler(self)
