@@ -11,8 +11,8 @@ from flight_tap import Tap
 from forked_programs import ForkedPrograms
 
 from local_cloud import Cloud
+from local_cloud.certificates import write_certificates
 from local_cloud.environment import FLIGHTSQL_PASSWORD
-from local_cloud.flightsql.access import write_certificates
 
 STREAM = {"name": "rows", "query": "SELECT 1 AS id"}
 

@@ -11,7 +11,7 @@ import pytest
 from flight_tap import Tap
 from forked_programs import ForkedPrograms
 
-from local_cloud.flightsql.access import write_certificates
+from local_cloud.certificates import write_certificates
 
 ROOT = Path(__file__).parents[3]
 CONFIG = re.compile(r"^### (.+?)$.*?^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)

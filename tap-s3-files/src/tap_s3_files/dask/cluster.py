@@ -27,7 +27,7 @@ from tap_s3_files.write_batches import Step
 logger = logging.getLogger("tap-s3-files")
 _LOOK_SECONDS = 30.0
 """How often the scheduler is asked for its workers, and how long it may take to answer."""
-_QUIET = {"distributed": "critical", "distributed.client": "critical", "tornado": "critical"}
+_QUIET = dict.fromkeys(("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"), "critical")
 _LOST = (concurrent.futures.CancelledError, asyncio.CancelledError)
 
 
