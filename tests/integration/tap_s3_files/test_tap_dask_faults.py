@@ -89,7 +89,7 @@ def kill(service: Any) -> None:
 
 def last(ran: Ran) -> str:
     assert ran.code == 1
-    assert "Traceback" not in ran.stderr
+    assert "Traceback" not in ran.stderr, ran.stderr
     return ran.stderr.splitlines()[-1].rpartition(" | ")[2]
 
 

@@ -8,7 +8,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from typing import Any
 
@@ -110,7 +110,7 @@ class Cluster:
                 pending.popleft()
                 yield result
         finally:
-            if self._client.status == "running":
+            with suppress(OSError, *_LOST):  # of a scheduler that is gone
                 self._client.cancel([future for _, future in pending if future is not None])
 
     def _submit(self, task: RemoteTask) -> Any:
@@ -132,7 +132,9 @@ class Cluster:
                 if future.done():
                     raise
                 self._look()
-            except _LOST:
+            except (OSError, *_LOST):
+                if future.status == "error":  # the task's own
+                    raise
                 raise self._gone() from None
             except KilledWorker as error:
                 first, *more = [str(o.url) for o in task.task.objects]
