@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from singer_arrow.formats.parquet.thrift import I16, I64, Field, Struct, read_struct, write_struct
 from singer_arrow.reading.ordered_map import drain
@@ -85,7 +84,7 @@ def join_encoded(files: Iterable[IO[bytes]], target: Path) -> int:
             with held.pop() as file:
                 file.seek(0)
                 shutil.copyfileobj(file, out, _COPIED)
-                return int(pq.read_metadata(file).num_rows)
+                return int(_metadata(file).num_rows)
         out.write(_MAGIC)
         for each in chain(drain(held), files):
             with each, pa.PythonFile(each, "r") as source:
@@ -136,11 +135,17 @@ class _Joined:
 def _has_large_chunks(paths: Sequence[Path], chunk_bytes: int) -> bool:
     """Return whether column chunks are large enough on average; False if a file is damaged."""
     try:
-        footers = [pq.read_metadata(path) for path in paths]
+        footers = [_metadata(path) for path in paths]
     except (pa.ArrowException, OSError):
         return False
     chunks = sum(footer.num_row_groups * footer.num_columns for footer in footers)
     return bool(paths) and sum(path.stat().st_size for path in paths) >= chunk_bytes * chunks
+
+
+def _metadata(source: Path | IO[bytes]) -> Any:
+    import pyarrow.parquet as pq  # imported late: targets start without it
+
+    return pq.read_metadata(source)
 
 
 def _opened(source: pa.NativeFile) -> _File | None:
