@@ -109,6 +109,7 @@ def test_tasks_of_a_worker_that_is_killed_run_on_another(source: Source, start: 
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
+@pytest.mark.soak
 def test_a_scheduler_that_is_killed_is_one_line_and_the_next_run_sends_the_rest(source: Source, start: Start) -> None:
     cluster = start()
     running = Running(source, settings(source, cluster))

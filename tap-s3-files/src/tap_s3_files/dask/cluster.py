@@ -116,8 +116,12 @@ class Cluster:
     def _submit(self, task: RemoteTask) -> Any:
         if not task.task.objects:
             return None
+        try:
+            future = self._client.submit(run_task, task, pure=False)
+        except (OSError, RuntimeError, *_LOST):  # a client without a scheduler is closed after a while
+            raise self._gone() from None
         self._sent += 1
-        return self._client.submit(run_task, task, pure=False)
+        return future
 
     def _result(self, task: RemoteTask, future: Any) -> TaskResult:
         from distributed import KilledWorker
