@@ -18,7 +18,7 @@ def test_seed_wants_a_local_cloud_around_it(
 
 def test_an_unknown_service(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--service", "s3,oracle", "--", "true"]) == 1
-    error = "local-cloud: unknown service oracle; there are s3, bigquery, redshift, flightsql\n"
+    error = "local-cloud: unknown service oracle; there are s3, bigquery, redshift, flightsql, dask\n"
     assert capsys.readouterr().err == error
 
 
