@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 from tap_runs import MESSAGES, sent
@@ -64,6 +64,10 @@ def duckdb_parquet(table: pa.Table, data: st.DataObject) -> bytes:
         connection.register("rows", table)
         options = f"FORMAT parquet, COMPRESSION {codec}, PARQUET_VERSION {version}"
         connection.execute(f"COPY rows TO '{folder}/a.parquet' ({options})")
+        try:
+            pq.read_table(f"{folder}/a.parquet")
+        except OSError:  # Arrow cannot read pages of V2 without any value in a nested column
+            assume(version == "V1")
         return Path(folder, "a.parquet").read_bytes()
 
 
