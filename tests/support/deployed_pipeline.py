@@ -77,3 +77,15 @@ def scheduler(name: str) -> Path:
     folder = ROOT / "benchmarks/data/schedulers"
     pins = ROOT / "tests/support/schedulers"
     return peers.install(name, folder, print, pins=pins, peers=SCHEDULERS).bin
+
+
+def run_airflow(pipeline: Pipeline, file: str, dag: str, folder: Path) -> None:
+    """Execute a DAG of docs/deploy by Airflow itself, which is installed on first use."""
+    programs = scheduler("apache-airflow")
+    pipeline.write_secrets()
+    dags = folder / "airflow/dags"
+    dags.mkdir(parents=True)
+    (dags / "dag.py").write_text(moved((DEPLOY / file).read_text(), {"/opt/pipeline": pipeline.folder}))
+    env = {"AIRFLOW_HOME": str(dags.parent), "AIRFLOW__CORE__LOAD_EXAMPLES": "false", "PATH": f"{PATH}:{programs}"}
+    pipeline.check([str(programs / "airflow"), "db", "migrate"], env)
+    pipeline.check([str(programs / "airflow"), "dags", "test", dag], env)

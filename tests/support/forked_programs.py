@@ -56,10 +56,10 @@ class ForkedPrograms(Programs):
             return super().__call__(program, *arguments, stdin=stdin, env=env, timeout=timeout, **options)
         given = (stdin.encode() if isinstance(stdin, str) else stdin) or b""
         line = self.command(program, *arguments, **options)
-        return _origin(program).run(line, self.env | dict(env or {}), given, timeout)
+        return _fork_server(program).run(line, self.env | dict(env or {}), given, timeout)
 
 
-class Origin:
+class ForkServer:
     """The process from which the runs of a connector are forked; threads may use it at the same time."""
 
     def __init__(self, program: str) -> None:
@@ -77,23 +77,23 @@ class Origin:
         ours, theirs = socket.socketpair()
         (stdin, feed), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
         passed = [theirs.detach(), stdin, stdout, stderr]
-        with ours, ours.makefile("rw") as talk, ThreadPoolExecutor(2) as threads:
+        with ours, ours.makefile("rw") as channel, ThreadPoolExecutor(2) as threads:
             try:
                 socket.send_fds(self._requests, [b"run"], passed)
             finally:
                 for number in passed:
                     os.close(number)
             written = [threads.submit(_read, number) for number in (out, err)]
-            json.dump({"argv": line, "env": dict(env), "folder": str(Path.cwd())}, talk)
-            talk.write("\n")
-            talk.flush()
-            pid = int(talk.readline() or self._ended())
+            json.dump({"argv": line, "env": dict(env), "folder": str(Path.cwd())}, channel)
+            channel.write("\n")
+            channel.flush()
+            pid = int(channel.readline() or self._ended())
             late = threading.Event()
             limit = threading.Timer(timeout, lambda: (late.set(), os.kill(pid, signal.SIGKILL)))
             limit.start()
             _write(feed, given)
             output, log = (w.result() for w in written)
-            code = int(talk.readline())
+            code = int(channel.readline())
             limit.cancel()
         if late.is_set():
             raise subprocess.TimeoutExpired(line, timeout, output, log)
@@ -109,8 +109,8 @@ class Origin:
 
 
 @cache
-def _origin(program: str) -> Origin:
-    return Origin(program)
+def _fork_server(program: str) -> ForkServer:
+    return ForkServer(program)
 
 
 def _read(number: int) -> bytes:
@@ -156,18 +156,18 @@ def _forked() -> Callable[[], None]:
 
 def _watch(answers: int, *streams: int) -> None:
     """Fork a run, with the job that is read from a socket, and report how it ends; return in the run only."""
-    with socket.socket(fileno=answers) as connection, connection.makefile("rw") as talk:
-        job = json.loads(talk.readline())
+    with socket.socket(fileno=answers) as connection, connection.makefile("rw") as channel:
+        job = json.loads(channel.readline())
         for number, given in enumerate(streams):
             os.dup2(given, number)
             os.close(given)
         if pid := os.fork():
             for number in range(3):
                 os.close(number)  # the ends of the pipes are those of the run
-            talk.write(f"{pid}\n")
-            talk.flush()
-            talk.write(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n")
-            talk.flush()
+            channel.write(f"{pid}\n")
+            channel.flush()
+            channel.write(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n")
+            channel.flush()
             os._exit(0)
     _enter(**job)
 

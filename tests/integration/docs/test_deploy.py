@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deployed_pipeline import DEPLOY, PATH, TOOLS, Pipeline, moved, scheduler
+from deployed_pipeline import DEPLOY, PATH, TOOLS, Pipeline, moved, run_airflow, scheduler
 
 
 def test_a_second_run_continues_and_a_run_at_the_same_time_does_nothing(pipeline: Pipeline) -> None:
@@ -127,16 +127,7 @@ def test_github_actions(pipeline: Pipeline) -> None:
 
 @pytest.mark.soak
 def test_airflow(pipeline: Pipeline, tmp_path: Path) -> None:
-    """Airflow itself, installed on first use, executes the DAG."""
-    programs = scheduler("apache-airflow")
-    pipeline.write_secrets()
-    dags = tmp_path / "airflow/dags"
-    dags.mkdir(parents=True)
-    text = (DEPLOY / "airflow_dag.py").read_text()
-    (dags / "dag.py").write_text(moved(text, {"/opt/pipeline": pipeline.folder}))
-    env = {"AIRFLOW_HOME": str(dags.parent), "AIRFLOW__CORE__LOAD_EXAMPLES": "false", "PATH": f"{PATH}:{programs}"}
-    pipeline.check([str(programs / "airflow"), "db", "migrate"], env)
-    pipeline.check([str(programs / "airflow"), "dags", "test", "s3_to_warehouse"], env)
+    run_airflow(pipeline, "airflow_dag.py", "s3_to_warehouse", tmp_path)
     assert pipeline.rows() == ["04G", "06A"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from deployed_pipeline import DEPLOY, PATH, Pipeline, moved, scheduler
+from deployed_pipeline import DEPLOY, PATH, Pipeline, moved, run_airflow
 
 SHARDS = 4
 OBJECTS = 10
@@ -147,15 +147,6 @@ def test_github_actions(pipeline: Pipeline, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_airflow(pipeline: Pipeline, tmp_path: Path) -> None:
-    """Airflow itself, installed on first use, executes the DAG."""
-    programs = scheduler("apache-airflow")
-    pipeline.write_secrets()
-    dags = tmp_path / "airflow/dags"
-    dags.mkdir(parents=True)
-    text = (DEPLOY / "airflow_shards_dag.py").read_text()
-    (dags / "dag.py").write_text(moved(text, {"/opt/pipeline": pipeline.folder}))
-    env = {"AIRFLOW_HOME": str(dags.parent), "AIRFLOW__CORE__LOAD_EXAMPLES": "false", "PATH": f"{PATH}:{programs}"}
-    pipeline.check([str(programs / "airflow"), "db", "migrate"], env)
-    pipeline.check([str(programs / "airflow"), "dags", "test", "s3_to_warehouse_in_shards"], env)
+    run_airflow(pipeline, "airflow_shards_dag.py", "s3_to_warehouse_in_shards", tmp_path)
     check_rows(pipeline)
     assert len(list(pipeline.folder.glob("shard-*/states.jsonl"))) == SHARDS

@@ -14,6 +14,7 @@ from tap_source import Source, moment, state_of
 from waiting import wait_until
 
 from local_cloud import Cloud
+from local_cloud.certificates import write_certificates
 from local_cloud.dask.cluster import DaskCluster
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs, Ran
@@ -109,7 +110,6 @@ def test_tasks_of_a_worker_that_is_killed_run_on_another(source: Source, start: 
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
-@pytest.mark.soak
 def test_a_scheduler_that_is_killed_is_one_line_and_the_next_run_sends_the_rest(source: Source, start: Start) -> None:
     cluster = start()
     running = Running(source, settings(source, cluster))
@@ -168,3 +168,31 @@ def test_a_scheduler_that_speaks_tls_is_not_reached_without(source: Source, star
     ran = source.tap("tap-s3-files", config=config)
     assert last(ran).startswith("the Dask scheduler at tcp://127.0.0.1:")
     assert " cannot be reached: " in last(ran)
+
+
+def test_certificates_of_another_authority_are_refused(source: Source, start: Start, tmp_path: Path) -> None:
+    cluster = start(0)
+    write_certificates(tmp_path)
+    files = {name: str(tmp_path / Path(file).name) for name, file in cluster.tls.items()}
+    ran = source.tap("tap-s3-files", config=settings(source, cluster, dask_tls=files, dask_wait_seconds=5))
+    assert "certificate verify failed" in last(ran)
+    unknown = {**cluster.tls, "cert_file": files["cert_file"], "key_file": files["key_file"]}
+    ran = source.tap("tap-s3-files", config=settings(source, cluster, dask_tls=unknown, dask_wait_seconds=5))
+    assert f"the Dask scheduler at {cluster.address} cannot be reached: " in last(ran)
+    missing = {**cluster.tls, "ca_file": "/no/ca.pem"}
+    ran = source.tap("tap-s3-files", config=settings(source, cluster, dask_tls=missing))
+    assert last(ran) == "Setting 'dask_tls.ca_file': there is no file /no/ca.pem [config]"
+
+
+def test_a_worker_of_another_version_is_refused(source: Source, start: Start, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "singer_arrow-9.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: singer-arrow\nVersion: 9.9\n")
+    cluster = start(1)
+    running = Running(source, settings(source, cluster, max_workers=1))
+    cluster.add_worker({"PYTHONPATH": str(other.parent)})
+    kill(cluster.workers[0])
+    assert " has singer-arrow 9.9, and this process " in last(running.end())  # it came during the run
+    ran = source.tap("tap-s3-files", config=settings(source, cluster))
+    address = cluster.workers[1].facts["address"]
+    assert last(ran).startswith(f"Dask worker {address} has singer-arrow 9.9, and this process ")

@@ -9,7 +9,9 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, suppress
+from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from singer_arrow.batch.settings import BatchSettings
@@ -25,8 +27,8 @@ from tap_s3_files.settings import Settings
 from tap_s3_files.write_batches import Step
 
 logger = logging.getLogger("tap-s3-files")
-_LOOK_SECONDS = 30.0
-"""How often the scheduler is asked for its workers, and how long it may take to answer."""
+_CHECK_SECONDS = 30.0
+"""How often the workers are counted, and how long the scheduler may take to answer."""
 _QUIET = dict.fromkeys(("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"), "critical")
 _LOST = (concurrent.futures.CancelledError, asyncio.CancelledError)
 
@@ -78,7 +80,7 @@ class Cluster:
         self._settings, self._address = settings, settings.scheduler
         self._client = _client(settings)
         self._threads = 0
-        self._last_asked = self._last_well = time.monotonic()
+        self._last_counted = self._last_had_workers = time.monotonic()
         self._sent = self._done = 0
         self._wait_for_workers()
         for worker, found in self._client.run(versions, on_error="return").items():
@@ -106,7 +108,7 @@ class Cluster:
                 task, future = pending[0]
                 result = self._result(task, future)
                 if isinstance(result.error, DriftError):
-                    self._let_cutting_tasks_end(pending)
+                    self._wait_for_cuts(pending)
                 pending.popleft()
                 yield result
         finally:
@@ -128,14 +130,14 @@ class Cluster:
 
         if future is None:
             return TaskResult()
-        self._last_well = time.monotonic()
+        self._last_had_workers = time.monotonic()
         while True:
             try:
-                result: TaskResult = future.result(timeout=min(_LOOK_SECONDS, self._settings.wait_seconds))
+                result: TaskResult = future.result(timeout=min(_CHECK_SECONDS, self._settings.wait_seconds))
             except TimeoutError:
                 if future.done():
                     raise
-                self._look()
+                self._check_workers()
             except (OSError, *_LOST):
                 if future.status == "error":  # the task's own
                     raise
@@ -152,7 +154,7 @@ class Cluster:
                 self._done += 1
                 return result
 
-    def _let_cutting_tasks_end(self, pending: Iterable[tuple[RemoteTask, Any]]) -> None:
+    def _wait_for_cuts(self, pending: Iterable[tuple[RemoteTask, Any]]) -> None:
         """Wait for tasks that cut objects: they are begun again with a new schema, with which cuts may differ."""
         for task, future in pending:
             if task.cuts is not None:
@@ -163,37 +165,37 @@ class Cluster:
         """How many tasks may be in flight."""
         if self._settings.window is not None:
             return self._settings.window
-        if time.monotonic() - self._last_asked > _LOOK_SECONDS:
-            self._ask()
+        if time.monotonic() - self._last_counted > _CHECK_SECONDS:
+            self._count_threads()
         return 2 * max(1, self._threads)
 
     def _wait_for_workers(self) -> None:
-        self._ask()
+        self._count_threads()
         while not self._threads:
             time.sleep(min(1.0, self._settings.wait_seconds))
-            self._look()
+            self._check_workers()
 
-    def _look(self) -> None:
-        """Ask for workers; log if there is none, and give up when there was none for too long."""
+    def _check_workers(self) -> None:
+        """Count the workers; log if there is none, and raise an error if there was none for too long."""
         now = time.monotonic()
-        asked = now - self._last_asked >= _LOOK_SECONDS
-        self._ask()
+        is_due = now - self._last_counted >= _CHECK_SECONDS
+        self._count_threads()
         if self._threads:
-            self._last_well = time.monotonic()
-        elif time.monotonic() - self._last_well > self._settings.wait_seconds:
+            self._last_had_workers = time.monotonic()
+        elif time.monotonic() - self._last_had_workers > self._settings.wait_seconds:
             msg = (
                 f"the Dask scheduler at {self._address} has had no worker for {self._settings.wait_seconds:g} s, after "
                 f"{self._done} of {self._sent} tasks; start workers, then run again with the last STATE"
             )
             raise ServiceError(msg)
-        elif asked:
+        elif is_due:
             logger.warning("the Dask scheduler at %s has no worker; waiting for one", self._address)
 
-    def _ask(self) -> None:
+    def _count_threads(self) -> None:
         """Ask the scheduler for the number of its workers' threads."""
-        self._last_asked = time.monotonic()
+        self._last_counted = time.monotonic()
         try:
-            found = self._client.sync(self._client.scheduler.ncores, callback_timeout=_LOOK_SECONDS)
+            found = self._client.sync(self._client.scheduler.ncores, callback_timeout=_CHECK_SECONDS)
         except TimeoutError:
             found = {}
         except (OSError, *_LOST):
@@ -219,10 +221,14 @@ def _client(settings: DaskSettings) -> Any:
         raise ConfigError(msg) from None
     security = None
     if tls := settings.tls:
+        for name, path in asdict(tls).items():
+            if not Path(path).is_file():
+                msg = f"Setting 'dask_tls.{name}': there is no file {path}"
+                raise ConfigError(msg)
         security = Security(  # type: ignore[no-untyped-call] # distributed types its API in part
             require_encryption=True, tls_ca_file=tls.ca_file, tls_client_cert=tls.cert_file, tls_client_key=tls.key_file
         )
-    timeout = min(_LOOK_SECONDS, settings.wait_seconds)
+    timeout = min(_CHECK_SECONDS, settings.wait_seconds)
     try:
         return Client(  # type: ignore[no-untyped-call]
             settings.scheduler, security=security, timeout=timeout, set_as_default=False, name="tap-s3-files"

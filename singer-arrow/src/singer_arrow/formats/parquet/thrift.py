@@ -63,7 +63,7 @@ class _Reader:
                 self._at += 1
                 fields[number] = Field(kind, byte >> 1 ^ -(byte & 1))
             else:
-                fields[number] = Field(kind, kind == _TRUE if kind <= _FALSE else self._value(kind))
+                fields[number] = Field(kind, kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind))
         self._at += 1
         return fields
 

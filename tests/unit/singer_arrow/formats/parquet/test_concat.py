@@ -131,3 +131,4 @@ def test_structures_stay_as_they_are(tmp_path: Path) -> None:
     assert write_struct(struct) == footer
     assert read_struct(footer[: len(footer) // 2]) is None
     assert read_struct(b"\x15\x02\x05\x02\x02\x00") is None  # field 1 twice
+    assert read_struct(b"\x10\x00") is None  # a field of type 0, which there is not

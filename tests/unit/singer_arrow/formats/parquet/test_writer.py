@@ -104,8 +104,9 @@ def test_an_error_of_the_rows_is_raised_and_leaves_no_file_behind(tmp_path: Path
         yield from TABLE.to_batches() * 5
         raise DataError("broken")
 
-    memory = Allowance(1 << 20)
+    size = TABLE.nbytes
+    memory = Allowance(3 * size)
     with pytest.raises(DataError, match="broken"):
-        WRITABLE["parquet"].write(batches(), TABLE.schema, tmp_path / "a.parquet", held_bytes=1, parallel=memory)
+        WRITABLE["parquet"].write(batches(), TABLE.schema, tmp_path / "a.parquet", held_bytes=size, parallel=memory)
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
     assert memory.used == 0
