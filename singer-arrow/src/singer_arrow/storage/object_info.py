@@ -6,13 +6,12 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from singer_arrow.storage.urls import Url
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
+class ObjectInfo(NamedTuple):
     """Metadata of an object version: size in bytes, ETag, and time of its last modification in UTC."""
 
     url: Url

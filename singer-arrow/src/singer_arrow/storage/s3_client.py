@@ -13,6 +13,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.errors import ServiceError
@@ -28,6 +29,7 @@ MAX_TRIES = 5
 MAX_KEY_BYTES = 1024
 """Maximum length of a key."""
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f]")
+_IS_FOLDER = methodcaller("endswith", "/")
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 _NOTHING = b"<ListBucketResult/>"
 _ERROR = re.compile(rb"\s*(?:<\?[^>]*>\s*)?<Error[\s>/]")
@@ -73,6 +75,9 @@ class Bucket:
         """
         listed = prefix if ordered else prefix[: prefix.rfind("/") + 1]
         for page in self.pages(listed, after if ordered else ""):
+            if ordered and not any(map(_IS_FOLDER, page.keys)):
+                yield page
+                continue
             for key, size in zip(page.keys, page.sizes, strict=True):
                 if size and key.endswith("/"):
                     text = "s3://%s/%s holds %d bytes, but its key is that of a folder; it is skipped"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from singer_arrow.errors import ConfigError
@@ -22,8 +22,7 @@ _MOST_SHOWN = 200
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "local": "file"}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Url:
+class Url(NamedTuple):
     """URL of an object, or of a prefix of objects.
 
     `Url.parse(str(url))` equals the URL. A local file has no bucket, and its key is the absolute path without the
