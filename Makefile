@@ -11,6 +11,7 @@ UV := $(shell command -v uv || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
 # One more than there are cores: many tests wait for processes that they kill, or for queues.
 MINUTES ?= 30
+SAMPLE ?= --sample
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 help:  ## Show this list
@@ -26,8 +27,8 @@ setup: $(UV)  ## Install everything into .venv
 demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked, and once more
 	@$(RUN) local-cloud run --service s3,bigquery,redshift,flightsql --seed -- python -m local_cloud.demo
 
-test: setup  ## Run the whole test suite
-	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
+test: setup  ## Run the tests; of those that start processes at most four cases each, or all with SAMPLE=
+	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(SAMPLE) $(ARGS)
 
 faults: setup  ## Every fault at every step and request of the tap and both targets; prints the totals
 	@PYTHONPATH=tests/support $(RUN) python -m fault_suite $(ARGS)

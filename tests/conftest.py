@@ -14,6 +14,7 @@ from forked_programs import ForkedPrograms
 from hypothesis import HealthCheck, Phase, settings
 from local_settings import LOCAL_BATCHES
 from redshift_client import Client, Lost, Open, opener
+from sampled_cases import CASES, sample
 from singer_lines import Batches
 from warehouses import WAREHOUSES, Warehouse
 
@@ -36,6 +37,19 @@ settings.register_profile("deep", max_examples=1000, **patient)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 _temporary = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--sample`, which `make test` uses."""
+    text = f"run at most {CASES} cases of each test that starts processes"
+    parser.addoption("--sample", action="store_true", help=text)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cases that are not in the sample, if one is asked for."""
+    if config.getoption("sample"):
+        items[:], others = sample(items, Path(__file__).parent)
+        config.hook.pytest_deselected(items=others)
 
 
 def pytest_configure(config: pytest.Config) -> None:

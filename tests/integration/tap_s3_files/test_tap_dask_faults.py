@@ -110,6 +110,18 @@ def test_tasks_of_a_worker_that_is_killed_run_on_another(source: Source, start: 
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
+def test_tasks_of_a_worker_that_sleeps_run_on_another_and_it_may_wake(source: Source, start: Start) -> None:
+    cluster = start(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="3s")
+    running = Running(source, settings(source, cluster))
+    sleeper = cluster.workers[0]
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    ran = running.end().check()
+    os.kill(sleeper.pid, signal.SIGCONT)
+    wait_until(lambda: not sleeper.alive())  # it ends its task, and learns that it is no longer a member
+    assert [r["id"] for r in source.rows(ran)] == [n * 40_000 + i for n in range(TASKS) for i in range(30_000)]
+    assert ran.stdout == source.run(settings(source, None)).stdout
+
+
 def test_a_scheduler_that_is_killed_is_one_line_and_the_next_run_sends_the_rest(source: Source, start: Start) -> None:
     cluster = start()
     running = Running(source, settings(source, cluster))
