@@ -1,7 +1,8 @@
 """CSV under gzip divided between processes: by Dask, and by shards. 12 files of trips, 4 GB of text, from local disk.
 
-Each worker and each shard has a core, and a run on threads has two workers on both, or one on one. CPU seconds are those
-of the tap; `total CPU s` has Dask's workers and scheduler too, without their start. `1,000 tasks` is 1,000 small files, each a task of its own: what a task costs the tap that sends it.
+Each worker and each shard has a core; a run on threads has two workers on both cores, or one on one. CPU seconds are
+those of the tap; `total CPU s` has those of Dask's workers and scheduler too, without their start. `1,000 tasks` is
+1,000 small files, each a task of its own: what a task costs the tap that sends it.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ def _dask(
     running: list[tuple[DaskCluster, float]] = []
 
     def commands(folder: Path) -> Sequence[Command]:
-        cluster = DaskCluster(folder / "dask", env=dict(os.environ))
+        (folder / "cloud").mkdir()  # the cluster removes it
+        cluster = DaskCluster(folder / "cloud" / "dask", env=dict(os.environ))
         cluster.start(0)
         for core in _CORES[:workers]:
             with _affinity(core):
