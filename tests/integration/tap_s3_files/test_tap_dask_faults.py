@@ -4,88 +4,31 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tap_source import Source, moment, state_of
-from waiting import wait_until
+from dask_runs import Running, Start, check_rest, clusters, kill, put_tasks, settings
+from tap_source import Source
 
 from local_cloud import Cloud
 from local_cloud.certificates import write_certificates
-from local_cloud.dask.cluster import DaskCluster
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs, Ran
-
-TASKS = 6
-Start = Callable[..., DaskCluster]
 
 
 @pytest.fixture
 def start(cloud: Cloud, s3_faults: FaultProxy, tmp_path: Path) -> Iterator[Start]:
-    """Starts a cluster whose workers wait for each object that they read."""
-    s3_faults.set({"match": "^GET /[^/]+/in/", "delay_ms": 300})
-    clusters: list[DaskCluster] = []
-
-    def run(workers: int = 2, **env: str) -> DaskCluster:
-        folder = tmp_path / f"cloud-{len(clusters)}"
-        folder.mkdir()
-        clusters.append(DaskCluster(folder / "dask", env=cloud.environ(AWS_ENDPOINT_URL=s3_faults.url, **env)))
-        clusters[-1].start(workers)
-        return clusters[-1]
-
-    yield run
-    for cluster in clusters:
-        for service in (*cluster.workers, cluster.scheduler):
-            if service.alive():
-                os.kill(service.pid, signal.SIGKILL)
-        cluster.stop()
+    with clusters(cloud, s3_faults, tmp_path) as run:
+        yield run
 
 
 @pytest.fixture
 def source(s3: Any, bucket: str, tap: Programs) -> Source:
     source = Source(s3, bucket, tap)
-    for n in range(TASKS):  # each is a task, because it fills a batch file
-        source.csv(f"in/{n}.csv", n * 40_000, 30_000, at=moment(n))
+    put_tasks(source)
     return source
-
-
-def settings(source: Source, cluster: DaskCluster | None, **more: Any) -> dict[str, Any]:
-    config = source.config(batch_config=source.batches(file_mb=0.5), max_workers=2)
-    if cluster is not None:
-        config |= {"executor": "dask", "dask_scheduler": cluster.address, "dask_tls": cluster.tls}
-    return config | more
-
-
-class Running:
-    """A run of the tap, up to its first STATE and then to its end."""
-
-    def __init__(self, source: Source, config: dict[str, Any], **options: Any) -> None:
-        self._process = source.tap.start("tap-s3-files", config=config, **options)
-        assert self._process.stdout is not None
-        self._lines = []
-        while b'"STATE"' not in (line := self._process.stdout.readline()):
-            assert line, self._process.communicate()[1].decode()
-            self._lines.append(line)
-        self._lines.append(line)
-
-    def send(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def end(self) -> Ran:
-        try:
-            out, err = self._process.communicate(timeout=120)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise AssertionError(self._process.communicate()[1].decode()) from None
-        return Ran(self._process.returncode, (b"".join(self._lines) + out).decode(), err.decode())
-
-
-def kill(service: Any) -> None:
-    os.kill(service.pid, signal.SIGKILL)
-    wait_until(lambda: not service.alive())
 
 
 def last(ran: Ran) -> str:
@@ -94,31 +37,11 @@ def last(ran: Ran) -> str:
     return ran.stderr.splitlines()[-1].rpartition(" | ")[2]
 
 
-def check_rest(source: Source, ran: Ran, cluster: DaskCluster | None) -> None:
-    """Check that a run with the last STATE sends what is missing, and nothing else."""
-    rest = source.run(settings(source, cluster), state=state_of(ran))
-    sent = [m["batch_id"] for m in (*ran.of_type("BATCH"), *rest.of_type("BATCH"))]
-    assert sent == [m["batch_id"] for m in source.run(settings(source, None)).of_type("BATCH")]
-    assert rest.of_type("BATCH")
-
-
 def test_tasks_of_a_worker_that_is_killed_run_on_another(source: Source, start: Start) -> None:
     cluster = start()
     running = Running(source, settings(source, cluster))
     kill(cluster.workers[0])
     ran = running.end().check()
-    assert ran.stdout == source.run(settings(source, None)).stdout
-
-
-def test_tasks_of_a_worker_that_sleeps_run_on_another_and_it_may_wake(source: Source, start: Start) -> None:
-    cluster = start(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="3s")
-    running = Running(source, settings(source, cluster))
-    sleeper = cluster.workers[0]
-    os.kill(sleeper.pid, signal.SIGSTOP)
-    ran = running.end().check()
-    os.kill(sleeper.pid, signal.SIGCONT)
-    wait_until(lambda: not sleeper.alive())  # it ends its task, and learns that it is no longer a member
-    assert [r["id"] for r in source.rows(ran)] == [n * 40_000 + i for n in range(TASKS) for i in range(30_000)]
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
@@ -166,7 +89,7 @@ def test_a_task_that_kills_its_workers_is_named(source: Source, start: Start) ->
 def test_a_tap_that_is_stopped_continues_with_its_last_state(source: Source, start: Start, how: int) -> None:
     cluster = start()
     running = Running(source, settings(source, cluster, max_workers=1))
-    running.send(how)
+    os.kill(running.pid, how)
     ran = running.end()
     assert ran.code != 0
     assert "Traceback" not in ran.stderr

@@ -1,0 +1,106 @@
+"""Runs of the tap on a Dask cluster whose processes a test stops or kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tap_source import Source, moment, state_of
+from waiting import wait_until
+
+from local_cloud import Cloud
+from local_cloud.dask.cluster import DaskCluster
+from local_cloud.faults.client import FaultProxy
+from local_cloud.programs import Ran
+
+TASKS = 6
+ROWS = 30_000
+"""Rows of each task."""
+Start = Callable[..., DaskCluster]
+
+
+@contextmanager
+def clusters(cloud: Cloud, s3_faults: FaultProxy, folder: Path) -> Iterator[Start]:
+    """Return a function that starts a cluster whose workers wait for each object that they read."""
+    s3_faults.set({"match": "^GET /[^/]+/in/", "delay_ms": 300})
+    started: list[DaskCluster] = []
+
+    def run(workers: int = 2, **env: str) -> DaskCluster:
+        own = folder / f"cloud-{len(started)}"
+        own.mkdir()
+        started.append(DaskCluster(own / "dask", env=cloud.environ(AWS_ENDPOINT_URL=s3_faults.url, **env)))
+        started[-1].start(workers)
+        return started[-1]
+
+    yield run
+    for cluster in started:
+        for service in (*cluster.workers, cluster.scheduler):
+            if service.alive():
+                os.kill(service.pid, signal.SIGKILL)
+        cluster.stop()
+
+
+def put_tasks(source: Source) -> None:
+    """Put objects of which each is a task, because it fills a batch file."""
+    for n in range(TASKS):
+        source.csv(f"in/{n}.csv", first_row(n), ROWS, at=moment(n))
+
+
+def first_row(task: int) -> int:
+    """Return the id of the first row of a task."""
+    return task * 40_000
+
+
+def settings(source: Source, cluster: DaskCluster | None, **more: Any) -> dict[str, Any]:
+    """Return the settings of a run; on threads, if there is no cluster."""
+    config = source.config(batch_config=source.batches(file_mb=0.5), max_workers=2)
+    if cluster is not None:
+        config |= {"executor": "dask", "dask_scheduler": cluster.address, "dask_tls": cluster.tls}
+    return config | more
+
+
+class Running:
+    """A run of the tap, up to some STATE, at first the first one, and then to its end."""
+
+    def __init__(self, source: Source, config: dict[str, Any], *, states: int = 1, **options: Any) -> None:
+        self._process = source.tap.start("tap-s3-files", config=config, **options)
+        assert self._process.stdout is not None
+        self._lines = list[bytes]()
+        while states:
+            line = self._process.stdout.readline()
+            assert line, self._process.communicate()[1].decode()
+            self._lines.append(line)
+            states -= b'"STATE"' in line
+
+    @property
+    def pid(self) -> int:
+        """The process id of the tap."""
+        return self._process.pid
+
+    def end(self) -> Ran:
+        """Wait for the end of the run."""
+        try:
+            out, err = self._process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise AssertionError(self._process.communicate()[1].decode()) from None
+        return Ran(self._process.returncode, (b"".join(self._lines) + out).decode(), err.decode())
+
+
+def kill(service: Any) -> None:
+    """Kill a process of a cluster, and wait until it is gone."""
+    os.kill(service.pid, signal.SIGKILL)
+    wait_until(lambda: not service.alive())
+
+
+def check_rest(source: Source, ran: Ran, cluster: DaskCluster | None) -> None:
+    """Check that a run with the last STATE sends what is missing, and nothing else."""
+    rest = source.run(settings(source, cluster), state=state_of(ran))
+    sent = [m["batch_id"] for m in (*ran.of_type("BATCH"), *rest.of_type("BATCH"))]
+    assert sent == [m["batch_id"] for m in source.run(settings(source, None)).of_type("BATCH")]
+    assert rest.of_type("BATCH")
