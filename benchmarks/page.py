@@ -100,7 +100,7 @@ FIGURES = (
         "taxi-parquet",
         "Parquet -> BATCH Parquet, 1 file: CPU against plain pyarrow read + write",
         "The same: CPU seconds, a pyarrow script = 1",
-        "Schema checks, ids and STATE cost nothing on top of reading and writing.",
+        "What schema checks, ids and STATE cost on top of reading and writing.",
         is_in_readme=True,
     ),
     Figure(
