@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ForwardRef
 
 from written_files import write_or_check
 
@@ -117,6 +117,7 @@ def _shown(value: Any, *, quoted: bool = False) -> Any:
     """Return a default or an annotation as the source has it; functions, whose text holds an address, as `...`."""
     if value is inspect.Signature.empty:
         return value
+    value = value.__forward_arg__ if isinstance(value, ForwardRef) else value  # of a named tuple
     return _Verbatim("..." if callable(value) else value if isinstance(value, str) and not quoted else repr(value))
 
 

@@ -81,7 +81,7 @@ def build(bench: Workbench) -> Case:
 
         changes = "".join(f", `{key}`" for key in settings)
         return Contender(
-            name, f"`tap-s3-files --plan`, all defaults{changes and ' but' + changes[1:]}", commands, facts
+            name, f"`tap-s3-files --plan`, all defaults{changes and ' but' + changes[1:]}", commands, facts, rounds=1
         )
 
     def inventory(count: int, kind: str) -> dict[str, Any]:

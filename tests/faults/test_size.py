@@ -67,6 +67,7 @@ def run_target(run: Programs, warehouse: Warehouse, messages: list[Message], fol
     return cost
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("streams", [20, pytest.param(200, marks=pytest.mark.soak)])
 def test_many_streams_at_once(
     streams: int, warehouse: Warehouse, run: Programs, batch: Batches, tmp_path: Path

@@ -149,7 +149,8 @@ def workbooks(draw: st.DrawFn) -> tuple[pa.Table, bytes]:
         pa.string(): st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20).map(lambda text: f"x{text}"),
     }
     named = draw(fields(st.sampled_from(list(kinds))))
-    schema = pa.schema([pa.field("number", pa.int64()), *(f for f in named if f.name.casefold() != "number")])
+    usual = [f for f in named if f.name.casefold() != "number" and not f.name.startswith("=")]  # no formulas
+    schema = pa.schema([pa.field("number", pa.int64()), *usual])
     rows = draw(st.integers(1, MOST_ROWS))
     columns: list[list[Any]] = [list(range(rows))]
     for field in list(schema)[1:]:

@@ -1,4 +1,4 @@
-"""`--sample`: of each parametrized test that starts processes, run some cases, spread over all of them."""
+"""`--sample`: leave out long tests, and of each test that starts processes all cases but the first and the last."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 
 SLOW_FOLDERS = frozenset({"conformance", "faults", "hostile", "integration"})
 """Folders of tests that start processes and use the local cloud."""
-CASES = 4
-"""Cases of each of their tests that a sample keeps."""
 
 
 def sample(items: Iterable[pytest.Item], tests: Path) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -23,14 +21,8 @@ def sample(items: Iterable[pytest.Item], tests: Path) -> tuple[list[pytest.Item]
     """
     by_test = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        is_slow = item.path.relative_to(tests).parts[0] in SLOW_FOLDERS
-        by_test[item.nodeid.partition("[")[0] if is_slow else item.nodeid].append(item)
-    kept = {item for cases in by_test.values() for item in _spread(cases)}
+        if item.get_closest_marker("long") is None:
+            is_slow = item.path.relative_to(tests).parts[0] in SLOW_FOLDERS
+            by_test[item.nodeid.partition("[")[0] if is_slow else item.nodeid].append(item)
+    kept = {item for cases in by_test.values() for item in (cases[0], cases[-1])}
     return [item for item in items if item in kept], [item for item in items if item not in kept]
-
-
-def _spread(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the first case, the last, and some between them at equal distances."""
-    if len(cases) <= CASES:
-        return cases
-    return [cases[round(n * (len(cases) - 1) / (CASES - 1))] for n in range(CASES)]

@@ -68,6 +68,7 @@ def test_shards_at_once_then_what_is_new(pipeline: Pipeline) -> None:
     assert len(pipeline.rows()) == OBJECTS + 3
 
 
+@pytest.mark.long
 def test_kubernetes(pipeline: Pipeline, tmp_path: Path) -> None:
     parts = list(yaml.safe_load_all((DEPLOY / "kubernetes-shards.yaml").read_text()))
     claim, plan, load = parts
@@ -98,6 +99,7 @@ def test_kubernetes(pipeline: Pipeline, tmp_path: Path) -> None:
     assert len(list(state.glob("shard-*/states.jsonl"))) == SHARDS
 
 
+@pytest.mark.long
 def test_aws_batch(pipeline: Pipeline, tmp_path: Path) -> None:
     (pipeline.folder / "pipeline.env").unlink()
     programs, submitted = tmp_path / "programs", tmp_path / "submitted"
@@ -120,6 +122,7 @@ def test_aws_batch(pipeline: Pipeline, tmp_path: Path) -> None:
     check_rows(pipeline)
 
 
+@pytest.mark.long
 def test_github_actions(pipeline: Pipeline, tmp_path: Path) -> None:
     jobs = yaml.safe_load((DEPLOY / "github-shards.yml").read_text())["jobs"]
     (pipeline.folder / "pipeline.env").unlink()

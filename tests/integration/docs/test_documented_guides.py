@@ -42,6 +42,7 @@ def test_ones_own_bucket_and_warehouse(
     assert "Loaded orders: 0 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
 
 
+@pytest.mark.long
 def test_the_example_of_the_readme(run: Programs, tmp_path: Path) -> None:
     section = "To try a configuration of your own"
     (tmp_path / "c.json").write_text(block(README, "json", after=section))
@@ -67,6 +68,7 @@ def test_commands_of_the_tap(shop: Any, run: Programs, config: dict[str, Any], t
         assert text in shown
 
 
+@pytest.mark.long
 def test_reports_of_many_runs(s3: Any, bucket: str, run: Programs, tmp_path: Path) -> None:
     settings = json.loads(block(MONITORING, "json", after="## Reports").replace("s3://bucket", f"s3://{bucket}"))
     (tmp_path / "a.csv").write_text("id\n1\n")

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PAGES = (
     "first-try",
@@ -39,6 +41,7 @@ def script(page: str) -> str:
     return "set -e\n" + "".join(parts)
 
 
+@pytest.mark.long
 def test_a_newcomer_runs_every_command(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

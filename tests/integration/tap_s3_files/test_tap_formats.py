@@ -253,6 +253,7 @@ def test_zip_archives_that_are_refused(source: Source) -> None:
 # Bad input ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gz", "zip"])
 def test_a_bomb_stays_within_bounded_memory(kind: str, source: Source) -> None:
     out = io.BytesIO()

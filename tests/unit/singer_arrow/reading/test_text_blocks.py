@@ -75,7 +75,7 @@ def test_a_record_without_an_end_is_an_error(cut: Any, monkeypatch: pytest.Monke
 def test_text_arrives_in_utf8(objects: Any, text: str, encoding: str, packed: bool) -> None:
     data = text.encode(encoding)
     data = gzip.compress(data) if packed else data
-    if not data:
+    if not data or text.startswith("\0"):  # as UTF-16 it has the mark of UTF-32
         return
     found = b"".join(bytes(c) for c in decoded(objects.reader(data), encoding=encoding))
     assert found.decode() == text.removeprefix("\ufeff")
