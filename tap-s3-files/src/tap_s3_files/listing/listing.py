@@ -171,15 +171,24 @@ class Listing:
         return count, size
 
     def in_order(
-        self, keep: Callable[[ObjectInfo], bool] = lambda _: True, *, since: datetime | None = None
+        self,
+        keep: Callable[[ObjectInfo], bool] = lambda _: True,
+        *,
+        since: datetime | None = None,
+        before: datetime | None = None,
     ) -> Iterator[ObjectInfo]:
         """Yield the objects in the order in which they are read: by time of last modification, then by URL.
 
         Args:
             keep: Selects objects.
             since: Time of the last modification from which on objects are returned; earlier ones cost little.
+            before: Time before which they are returned; later ones cost little.
         """
+        import pyarrow.compute as pc
+
         for rows in self._by_time(_microseconds(since) if since is not None else None):
+            if before is not None:
+                rows = rows.filter(pc.less(rows["modified"], _microseconds(before)))  # noqa: PLW2901
             for first in range(0, rows.num_rows, BLOCK):
                 yield from filter(keep, self._objects(rows.slice(first, BLOCK)))
 

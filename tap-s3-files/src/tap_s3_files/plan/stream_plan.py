@@ -152,8 +152,9 @@ class StreamPlan:
             yield segment
 
     def _new_objects(self, found: Listing) -> Iterator[ObjectInfo]:
-        window = self.object_filter.window
-        for info in found.in_order(lambda o: in_window(o, *window) and not self.is_known(o), since=self.since):
+        start, end = self.object_filter.window
+        since = max((time for time in (start, self.since) if time is not None), default=None)
+        for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
             if self._recent and str(info.url) in self._recent:
                 logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
             yield info

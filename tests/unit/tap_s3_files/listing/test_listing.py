@@ -42,6 +42,7 @@ def test_what_is_put_in_comes_out_in_order(some: list[ObjectInfo], since: int) -
         assert list(made.in_order()) == in_order(some)
         begin = START + timedelta(microseconds=since)
         assert list(made.in_order(since=begin)) == in_order(o for o in some if o.modified >= begin)
+        assert list(made.in_order(before=begin)) == in_order(o for o in some if o.modified < begin)
         assert list(made.in_order(lambda o: o.size % 2 == 0)) == in_order(o for o in some if o.size % 2 == 0)
 
 
