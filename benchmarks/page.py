@@ -33,6 +33,7 @@ HEADLINE_CASES = {
 PICTURED = {
     **dict.fromkeys(("memory-inputs", "memory", "scaling", "scaling-10gb"), "peak_tree_mb"),
     **dict.fromkeys(("coalescing", "loads"), "jobs"),
+    **dict.fromkeys(("dask", "shards"), "wall_s"),
     "redshift-bytes": "share",
     "s3-torn": "torn",
     "wide": "rows_per_s",
@@ -53,6 +54,7 @@ METRICS = {
     "share": ("bytes through the target, of those of the files", "less is better"),
     "median_s": ("seconds until a record is in the table", "less is better"),
     "requests": ("requests of S3", "less is better"),
+    "us_per_object": ("CPU microseconds an object", "less is better"),
     "rows_per_s": ("rows per second", "more is better"),
     "torn": ("readings that mix two versions", "less is better"),
 }
