@@ -39,8 +39,8 @@ LIMITS: dict[tuple[str, str], str] = {
     ),
     **dict.fromkeys(
         (("ten-million", "10,000,000 objects, CPU seconds"), ("ten-million", "10,000,000 objects, peak MB")),
-        "8 of 15 microseconds an object are the listing, half of them botocore's, and 7 the tasks of the plan, which are"
-        " Python objects; the listing, in compressed columns, is 40 MB for a million objects.",
+        "8 of 15 microseconds an object are the listing, half of them botocore's, and 7 the tasks of the plan, which"
+        " are Python objects; the listing, in compressed columns, is 40 MB for a million objects.",
     ),
     ("dask", "two workers, times as fast as one"): "the start of the tap, 1.5 of 28 seconds, is not divided.",
     ("s3-columns", "times as fast as pyarrow's best"): (
