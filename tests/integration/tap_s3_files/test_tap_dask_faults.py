@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from dask_runs import Running, Start, check_rest, clusters, kill, put_tasks, settings
 from tap_source import Source
+from waiting import wait_until
 
 from local_cloud import Cloud
 from local_cloud.certificates import write_certificates
@@ -75,9 +76,11 @@ def test_a_cluster_without_workers_is_waited_for_only_so_long(source: Source, st
     check_rest(source, ran, None)
 
 
-def test_a_task_that_kills_its_workers_is_named(source: Source, start: Start) -> None:
+def test_a_task_that_kills_its_workers_is_named(source: Source, start: Start, s3_faults: FaultProxy) -> None:
     cluster = start(1, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
+    s3_faults.set({"match": "^GET /[^/]+/in/[1-9]", "delay_ms": 3000})
     running = Running(source, settings(source, cluster, max_workers=1))
+    wait_until(lambda: s3_faults.report()["rules"][0]["matched"])  # the worker reads the second object
     kill(cluster.workers[0])
     ran = running.end()
     assert f"the task that reads s3://{source.bucket}/in/" in last(ran)

@@ -62,9 +62,13 @@ def _reference(line: bytes) -> dict[str, Any] | None:
         assume(not any(isinstance(value, float) for name, value in pairs if name not in SCHEMA.names))
         return dict(pairs)
 
+    def integer(digits: str) -> Decimal:
+        assume(digits != "-0")  # Arrow's reader keeps the sign of such a zero in a float, the exact reader does not
+        return Decimal(digits)
+
     try:
         found = json.loads(
-            line.decode(), object_pairs_hook=members, parse_constant=float, parse_int=Decimal, parse_float=Decimal
+            line.decode(), object_pairs_hook=members, parse_constant=float, parse_int=integer, parse_float=Decimal
         )
         return {name: _value(name, found.get(name)) for name in SCHEMA.names} if isinstance(found, dict) else None
     except ValueError:
