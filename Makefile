@@ -12,7 +12,7 @@ RUN := $(UV) run --no-sync
 # One more than there are cores: many tests wait for processes that they kill, or for queues.
 MINUTES ?= 30
 SAMPLE ?= --sample
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

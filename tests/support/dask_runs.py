@@ -71,11 +71,12 @@ class Running:
         self._process = source.tap.start("tap-s3-files", config=config, **options)
         assert self._process.stdout is not None
         self._lines = list[bytes]()
-        while states:
-            line = self._process.stdout.readline()
-            assert line, self._process.communicate()[1].decode()
-            self._lines.append(line)
-            states -= b'"STATE"' in line
+        with open(self._process.stdout.fileno(), "rb", buffering=0, closefd=False) as unbuffered:  # `end` reads the rest
+            while states:
+                line = unbuffered.readline()
+                assert line, self._process.communicate()[1].decode()
+                self._lines.append(line)
+                states -= b'"STATE"' in line
 
     @property
     def pid(self) -> int:

@@ -25,7 +25,9 @@ from local_cloud.programs import Programs
 VICTIMS = pytest.mark.parametrize("victim", ["worker", "scheduler", "tap"])
 STATES = pytest.mark.parametrize("states", [1, 3, TASKS - 1])
 SLEEP_S = 4
-"""How long the tap and the scheduler sleep; a worker sleeps until its tasks have moved."""
+"""How long the tap and the scheduler sleep."""
+MOVED_S = 9
+"""How long a worker sleeps at least: after that the scheduler has removed it, and its tasks have moved."""
 
 
 @pytest.fixture
@@ -65,7 +67,9 @@ def test_everything_is_sent_once_whatever_sleeps(source: Source, start: Start, v
     pid = {"worker": worker.pid, "scheduler": cluster.scheduler.pid, "tap": running.pid}[victim]
     os.kill(pid, signal.SIGSTOP)
     if victim == "worker":
+        stopped = time.monotonic()
         ran = running.end().check()
+        time.sleep(max(0.0, stopped + MOVED_S - time.monotonic()))  # a worker without a task is not waited for
         os.kill(pid, signal.SIGCONT)
         wait_until(lambda: not worker.alive())  # it ends its task first, and writes its files once more
     else:
