@@ -71,7 +71,8 @@ class Running:
         self._process = source.tap.start("tap-s3-files", config=config, **options)
         assert self._process.stdout is not None
         self._lines = list[bytes]()
-        with open(self._process.stdout.fileno(), "rb", buffering=0, closefd=False) as unbuffered:  # `end` reads the rest
+        # without a buffer, so that `end` reads all of the rest
+        with open(self._process.stdout.fileno(), "rb", buffering=0, closefd=False) as unbuffered:
             while states:
                 line = unbuffered.readline()
                 assert line, self._process.communicate()[1].decode()
