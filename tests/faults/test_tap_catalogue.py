@@ -23,6 +23,7 @@ def check(outcomes: Sequence[Outcome]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.long
 def test_a_broken_tap_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     site = TapSite(tmp_path)
     try:

@@ -45,6 +45,7 @@ def source(s3: Any, bucket: str, tap: Programs) -> Source:
 
 @STATES
 @VICTIMS
+@pytest.mark.long
 def test_everything_is_sent_once_whatever_is_killed(source: Source, start: Start, victim: str, states: int) -> None:
     cluster = start()
     running = Running(source, settings(source, cluster), states=states)
@@ -60,6 +61,7 @@ def test_everything_is_sent_once_whatever_is_killed(source: Source, start: Start
 
 @STATES
 @VICTIMS
+@pytest.mark.long
 def test_everything_is_sent_once_whatever_sleeps(source: Source, start: Start, victim: str, states: int) -> None:
     cluster = start(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="3s")
     running = Running(source, settings(source, cluster), states=states)

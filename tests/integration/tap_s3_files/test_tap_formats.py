@@ -273,6 +273,7 @@ def test_a_bomb_stays_within_bounded_memory(kind: str, source: Source) -> None:
     assert int(ran.stderr.rsplit("peak kB: ", 1)[1]) < 900 << 10  # of 1 GB of text
 
 
+@pytest.mark.long
 def test_a_line_of_json_beyond_the_limit(source: Source) -> None:
     source.put("in/a.jsonl", b'{"id": 1}\n{"id": 2, "text": "' + b"x" * (100 << 20) + b'"}\n')
     line = source.error()
@@ -281,6 +282,7 @@ def test_a_line_of_json_beyond_the_limit(source: Source) -> None:
     assert "in/a.jsonl, line 1: the line is longer than 64 MiB" in source.error()
 
 
+@pytest.mark.long
 def test_a_quote_that_never_closes(source: Source) -> None:
     source.put("in/a.csv", b'id,name\n1,a\n2,"b\n' + b"3,some more text\n" * 6_000_000)
     line = source.error(schema={"id": "integer", "name": "string"})
