@@ -43,11 +43,6 @@ LIMITS: dict[tuple[str, str], str] = {
         "Arrow's parser is 3.0 and the zstd encoder 2.7 of 8.2 CPU seconds for 522 MB, the start 0.7: what remains for"
         " all checks, conversions and messages is less than the goal asks to save.",
     ),
-    **dict.fromkeys(
-        (("ten-million", "10,000,000 objects, CPU seconds"), ("ten-million", "10,000,000 objects, peak MB")),
-        "8 of 15 microseconds an object are the listing, half of them botocore's, and 7 the tasks of the plan, which"
-        " are Python objects; the listing, in compressed columns, is 40 MB for a million objects.",
-    ),
     ("dask", "two workers, times as fast as one"): "the start of the tap, 1.5 of 28 seconds, is not divided.",
     ("s3-columns", "times as fast as pyarrow's best"): (
         "two answers of S3 after one another (footer, then chunks) are 0.06 s of it, and decoding the three columns is"
