@@ -59,7 +59,7 @@ def _opened(value: Any, field: pa.Field) -> Any:
     if value is None:
         return None
     if is_json(field):
-        return json.loads(value, parse_float=Decimal)
+        return json.loads(value, parse_float=Decimal, parse_int=Decimal)  # `int` takes 4,300 digits
     if pt.is_struct(field.type):
         return {f.name: _opened(value[f.name], f) for f in field.type}
     if pt.is_list(field.type):
