@@ -82,7 +82,7 @@ class ReadProgress:
         """
         if self.end is None or (point.at, point.lines) < (self.end.at, self.end.lines):
             return False
-        if (point.at, point.lines) > (self.end.at, self.end.lines):
+        if point.at > self.end.at:
             raise no_such_resume_point(self.end, url)
         return True
 

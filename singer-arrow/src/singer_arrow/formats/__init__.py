@@ -1,6 +1,7 @@
 """File formats by name; a format is imported when it is first used.
 
-base           Protocols: Format, JoiningFormat, WritableFormat
+base           Protocols: Format, JoiningFormat, DivisibleFormat, WritableFormat
+range_scan     Divide a file into ranges that are read independently
 zip_archive    Any format inside zip archives
 tar_archive    Any format inside tar archives
 small_files    Parse many small files at once
@@ -25,9 +26,9 @@ from importlib import import_module
 from typing import Generic, TypeVar
 
 from singer_arrow.compression.codecs import strip_suffix
-from singer_arrow.formats.base import Format, WritableFormat
+from singer_arrow.formats.base import DivisibleFormat, Format, WritableFormat
 
-__all__ = ["FORMATS", "WRITABLE", "Format", "Formats", "WritableFormat", "detect_format", "with_archives"]
+__all__ = ["DIVISIBLE", "FORMATS", "WRITABLE", "Format", "Formats", "WritableFormat", "detect_format", "with_archives"]
 
 _WRITABLE = {
     "jsonl": "singer_arrow.formats.json.json_format.JsonLinesFormat",
@@ -43,6 +44,7 @@ _ALL = {
     "fixed_width": "singer_arrow.formats.text.fixed_width.FixedWidthFormat",
     "excel": "singer_arrow.formats.excel.excel_format.ExcelFormat",
 }
+_DIVISIBLE = ("csv", "jsonl", "parquet")
 _SUFFIXES = {
     "csv": (".csv", ".tsv", ".tab", ".psv"),
     "jsonl": (".jsonl", ".ndjson", ".json"),
@@ -95,6 +97,7 @@ def with_archives(kind: Format) -> Format:
 
 FORMATS: Formats[Format] = Formats(_ALL, with_archives)
 WRITABLE: Formats[WritableFormat] = Formats(_WRITABLE)
+DIVISIBLE: Formats[DivisibleFormat] = Formats({name: _ALL[name] for name in _DIVISIBLE})
 
 
 def detect_format(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Protocols that file formats implement: `Format`, `JoiningFormat`, `WritableFormat`."""
+"""Protocols that file formats implement: `Format`, `JoiningFormat`, `DivisibleFormat`, `WritableFormat`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_progress import ReadProgress, ResumePoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from singer_arrow.formats.range_scan import RangeScan
     from singer_arrow.reading.memory_budget import Allowance
     from singer_arrow.reading.object_reader import ObjectReader
+    from singer_arrow.reading.range_planner import Span
 
 HELD_BYTES = 64 << 20
 """Default bytes of rows that a writer holds in memory before it encodes them."""
@@ -77,6 +79,39 @@ class JoiningFormat(Format, Protocol):
 
         Returns:
             None if a file has errors, drift or anything else that `read` has to report.
+        """
+        ...
+
+
+class DivisibleFormat(Format, Protocol):
+    """A format whose files can be read in ranges, independently of each other."""
+
+    def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:
+        """Return what `row_starts` needs to know of a range of a file, whatever comes before it.
+
+        Args:
+            reader: The file.
+            options: How it is read.
+            span: The range, one of `divide`.
+        """
+        ...
+
+    def row_starts(
+        self, reader: ObjectReader, options: ReadOptions, scans: Sequence[RangeScan]
+    ) -> Sequence[ResumePoint]:
+        """Return where each range of a file begins, for `ReadProgress.resume_point` and, of the range before, `end`.
+
+        Their `rows` are the lines (text) or the rows (columnar formats) before the range. Ranges without a row begin
+        where the next one begins, or at `FILE_END`. If the file cannot be read from its middle, the first range holds
+        all rows.
+
+        Args:
+            reader: The file.
+            options: How it is read.
+            scans: Of all ranges but the last one, in order.
+
+        Raises:
+            DataError: The header or footer cannot be read.
         """
         ...
 

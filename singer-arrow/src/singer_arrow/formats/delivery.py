@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from singer_arrow.casting.cut_digits import warn_truncated
 from singer_arrow.enforcement.row_json import line_to_json
 from singer_arrow.enforcement.row_policy import BlockResult, RowError, report_rows
 from singer_arrow.errors import DataError
-from singer_arrow.read_progress import ReadProgress, ResumePoint, Skipped
+from singer_arrow.read_progress import ReadProgress, ResumePoint, Skipped, no_such_resume_point
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,20 @@ class FilePosition:
         """Move behind a block."""
         rows = self.resume_point.rows + (0 if block.batch is None else block.batch.num_rows)
         self.resume_point = ResumePoint(rows, self.resume_point.at + block.bytes, self.resume_point.lines + block.lines)
+
+
+def until(text: Iterable[Any], end: ResumePoint | None, url: object) -> Iterator[Any]:
+    """Yield a text that was read up to a resume point.
+
+    Raises:
+        DataError: No line ends there.
+    """
+    last = b""
+    for chunk in text:
+        last = bytes(memoryview(chunk)[-1:]) or last
+        yield chunk
+    if end is not None and last not in (b"\n", b"\r", b""):
+        raise no_such_resume_point(end, url)
 
 
 def deliver(

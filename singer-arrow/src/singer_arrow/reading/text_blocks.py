@@ -37,7 +37,12 @@ _BY_ZEROS: dict[tuple[bool, ...], str] = {
 
 
 def decoded(
-    reader: ObjectReader, *, compression: str = "auto", encoding: str = "utf-8", start: int = 0
+    reader: ObjectReader,
+    *,
+    compression: str = "auto",
+    encoding: str = "utf-8",
+    start: int = 0,
+    end: int | None = None,
 ) -> Iterator[Any]:
     """Yield the object's text as UTF-8 without a byte order mark, in order, split anywhere.
 
@@ -48,19 +53,20 @@ def decoded(
         compression: A codec, or `auto`: detected by the first bytes.
         encoding: Name of a Python codec.
         start: Bytes of text to skip; not fetched if the object is uncompressed UTF-8.
+        end: Bytes of text at which to stop. None: at its end.
 
     Raises:
         EmptyObjectError: The object is empty.
         DataError: The object is corrupt, truncated or not in that encoding.
         ConfigError: The encoding is unknown.
     """
-    if start and (offset := _offset(reader, compression, encoding)) is not None:
-        return reader.chunks(offset + start)
+    if (start or end is not None) and (offset := text_offset(reader, compression, encoding)) is not None:
+        return reader.chunks(offset + start, None if end is None else offset + end)
     chunks = reader.chunks()
     first = next(chunks, b"")
     codec = _codec(reader, compression, bytes(memoryview(first)[:_MAGIC]))
     text = _transcode(_plain(reader, _chain(first, chunks), codec, first), encoding, reader.url)
-    return _after(text, start) if start else text
+    return text if not start and end is None else _between(text, start, end)
 
 
 def _plain(reader: ObjectReader, chunks: Iterator[Any], codec: str, first: Any) -> Iterator[Any]:
@@ -96,7 +102,7 @@ def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
         yield from decompress(chunks_left, "gzip", url=reader.url)
 
 
-def _offset(reader: ObjectReader, compression: str, encoding: str) -> int | None:
+def text_offset(reader: ObjectReader, compression: str = "auto", encoding: str = "utf-8") -> int | None:
     """Return the offset of the text in the object; None if the object is compressed or recoded."""
     head = bytes(reader.head_bytes(_MAGIC))
     plain = _codec(reader, compression, head) == "none" and _name_of(encoding) in _PLAIN and _detect_wide(head) is None
@@ -107,13 +113,16 @@ def _codec(reader: ObjectReader, compression: str, head: bytes) -> str:
     return detect(reader.url.name, head) if compression == "auto" else compression
 
 
-def _after(chunks: Iterable[Any], n: int) -> Iterator[memoryview]:
-    """Yield the bytes after the first `n`."""
+def _between(chunks: Iterable[Any], start: int, end: int | None) -> Iterator[memoryview]:
+    """Yield the bytes from `start` to `end`."""
+    at = 0
     for chunk in chunks:
         view = memoryview(chunk).cast("B")
-        if n < len(view):
-            yield view[n:]
-        n = max(0, n - len(view))
+        if found := view[max(0, start - at) : None if end is None else max(0, end - at)]:
+            yield found
+        at += len(view)
+        if end is not None and at >= end:
+            return
 
 
 def read_sample(

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.spelling import hint
+from singer_arrow.compression.codecs import archive_of
 from singer_arrow.enforcement.row_policy import BlockResult
 from singer_arrow.enforcement.schema_drift import unknown_columns
 from singer_arrow.errors import DataError, SingerArrowError
@@ -35,14 +36,25 @@ from singer_arrow.formats.csv.header import (
     take_header,
 )
 from singer_arrow.formats.csv.parser import CsvBlockParser
-from singer_arrow.formats.delivery import FilePosition, deliver
+from singer_arrow.formats.csv.range_scan import csv_row_starts, scan_range
+from singer_arrow.formats.delivery import FilePosition, deliver, until
+from singer_arrow.formats.range_scan import RangeScan, undivided
 from singer_arrow.formats.text.infer import infer_type, present
 from singer_arrow.formats.text.rows import SAMPLE, TextDrift, TextRows, nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.ordered_map import map_ordered
-from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, blocks, decoded, read_sample, whole_text
+from singer_arrow.reading.range_planner import Span
+from singer_arrow.reading.text_blocks import (
+    MAX_RECORD_BYTES,
+    LongRecordError,
+    blocks,
+    decoded,
+    read_sample,
+    text_offset,
+    whole_text,
+)
 
 logger = logging.getLogger(__name__)
 _LONGEST_SAMPLE = 64 << 20
@@ -98,24 +110,43 @@ class CsvFormat:
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         progress = progress or ReadProgress()
-        begin = progress.resume_point or ResumePoint()
-        header, text = (peek_header(reader, options), None) if begin.at else take_header(reader, options)
+        begin, end = progress.resume_point or ResumePoint(), progress.end.at if progress.end else None
+
+        def text_from(at: int) -> Iterator[Any]:
+            return until(_text(reader, options, at, end), progress.end, reader.url)
+
+        header, text = (peek_header(reader, options), None) if begin.at else take_header(reader, options, end)
         if header is None:
             return
         if text is None:
-            text = _text(reader, options, begin.at)
+            text = text_from(begin.at)
         else:
-            begin = ResumePoint(0, header.bytes, header.lines)
+            text, begin = until(text, progress.end, reader.url), ResumePoint(0, header.bytes, header.lines)
         position = FilePosition(reader.url, begin)
         rows = TextRows(header.names, schema, options, nulls_of(options))
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
         drift = TextDrift(rows, infer).refuse if options.on_drift == "raise" else None
-        results = _results(reader, options, CsvBlockParser(rows, header.dialect), text, begin.at)
+        results = _results(reader, options, CsvBlockParser(rows, header.dialect), text, begin.at, text_from=text_from)
         try:
             yield from deliver(results, position, progress, drift)
         except LongRecordError:
             reason = f"a row is longer than {MAX_RECORD_BYTES >> 20} MiB, or a quote in it is never closed"
             raise DataError(reason, url=reader.url, line=position.resume_point.lines + 1) from None
+
+    def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:
+        header = _divisible_header(reader, options)
+        span = span if span[0] or header is None else (header.bytes, span[1])
+        if header is None or span[0] >= span[1]:
+            return RangeScan(span)
+        return scan_range(partial(_text, reader, options), header.dialect, span)
+
+    def row_starts(
+        self, reader: ObjectReader, options: ReadOptions, scans: Sequence[RangeScan]
+    ) -> Sequence[ResumePoint]:
+        header = _divisible_header(reader, options)
+        if header is None or header.bytes >= scans[0].span[1]:
+            return undivided(len(scans) + 1)
+        return csv_row_starts(partial(_text, reader, options), header, scans, block_bytes=options.block_bytes)
 
 
 def _infer_columns(data: bytes, header: CsvHeader, options: ReadOptions, url: object) -> pa.Schema:
@@ -141,14 +172,28 @@ def _infer_columns(data: bytes, header: CsvHeader, options: ReadOptions, url: ob
     return pa.schema(found)
 
 
-def _text(reader: ObjectReader, options: ReadOptions, begin: int) -> Iterator[Any]:
-    return decoded(reader, compression=options.compression, encoding=options.encoding, start=begin)
+def _divisible_header(reader: ObjectReader, options: ReadOptions) -> CsvHeader | None:
+    """Return the header of a file that can be read from its middle; None for other files."""
+    if text_offset(reader, options.compression, options.encoding) is None or archive_of(reader.url.name):
+        return None
+    header = peek_header(reader, options)
+    return None if header is None or header.dialect.escape or header.dialect.comment else header
+
+
+def _text(reader: ObjectReader, options: ReadOptions, begin: int, end: int | None) -> Iterator[Any]:
+    return decoded(reader, compression=options.compression, encoding=options.encoding, start=begin, end=end)
 
 
 def _results(
-    reader: ObjectReader, options: ReadOptions, parser: CsvBlockParser, text: Iterator[Any], at: int
+    reader: ObjectReader,
+    options: ReadOptions,
+    parser: CsvBlockParser,
+    text: Iterator[Any],
+    at: int,
+    *,
+    text_from: Callable[[int], Iterator[Any]],
 ) -> Iterator[BlockResult]:
-    """Yield the parsed blocks of a text that begins at the byte `at`.
+    """Yield the parsed blocks of a text that begins at the byte `at`; `text_from` returns it from a later byte on.
 
     Raises:
         LongRecordError: A record is too long; raised after the blocks before it.
@@ -168,11 +213,11 @@ def _results(
         except LongRecordError:
             if options.on_bad_row == "fail":
                 raise
-            result = parser(_up_to_open_quote(_text(reader, options, at), dialect), ends_exactly=True)
+            result = parser(_up_to_open_quote(text_from(at), dialect), ends_exactly=True)
             assert result is not None
             at += result.bytes
             yield result
-        text, cut, parse = _text(reader, options, at), dialect.checked_cut, partial(parser, ends_exactly=True)
+        text, cut, parse = text_from(at), dialect.checked_cut, partial(parser, ends_exactly=True)
 
 
 def _up_to_open_quote(text: Iterator[Any], dialect: Dialect) -> memoryview:

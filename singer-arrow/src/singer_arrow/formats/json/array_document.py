@@ -21,7 +21,7 @@ _BLANK = b" \t\r\n"
 _FIRST_KEY = re.compile(rb'[ \t\r\n]*(\{[ \t\r\n]*"(?>(?:[^"\\]|\\.)*)"[ \t\r\n]*:)', re.DOTALL)
 _TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{},"]', re.DOTALL)  # a lone quote: its string does not end
 _TRIES = 3
-_MOST_BLANK = 64 << 10
+MAX_BLANK = 64 << 10
 """Bytes of blanks before a list, at most; a text with more blanks is read as lines."""
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 _NOT_DECODED = (msgspec.DecodeError, RecursionError)
@@ -36,7 +36,7 @@ def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
             if text[:1] != b"[":
                 return False, chain([head], chunks)
             return True, chain([head.replace(b"[", b" ", 1)], chunks)
-        if len(head) > _MOST_BLANK:
+        if len(head) > MAX_BLANK:
             return False, chain([head], chunks)
     return False, iter([head])
 

@@ -18,20 +18,30 @@ from functools import cached_property, partial
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.compression.codecs import archive_of
 from singer_arrow.enforcement.row_policy import BlockResult
 from singer_arrow.enforcement.schema_drift import type_name, widened_field, without_excluded
 from singer_arrow.errors import DataError, DriftError, SingerArrowError
 from singer_arrow.formats.delivery import FilePosition, deliver
-from singer_arrow.formats.json.array_document import ListElements, element_reason, take_list
+from singer_arrow.formats.json.array_document import MAX_BLANK, ListElements, element_reason, take_list
 from singer_arrow.formats.json.infer import infer_lines
 from singer_arrow.formats.json.parser import JsonBlockParser
 from singer_arrow.formats.json.source import last_line_end, long_line_reason, open_source
 from singer_arrow.formats.json.writer import JsonLinesWriting
+from singer_arrow.formats.range_scan import RangeScan, row_starts, scan_lines, undivided
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.ordered_map import map_ordered
-from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES, LongRecordError, read_sample, whole_text
+from singer_arrow.reading.range_planner import Span
+from singer_arrow.reading.text_blocks import (
+    MAX_RECORD_BYTES,
+    LongRecordError,
+    decoded,
+    read_sample,
+    text_offset,
+    whole_text,
+)
 from singer_arrow.schema.arrow_schema import merge_fields
 
 
@@ -165,7 +175,7 @@ class JsonLinesFormat(JsonLinesWriting):
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
         progress = progress or ReadProgress()
-        position, blocks = open_source(reader, options, progress.resume_point or ResumePoint())
+        position, blocks = open_source(reader, options, progress.resume_point or ResumePoint(), progress.end)
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=_SAMPLE)
         drift = JsonDrift(schema, infer, options).refuse if options.on_drift == "raise" else None
         results = map_ordered(blocks, JsonBlockParser(schema, options), reader.budget.decoded)
@@ -174,6 +184,22 @@ class JsonLinesFormat(JsonLinesWriting):
         except LongRecordError:
             line = position.resume_point.lines + 1
             raise DataError(long_line_reason(), url=reader.url, line=line) from None
+
+    def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:
+        if text_offset(reader, options.compression) is None or archive_of(reader.url.name):
+            return RangeScan(span)
+        text = decoded(reader, compression=options.compression, start=span[0], end=span[1])
+        return RangeScan(span, {False: scan_lines(text)})
+
+    def row_starts(
+        self,
+        reader: ObjectReader,
+        options: ReadOptions,  # noqa: ARG002
+        scans: Sequence[RangeScan],
+    ) -> Sequence[ResumePoint]:
+        if not scans[0].found or take_list(iter([read_sample(reader, MAX_BLANK, compression="none")[0]]))[0]:
+            return undivided(len(scans) + 1)
+        return row_starts(scans)
 
 
 def _split(batch: pa.RecordBatch, counts: Iterable[int]) -> list[pa.RecordBatch] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from singer_arrow.enforcement.row_policy import BlockResult, RowError
 from singer_arrow.errors import DataError
-from singer_arrow.formats.delivery import FilePosition
+from singer_arrow.formats.delivery import FilePosition, until
 from singer_arrow.formats.json.array_document import ListElements, element_reason, take_list, take_rest
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ResumePoint
@@ -47,9 +47,9 @@ class ListPosition(FilePosition):
 
 
 def open_source(
-    reader: ObjectReader, options: ReadOptions, begin: ResumePoint
+    reader: ObjectReader, options: ReadOptions, begin: ResumePoint, end: ResumePoint | None = None
 ) -> tuple[FilePosition, Iterator[memoryview]]:
-    """Return the position of the first block, and the blocks of whole lines from a resume point on.
+    """Return the position of the first block, and the blocks of whole lines from one resume point to another.
 
     A resume point in lines is behind a line break, one in a list directly behind an element. So the byte before it
     shows whether the text is a list.
@@ -58,20 +58,28 @@ def open_source(
         LongRecordError: From the blocks: a line is too long, and the policy for bad rows is to fail.
         DataError: From the blocks: the text is not a list of JSON values.
     """
-    text = decoded(reader, compression=options.compression, start=max(0, begin.at - 1))
-    follows = False
-    if begin.at:
-        is_list, follows, text = take_rest(text)
-    else:
-        is_list, text = take_list(text)
+    is_list, follows, text = _open(reader, options, begin, end)
     size = options.block_bytes
     if is_list:
+        if end is not None:  # the list does not end there
+            _, follows, text = _open(reader, options, begin, None)
         elements = ListElements(text, reader.url, size=size, at=begin.at, lines=begin.lines, follows=follows)
         return ListPosition(reader.url, begin, elements), blocks(elements, last_line_end, size=size)
-    position = FilePosition(reader.url, begin)
+    position, text = FilePosition(reader.url, begin), until(text, end, reader.url)
     if options.on_bad_row == "fail":
         return position, blocks_of_lines(text, size=size)
     return position, _blocks_without_long_lines(text, size=size)
+
+
+def _open(
+    reader: ObjectReader, options: ReadOptions, begin: ResumePoint, end: ResumePoint | None
+) -> tuple[bool, bool, Iterator[Any]]:
+    """Return whether the text is a list, whether an element must follow, and the text between two points."""
+    text = decoded(reader, compression=options.compression, start=max(0, begin.at - 1), end=end.at if end else None)
+    if begin.at:
+        return take_rest(text)
+    is_list, text = take_list(text)
+    return is_list, False, text
 
 
 def last_line_end(data: bytes) -> int:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +27,7 @@ from singer_arrow.formats.parquet.row_groups import (
     text_sizes,
 )
 from singer_arrow.formats.parquet.writer import ParquetWriting
+from singer_arrow.formats.range_scan import RangeScan
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.object_reader import CONNECTIONS, FetchedRange, ObjectReader
@@ -75,6 +77,27 @@ class ParquetFormat(ParquetWriting):
         with random_access(reader) as file:
             footer = read_footer(file, reader.url)
             yield from _rows(file, footer, schema, options, progress or ReadProgress())
+
+    def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:  # noqa: ARG002
+        return RangeScan(span)  # the footer has it all
+
+    def row_starts(
+        self,
+        reader: ObjectReader,
+        options: ReadOptions,  # noqa: ARG002
+        scans: Sequence[RangeScan],
+    ) -> Sequence[ResumePoint]:
+        metadata = read_footer(reader, reader.url).metadata
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        begins = [_first_byte(group) if group.num_columns else 0 for group in groups]
+        rows = [0, *accumulate(group.num_rows for group in groups)]
+        firsts = [sum(begin < scan.span[1] for begin in begins) for scan in scans]
+        return [ResumePoint(), *(ResumePoint(rows[first], first) for first in firsts)]
+
+
+def _first_byte(group: pq.RowGroupMetaData) -> int:
+    column = group.column(0)
+    return int(column.dictionary_page_offset or column.data_page_offset)
 
 
 def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Footer:

@@ -1,0 +1,119 @@
+"""Divide a file into ranges that are read independently: what a scan of a range finds, and where the ranges begin.
+
+A file is divided at bytes that its size alone decides. The rows of a range are those from the last row that begins at
+or before its first byte, up to that of the next range. Which row that is can depend on all that comes before, as a line
+break within quotes ends no row. So ranges are scanned first, each for itself and all at once; `Format` then combines
+the scans, in order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.read_progress import ResumePoint
+from singer_arrow.reading.range_planner import Span
+
+FILE_END = ResumePoint(at=sys.maxsize)
+"""Where ranges begin that hold no row."""
+_LONG = 64 << 10  # bytes above which Arrow counts faster than Python, without the GIL
+
+
+@dataclass(frozen=True, slots=True)
+class TextScan:
+    """What a range of a text holds.
+
+    Attributes:
+        lines: Line breaks.
+        row_start: Where the last row begins that begins in the range or at its end, and the line breaks before it, both
+            from the beginning of the range; None if there is none.
+        ends_within: Whether the range ends within quotes.
+    """
+
+    lines: int
+    row_start: tuple[int, int] | None
+    ends_within: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RangeScan:
+    """What a range of a file holds.
+
+    Attributes:
+        span: The bytes of the range.
+        found: By whether the range begins within quotes. There is none where its quotes cannot follow such a beginning.
+    """
+
+    span: Span
+    found: Mapping[bool, TextScan] = field(default_factory=dict)
+
+
+def divide(size: int, count: int) -> list[Span]:
+    """Divide the bytes of a file into ranges of about one size."""
+    ends = [size * number // count for number in range(count + 1)]
+    return list(pairwise(ends))
+
+
+def undivided(count: int) -> list[ResumePoint]:
+    """Return where the ranges of a file begin that cannot be read from its middle: the first one holds all rows."""
+    return [ResumePoint(), *[FILE_END] * (count - 1)]
+
+
+def bounds(starts: Sequence[ResumePoint], number: int) -> tuple[ResumePoint, ResumePoint | None] | None:
+    """Return the points between which a range is read, None for the file's end; None if the range has no row."""
+    start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else FILE_END
+    return None if start.at == end.at else (start, None if end == FILE_END else end)
+
+
+def row_starts(scans: Iterable[RangeScan], *, first_line: int = 0) -> list[ResumePoint]:
+    """Return where the ranges of a text begin whose rows are its lines.
+
+    Args:
+        scans: Of all ranges but the last one, in order.
+        first_line: Lines before the first row.
+    """
+    starts, lines = [ResumePoint()], first_line
+    for scan in scans:
+        found = scan.found[False]
+        starts.append(starts[-1])
+        if found.row_start is not None:
+            at, before = found.row_start
+            starts[-1] = text_point(scan.span[0] + at, lines + before, first_line)
+        lines += found.lines
+    return starts
+
+
+def text_point(at: int, lines: int, first_line: int) -> ResumePoint:
+    """Return the point after some bytes and lines of a text; each line after the first ones counts as a row."""
+    return ResumePoint(max(0, lines - first_line), at, lines)
+
+
+def scan_lines(text: Iterable[Any]) -> TextScan:
+    """Scan a range of a text whose rows are its lines."""
+    at = lines = 0
+    row_start: tuple[int, int] | None = None
+    for data in _pieces(text):
+        lines += count_in(data, b"\n")
+        if end := data.rfind(b"\n") + 1:
+            row_start = (at + end, lines)
+        at += len(data)
+    return TextScan(lines, row_start)
+
+
+def _pieces(text: Iterable[Any]) -> Iterator[bytes]:
+    return (bytes(piece) for piece in text if len(piece))
+
+
+def count_in(data: bytes, character: bytes) -> int:
+    """Return how often a byte occurs; releases the GIL for a long text."""
+    import pyarrow.compute as pc
+
+    if len(data) < _LONG:
+        return data.count(character)
+    found = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+    return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)

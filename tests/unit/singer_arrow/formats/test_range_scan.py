@@ -1,0 +1,156 @@
+"""The ranges of a file together give the rows of the file, in order, whatever its size is divided by."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from file_bytes import parquet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from singer_arrow.formats import DIVISIBLE
+from singer_arrow.formats.range_scan import RangeScan, bounds, divide
+from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_progress import ReadProgress, ResumePoint
+
+NAMES = ["x", "y", "z"]
+TEXTS = pa.schema([(name, pa.string()) for name in NAMES])
+HEADER = b"x,y,z\n"
+
+
+def starts_of(objects: Any, kind: str, data: bytes, count: int, options: ReadOptions) -> list[ResumePoint]:
+    spans = divide(len(data), count)
+    scans = [DIVISIBLE[kind].scan(objects.reader(data, "a"), options, span) for span in spans[:-1]]
+    return list(DIVISIBLE[kind].row_starts(objects.reader(data, "a"), options, scans))
+
+
+def rows_between(
+    objects: Any, kind: str, data: bytes, options: ReadOptions, start: ResumePoint, end: ResumePoint | None, schema: Any
+) -> list[dict[str, Any]]:
+    found = DIVISIBLE[kind].read(objects.reader(data, "a"), schema, options, ReadProgress(start, end=end))
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def check(objects: Any, kind: str, data: bytes, count: int, schema: pa.Schema = TEXTS, **more: Any) -> list[int]:
+    """Check the rows of the ranges; return how many each has."""
+    options = ReadOptions(**{"compression": "none", "block_bytes": 64} | more)
+    starts = starts_of(objects, kind, data, count, options)
+    found = [bounds(starts, number) for number in range(count)]
+    ranges = [rows_between(objects, kind, data, options, *points, schema) if points else [] for points in found]
+    whole = rows_between(objects, kind, data, options, ResumePoint(), None, schema)
+    assert [row for rows in ranges for row in rows] == whole
+    return [len(rows) for rows in ranges]
+
+
+def written(rows: list[list[str]], *, quoting: Any = csv.QUOTE_MINIMAL, line_end: str = "\n") -> bytes:
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=quoting, lineterminator=line_end).writerows(rows)
+    return HEADER + out.getvalue().encode()
+
+
+fields = st.text(st.sampled_from('ab ,"\n\ré'), max_size=8)
+rows_of_fields = st.lists(st.lists(fields, min_size=3, max_size=3), min_size=1, max_size=30)
+counts = st.integers(2, 9)
+
+
+@given(
+    rows=rows_of_fields,
+    quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+    line_end=st.sampled_from(["\n", "\r\n", "\r"]),
+    count=counts,
+)
+def test_what_python_writes_is_divided(
+    objects: Any, rows: list[list[str]], quoting: Any, line_end: str, count: int
+) -> None:
+    check(objects, "csv", written(rows, quoting=quoting, line_end=line_end), count)
+
+
+@given(text=st.text(st.sampled_from('ab,"\n\r '), min_size=20, max_size=300), count=counts)
+def test_text_with_irregular_quotes_is_divided(objects: Any, text: str, count: int) -> None:
+    check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip")
+    check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip", quote=None)
+
+
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize(
+    "row",
+    [
+        ["1", "plain", ""],
+        ["1", "two\nlines", 'a "quoted" one'],
+        ["1", "a long text of\n" * 20, "which spans\nseveral ranges"],
+    ],
+)
+def test_ranges_share_the_rows_and_number_their_lines(objects: Any, header: bool, row: list[str]) -> None:
+    data = written([row] * 200)[0 if header else len(HEADER) :]
+    schema = TEXTS if header else pa.schema([(f"column_{n}", pa.string()) for n in (1, 2, 3)])
+    found = check(objects, "csv", data, 4, schema=schema, header=header)
+    assert max(found) - min(found) <= 4
+    lines = data[: -len(HEADER)].count(b"\n") // 200 if header else data.count(b"\n") // 200
+    starts = starts_of(objects, "csv", data, 4, ReadOptions(compression="none", header=header))
+    assert [s.rows for s in starts] == [0, *[lines * sum(found[:n]) for n in (1, 2, 3)]]
+    assert [s.lines for s in starts[1:]] == [s.rows + header for s in starts[1:]]
+
+
+def test_irregular_quotes_cost_no_parallelism_where_quotes_are_regular(objects: Any) -> None:
+    """Only the ranges around the irregular quote are scanned once more."""
+    rows = [["1", 'say "yes"\n', "x"]] * 400
+    data = written(rows).replace(b'1,"', b'5" pipe,"', 1)
+    options = ReadOptions(compression="none")
+    spans = divide(len(data), 8)
+    scans = [DIVISIBLE["csv"].scan(objects.reader(data, "a"), options, span) for span in spans[:-1]]
+    assert [bool(scan.found) for scan in scans] == [False, *[True] * 6]
+    assert min(check(objects, "csv", data, 8)) >= 45
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"escape": "\\"},
+        {"comment": "#"},
+        {"encoding": "utf-16"},
+        {"compression": "gzip"},
+    ],
+)
+def test_files_that_cannot_be_read_from_their_middle_are_in_the_first_range(objects: Any, more: dict[str, Any]) -> None:
+    data = written([["1", "a", "b"]] * 100)
+    if more.get("encoding"):
+        data = data.decode().encode("utf-16")
+    if more.get("compression"):
+        data = gzip.compress(data)
+    assert check(objects, "csv", data, 3, **more) == [100, 0, 0]
+
+
+@given(texts=st.lists(st.text(max_size=10), min_size=1, max_size=40), count=counts, blank=st.booleans())
+def test_lines_of_json_are_divided(objects: Any, texts: list[str], count: int, blank: bool) -> None:
+    lines = [json.dumps({"x": text}, ensure_ascii=False) + ("\n\n" if blank else "\n") for text in texts]
+    check(objects, "jsonl", "".join(lines).encode(), count, schema=pa.schema([("x", pa.string())]))
+    check(objects, "jsonl", "".join(lines).encode().rstrip(), count, schema=pa.schema([("x", pa.string())]))
+
+
+def test_a_list_of_json_is_in_the_first_range(objects: Any) -> None:
+    data = json.dumps([{"x": str(n)} for n in range(100)], indent=1).encode()
+    assert check(objects, "jsonl", data, 3, schema=pa.schema([("x", pa.string())])) == [100, 0, 0]
+
+
+@pytest.mark.parametrize(("group", "count"), [(10, 4), (1000, 4), (7, 30)])
+def test_row_groups_are_divided(objects: Any, group: int, count: int) -> None:
+    table = pa.table({"id": range(100)})
+    found = check(objects, "parquet", parquet(table, row_group_size=group), count, schema=table.schema)
+    assert sum(found) == 100
+    assert group == 1000 or max(found) < 100
+
+
+def test_a_scan_is_small_and_survives_pickle(objects: Any) -> None:
+    import pickle
+
+    data = written([["1", "a\nb", "c"]] * 1000)
+    scan = DIVISIBLE["csv"].scan(objects.reader(data, "a"), ReadOptions(compression="none"), divide(len(data), 2)[0])
+    sent = pickle.dumps(scan)
+    assert len(sent) < 1000
+    assert isinstance(pickle.loads(sent), RangeScan)
