@@ -19,7 +19,8 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Progress
-from tap_s3_files.read_task import StreamJob, Worker, read
+from tap_s3_files.read_task import Worker, read
+from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.write_batches import convert_task
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])

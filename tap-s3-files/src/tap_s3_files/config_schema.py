@@ -342,6 +342,15 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         description="For dask: `file://` URLs name folders that this machine and all workers share.",
     ),
     th.Property(
+        "object_range_mb",
+        th.NumberType(minimum=0),
+        description=(
+            "Megabytes of the ranges into which larger objects are divided when they are planned, each a task of its "
+            "own: uncompressed CSV and JSON Lines, and Parquet. Default: 512 with executor dask and with "
+            "`--write-plan`, whose tasks may run on several machines, otherwise 0: never."
+        ),
+    ),
+    th.Property(
         "schema_sample_files",
         th.IntegerType(minimum=1),
         default=5,

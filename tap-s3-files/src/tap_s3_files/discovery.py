@@ -18,9 +18,9 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import refuse_reserved, sample_objects, with_row_advice
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import find
-from tap_s3_files.read_task import format_of
 from tap_s3_files.run import TapRun, no_match
 from tap_s3_files.settings import StreamSettings
+from tap_s3_files.stream_job import format_of
 
 MAX_LISTED = 1000
 """Objects that are listed for schema inference if new objects come from a queue."""

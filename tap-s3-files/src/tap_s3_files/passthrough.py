@@ -21,7 +21,8 @@ from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import CountedStorage, Counts
-from tap_s3_files.read_task import StreamJob, Worker, format_of
+from tap_s3_files.read_task import Worker
+from tap_s3_files.stream_job import StreamJob, format_of
 
 logger = logging.getLogger("tap-s3-files")
 SAMPLE_BYTES = 64 << 10

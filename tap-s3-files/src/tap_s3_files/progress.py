@@ -134,9 +134,9 @@ class Progress:
         """What is planned, or will probably be."""
         return max(self.planned, self._expected, key=lambda planned: planned.bytes)
 
-    def task_done(self, objects: Sequence[ObjectInfo]) -> None:
-        """Add the objects of a task that is sent."""
-        self.done += Planned(len(objects), sum(o.size for o in objects))
+    def task_done(self, objects: Sequence[ObjectInfo], size: int) -> None:
+        """Add a task that is sent: the objects that it ends, and the bytes that it reads."""
+        self.done += Planned(len(objects), size)
         for info in objects:
             self.newest = max(self.newest or info.modified, info.modified)
             if len(self.inputs) < MOST_INPUTS:

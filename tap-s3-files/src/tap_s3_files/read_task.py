@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
-from singer_arrow.formats import FORMATS, detect_format
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.base import HELD_BYTES, Format
 from singer_arrow.formats.small_files import join_files
 from singer_arrow.read_options import ReadOptions
@@ -23,46 +23,14 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import split
-from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions
+from tap_s3_files.divided_object import Section, section_of
 from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.progress import CountedStorage, Counts, Progress
+from tap_s3_files.stream_job import StreamJob, format_of
 
 logger = logging.getLogger("tap-s3-files")
 NEW_VERSION = "if it is still there, its new version is read by this run or the next"
-
-
-@dataclass(frozen=True, slots=True)
-class StreamJob:
-    """What all tasks of a stream have in common.
-
-    `schema` is that of SCHEMA, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
-    the format of objects that go into manifests as they are, if some do; `settings` identifies the settings of rows.
-    """
-
-    stream: str
-    schema: pa.Schema
-    metadata_columns: bool
-    format: str
-    options: ReadOptions
-    version: int | None = None
-    partitions: Partitions = NO_PARTITIONS
-    passthrough: str = ""
-    archived: str = "fail"
-    settings: str = ""
-
-
-def format_of(setting: str, url: Url) -> str:
-    """Return the format of an object; with `auto`, the one that its name implies.
-
-    Raises:
-        DataError: Its name implies none.
-    """
-    found = setting if setting != "auto" else detect_format(url.name)
-    if found is None:
-        hint = f"Set the stream's 'format' to {', '.join(FORMATS)}"
-        reason = "its name does not imply a format"
-        raise DataError(reason, url=url, hint=hint)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +66,13 @@ class Piece:
 
 
 def read(
-    job: StreamJob, task: Task, worker: Worker, start: Position | None = None, end: ResumePoint | None = None
+    job: StreamJob,
+    task: Task,
+    worker: Worker,
+    start: Position | None = None,
+    end: ResumePoint | None = None,
+    *,
+    starts: RangeStarts | None = None,
 ) -> Generator[Piece]:
     """Yield the rows of a task's objects, in order, in batches of exactly the job's schema.
 
@@ -111,6 +85,7 @@ def read(
         worker: What the task is run with.
         start: Where the reading begins: at the task's start, or where an earlier piece ended.
         end: Where the reading of a task of one object ends, if not at the task's end.
+        starts: For a range of an object, where all of its ranges begin.
 
     Raises:
         ArchivedError: An object is archived, and the stream does not skip such.
@@ -121,12 +96,13 @@ def read(
     storage, start = CountedStorage(worker.storage, worker.progress, worker.stop), start or Position()
     for number, (reader, whole) in enumerate(_readers(job, task, start, storage, worker), start.object):
         begin = start if number == start.object else Position(number)
-        counts, info, rows = Counts(objects=int(end is None)), reader.info, 0
+        counts, info, rows = Counts(objects=int(end is None and bool(task.ended_objects))), reader.info, 0
         assert info is not None
         try:
             if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
                 raise EmptyObjectError
-            for piece in _read_object(job, reader, begin, worker, end=end, whole=whole):
+            section = section_of(job, task, begin, end, starts=starts, storage=worker.storage, budget=worker.budget)
+            for piece in _read_object(job, reader, begin, worker, section, whole=whole) if section is not None else ():
                 rows += piece.counts.rows_read
                 yield piece
         except EmptyObjectError:
@@ -199,19 +175,19 @@ def _read_object(
     reader: ObjectReader,
     start: Position,
     worker: Worker,
+    section: Section,
     *,
-    end: ResumePoint | None,
     whole: pa.RecordBatch | None,
 ) -> Iterator[Piece]:
-    """Yield the rows of an object; `whole` has them if they were read with its neighbors."""
+    """Yield the rows of a section of an object; `whole` has them if they were read with its neighbors."""
     info = reader.info
     assert info is not None
     source = _Source.of(job, info.url)
     _check_partitions(job, info)
-    added = _AddedColumns(job, info, source.constants, start.rows)
-    progress = ReadProgress(None if whole is not None else start.place or ResumePoint(), end=end)
+    added = _AddedColumns(job, info, source.constants, section.rows_before + start.rows)
+    progress = ReadProgress(None if whole is not None else section.start, end=section.end)
     batches = (whole,) if whole is not None else source.kind.read(reader, source.schema, source.options, progress)
-    surplus, rows, before = 0 if start.place else start.rows, start.rows, Counts()
+    surplus, rows, before = section.surplus, start.rows, Counts()
 
     def so_far() -> Counts:
         return Counts(

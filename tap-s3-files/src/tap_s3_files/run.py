@@ -18,6 +18,7 @@ from tap_s3_files.listing.inventory import read_inventory
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.parallel import list_objects
 from tap_s3_files.listing.path_match import ObjectFilter
+from tap_s3_files.plan.division import Division
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import Segment
 from tap_s3_files.plan.stream_plan import StreamPlan
@@ -27,6 +28,8 @@ from tap_s3_files.shard import check_state
 logger = logging.getLogger("tap-s3-files")
 TARGET_BYTES = 128 << 20
 """For segments that are planned without batch files."""
+RANGE_BYTES = 512 << 20
+"""Default size of the ranges of large objects, for tasks that run on several machines."""
 
 
 class TapRun:
@@ -120,6 +123,7 @@ class TapRun:
         *,
         rows_identity: str = "",
         full_table: bool = False,
+        is_shared: bool = False,
     ) -> StreamPlan:
         """Return the plan of a stream, from its STATE on.
 
@@ -129,6 +133,7 @@ class TapRun:
             target_bytes: Size of the batch files of new segments.
             rows_identity: Identifies the settings of rows.
             full_table: Send all objects that there are, under ids of their own.
+            is_shared: Several runs will share its tasks.
         """
         if full_table:
             return StreamPlan(None, None, self.object_filter(stream), target_bytes)
@@ -141,7 +146,18 @@ class TapRun:
             overlap=self.settings.overlap,
             from_queue=self.settings.sqs is not None,
             shard=self.settings.shard if log is not None else None,
+            division=self._division(stream, is_shared=is_shared) if log is not None else None,
         )
+
+    def _division(self, stream: StreamSettings, *, is_shared: bool) -> Division | None:
+        """Return which objects of a stream are divided into ranges; None if it has no use or no place."""
+        settings = self.settings
+        if settings.batch is None or (settings.passthrough and settings.batch.can_pass):
+            return None
+        size = settings.range_bytes
+        if size is None:
+            size = RANGE_BYTES if is_shared or settings.dask is not None else 0
+        return Division(size, stream.format, stream.read.compression) if size else None
 
     def listed_segments(
         self, stream: StreamSettings, plan: StreamPlan, expect: Callable[[int, int], None] = lambda *_: None

@@ -101,6 +101,7 @@ class Settings:
     sample_bytes: int
     shard: Shard | None = None
     dask: DaskSettings | None = None
+    range_bytes: int | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -180,6 +181,7 @@ class Settings:
             sample_bytes=int(config.get("schema_sample_mb", 1) * MIB),
             shard=_shard(config, batch, sqs),
             dask=DaskSettings.from_config(config, batch=batch, urls=places, aws=aws),
+            range_bytes=int(config["object_range_mb"] * MIB) if "object_range_mb" in config else None,
         )
 
 

@@ -28,13 +28,13 @@ from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import PendingTask, Position, Segment, after_rows, after_task, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import NEW_VERSION, Piece, StreamJob, Worker, read
+from tap_s3_files.read_task import NEW_VERSION, Worker, read
+from tap_s3_files.records import encode_rows, within_piece
 from tap_s3_files.run import TARGET_BYTES, TapRun
 from tap_s3_files.settings import StreamSettings, rows_identity
+from tap_s3_files.stream_job import StreamJob
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from tap_s3_files.replication.sqs_events import SqsEvents
     from tap_s3_files.write_batches import Step
 
@@ -100,7 +100,7 @@ class FileStream(ArrowStream):
                 with closing(self._steps(plan, batch, self._pending_tasks(plan, segments))) as steps:
                     for pending, step in steps:
                         if step is None:
-                            self.progress.task_done(pending.task.objects)
+                            self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
                             if self._allows_state(pending):
                                 at = after_task(at, pending, durable=plan.log is not None)
                                 if pending.task.objects and not self._waits_for_end:
@@ -127,10 +127,10 @@ class FileStream(ArrowStream):
         def run(pending: PendingTask, job: StreamJob, cuts: Cuts | None, stop: threading.Event) -> Iterator[Step]:
             from tap_s3_files.write_batches import convert_task
 
-            size = pending.segment.target_bytes
+            size, starts = pending.segment.target_bytes, plan.range_starts(pending.task)
             with cuts.lock if cuts is not None else nullcontext():
                 yield from convert_task(
-                    job, pending.task, self._worker(stop), batch, size, start=pending.start, cuts=cuts
+                    job, pending.task, self._worker(stop), batch, size, start=pending.start, cuts=cuts, starts=starts
                 )
 
         def begin(pending_tasks: Iterator[PendingTask]) -> Iterator[PendingTask]:
@@ -185,7 +185,7 @@ class FileStream(ArrowStream):
         with self.progress.log_periodically(partial(self.log, extra=PROGRESS_LINE)):
             for pending in self._pending_tasks(plan, chain.from_iterable(self._portions(plan))):
                 yield from self._records(pending, encode)
-                self.progress.task_done(pending.task.objects)
+                self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
                 if self._allows_state(pending):
                     at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
@@ -196,17 +196,19 @@ class FileStream(ArrowStream):
 
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
         worker, at = self._worker(threading.Event()), pending.start
+        assert self._plan is not None
+        starts = self._plan.range_starts(pending.task)
         while True:
             self.send_schema(self._evolution.schema)
             try:
-                with closing(read(self.job(), pending.task, worker, at)) as pieces:
+                with closing(read(self.job(), pending.task, worker, at, starts=starts)) as pieces:
                     for piece in timed(pieces, partial(self.progress.spend, "read")):
                         if piece.batch is not None:
-                            sent, problem = yield from _encoded(encode, piece.batch)
+                            sent, problem = yield from encode_rows(encode, piece.batch)
                             self.progress.add(Counts(rows_written=sent))
                             if problem is not None:
                                 self.progress.add(Counts(rows_read=sent))
-                                at, url = _within_piece(piece, sent, at), pending.task.objects[piece.after.object].url
+                                at, url = within_piece(piece, sent, at), pending.task.objects[piece.after.object].url
                                 raise problem if problem.url is not None else problem.at(url)
                         self.progress.add(piece.counts)
                         at = piece.after
@@ -310,22 +312,37 @@ class FileStream(ArrowStream):
         root = self.run.settings.plan_root
         return PlanLog(self.run.storage, root, self.name) if root and self.is_whole_run else None
 
-    def plan(self, log: PlanLog | None, target_bytes: int) -> StreamPlan:
-        """Return the stream's plan in this run."""
-        full = self.replication_method == "FULL_TABLE"
-        return self.run.plan(self.settings, log, target_bytes, rows_identity=self._rows_identity, full_table=full)
+    def plan(self, log: PlanLog | None, target_bytes: int, *, is_shared: bool = False) -> StreamPlan:
+        """Return the stream's plan in this run; `is_shared`: several runs will share its tasks."""
+        return self.run.plan(
+            self.settings,
+            log,
+            target_bytes,
+            rows_identity=self._rows_identity,
+            full_table=self.replication_method == "FULL_TABLE",
+            is_shared=is_shared,
+        )
 
     def write_plan(self, target_bytes: int) -> int:
         """Append what is new to the plan log, and return the number of new segments; nothing is sent.
 
         Raises:
             ConfigError: The stream keeps no plan.
+            DataError: The beginning or the end of an object that is divided cannot be read.
         """
-        plan = self.plan(self.plan_log(), target_bytes)
+        from tap_s3_files.divided_object import find_row_starts
+
+        plan, count = self.plan(self.plan_log(), target_bytes, is_shared=True), 0
         if plan.log is None:
             msg = f"Stream {self.name!r}: --write-plan needs 'plan_root' or 'batch_config', and no FULL_TABLE"
             raise ConfigError(msg)
-        return sum(segment.number >= plan.first_new for segment in self.run.listed_segments(self.settings, plan))
+        for segment in self.run.listed_segments(self.settings, plan):
+            if segment.number >= plan.first_new:
+                count += 1
+                for task in segment.tasks:
+                    if (starts := plan.range_starts(task)) is not None:
+                        starts.get(partial(find_row_starts, self.job(), task, self.run.storage, self.run.budget))
+        return count
 
     def _state(self, at: Bookmark) -> dict[str, Any]:
         return {**at.to_state(), **({"shard": self.shard} if self.shard else {})}
@@ -351,7 +368,7 @@ class FileStream(ArrowStream):
         begun = plan.bookmark
         for segment in segments:
             pending = list(unsent(begun, [segment], plan.selects, plan.shard))
-            self.progress.plan(sum(len(p.task.objects) for p in pending), sum(p.task.bytes for p in pending))
+            self.progress.plan(sum(len(p.task.ended_objects) for p in pending), sum(p.task.bytes for p in pending))
             yield from pending
 
     def _portions(self, plan: StreamPlan) -> Iterator[Iterator[Segment]]:
@@ -374,24 +391,3 @@ class FileStream(ArrowStream):
 
 def _key(pending: PendingTask) -> tuple[int, int]:
     return pending.segment.number, pending.number
-
-
-def _encoded(encode: Encode[Encoded], batch: pa.RecordBatch) -> Generator[Encoded, None, tuple[int, DataError | None]]:
-    """Yield the encoded parts of a batch; return the number of rows, and the error that ended it."""
-    from singer_arrow.records.encoder import rows_in
-
-    rows = 0
-    try:
-        for item in encode(batch):
-            yield item
-            rows += rows_in(item)
-    except DataError as error:
-        return rows, error
-    return rows, None
-
-
-def _within_piece(piece: Piece, sent: int, start: Position) -> Position:
-    """Return the position after the first `sent` rows of a piece that begins at `start`."""
-    if piece.batch is None or not sent:
-        return start
-    return Position(piece.after.object, piece.after.rows - piece.batch.num_rows + sent, None)

@@ -16,14 +16,17 @@ from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.batch.writer import BatchFile, write_batch_files
 from singer_arrow.errors import DataError, NotFoundError, ObjectChangedError
 from singer_arrow.naming import folder_name
+from singer_arrow.read_progress import ResumePoint
 from singer_arrow.run_figures import timed
 from singer_arrow.storage.urls import Url
 from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
 from tap_s3_files.plan.cuts import Cut, Cuts
 from tap_s3_files.plan.log import identity, task_name
 from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.progress import Counts
-from tap_s3_files.read_task import NEW_VERSION, Piece, StreamJob, Worker, read
+from tap_s3_files.read_task import NEW_VERSION, Piece, Worker, read
+from tap_s3_files.stream_job import StreamJob
 
 logger = logging.getLogger("tap-s3-files")
 FINAL = -1
@@ -51,6 +54,7 @@ def convert_task(
     *,
     start: Position | None = None,
     cuts: Cuts | None = None,
+    starts: RangeStarts | None = None,
 ) -> Iterator[Step]:
     """Write a task's rows as batch files; yield a step for each, once the file is durable.
 
@@ -69,16 +73,17 @@ def convert_task(
         start: Where the task begins: its start, or where an earlier step of it ended.
         cuts: Where earlier runs cut the task's object. Files that are still there are sent again, not made again. New
             cuts are added to it.
+        starts: For a range of an object, where all of its ranges begin.
 
     Raises:
         SupersededError: Another run cuts the object elsewhere at the same time.
         DataError: As `read` does; the steps before it are good.
     """
-    maker = _BatchFiles(job, task, batch)
+    maker = _BatchFiles(job, task, batch, starts)
     at, kept = start or Position(), cuts if task.is_divisible else None
     known = kept.known() if kept is not None else []
     at = kept.with_resume_point(at) if kept is not None else at
-    if job.passthrough and not at.rows and all(c.after is None for c in known):
+    if job.passthrough and task.range is None and not at.rows and all(c.after is None for c in known):
         passed = passthrough_batch(job, task, worker)
         if passed is not None:
             if kept is not None and not known:
@@ -98,10 +103,11 @@ def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> St
     """Return the step of a batch file that an earlier run made; make the file again if it is gone, or would differ."""
     number = FINAL if cut.after is None else cut.rows
     if cut.url == str(maker.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
-        counts = Counts(objects=int(cut.after is None), batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
+        ended = len(maker.task.ended_objects) if cut.after is None else 0
+        counts = Counts(objects=ended, batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
         return Step(maker.message(cut.as_part(), cut.first_row, number), cut.after, counts)
     end = cut.after.place if cut.after is not None else None
-    pieces = _CountedPieces(read(maker.job, maker.task, worker, start, end), worker, start, cut.after)
+    pieces = _CountedPieces(maker.read(worker, start, end), worker, start, cut.after)
     try:
         part = next(
             timed(maker.write(pieces, worker, start, sys.maxsize), partial(worker.progress.spend, "write")), None
@@ -115,7 +121,7 @@ def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> St
 def _write(maker: _BatchFiles, worker: Worker, cuts: Cuts | None, start: Position, target_bytes: int) -> Iterator[Step]:
     """Yield the steps of what no earlier run has made."""
     divisible = maker.task.is_divisible
-    pieces, counted = _CountedPieces(read(maker.job, maker.task, worker, start), worker, start), Counts()
+    pieces, counted = _CountedPieces(maker.read(worker, start), worker, start), Counts()
     try:
         parts = maker.write(pieces, worker, start, target_bytes if divisible else sys.maxsize)
         for part in timed(parts, partial(worker.progress.spend, "write")):
@@ -167,12 +173,16 @@ class _CountedPieces:
 
 
 class _BatchFiles:
-    """Names and messages of a task's batch files."""
+    """Rows, names and messages of a task's batch files."""
 
-    def __init__(self, job: StreamJob, task: Task, batch: BatchSettings) -> None:
-        self.job, self.task, self._batch = job, task, batch
+    def __init__(self, job: StreamJob, task: Task, batch: BatchSettings, starts: RangeStarts | None) -> None:
+        self.job, self.task, self._batch, self._starts = job, task, batch, starts
         columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.schema]
         self._content = identity(task_name(job.stream, task), columns, job.settings, batch.compression)
+
+    def read(self, worker: Worker, start: Position, end: ResumePoint | None = None) -> Generator[Piece]:
+        """Return the rows of the task between two places."""
+        return read(self.job, self.task, worker, start, end, starts=self._starts)
 
     def url(self, first_row: int, rows: int) -> Url:
         """Return the URL of a batch file; it depends on all that decides what is in the file."""

@@ -77,6 +77,21 @@ def test_messages_and_files_are_those_of_threads(source: Source, dask: DaskClust
     assert closing.findall(remote.stderr) == closing.findall(threads.stderr) != []
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_ranges_of_one_object_run_on_all_workers(source: Source, dask: DaskCluster, kind: str) -> None:
+    rows = 150_000
+    text = "".join(f'{n},"{n * 7919 % 10007} of\n{"x" * 60}"\n' for n in range(rows))
+    lines = "".join(f'{{"id": {n}, "name": "{n * 7919 % 10007} of {"x" * 40}"}}\n' for n in range(rows))
+    source.put(f"in/a.{kind}", f"id,name\n{text}" if kind == "csv" else lines)
+    remote = source.run(settings(source, dask, object_range_mb=1))
+    files = staged(source)
+    threads = source.run(settings(source, object_range_mb=1))
+    assert remote.stdout == threads.stdout
+    assert files == staged(source)
+    assert len(files) > 7
+    assert [row["id"] for row in source.rows(source.run(settings(source)))] == list(range(rows))
+
+
 def test_the_next_run_sends_what_is_new_and_warns_of_what_is_skipped(source: Source, dask: DaskCluster) -> None:
     source.csv("in/a.csv", 0, at=moment(0))
     first = source.run(settings(source, dask))

@@ -23,7 +23,8 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.model import Position, Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import StreamJob, Worker
+from tap_s3_files.read_task import Worker
+from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.write_batches import Step, convert_task
 
 

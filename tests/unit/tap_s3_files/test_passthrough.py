@@ -26,7 +26,8 @@ from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import StreamJob, Worker
+from tap_s3_files.read_task import Worker
+from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.write_batches import Step, convert_task
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])

@@ -18,7 +18,8 @@ from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.plan.model import Task
-from tap_s3_files.read_task import NEW_VERSION, format_of, read
+from tap_s3_files.read_task import NEW_VERSION, read
+from tap_s3_files.stream_job import format_of
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import concurrent.futures
 import logging
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import cache
@@ -15,15 +15,29 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.batch.settings import BatchSettings
-from singer_arrow.errors import ConfigError, DriftError, ServiceError
-from tap_s3_files.dask.remote_task import RemoteTask, Resources, TaskResult, check_versions, run_task, versions
+from singer_arrow.errors import ConfigError, DriftError, ServiceError, SingerArrowError
+from singer_arrow.formats.range_scan import RangeScan
+from singer_arrow.storage.storage import Storage
+from tap_s3_files.dask.remote_task import (
+    RemoteScan,
+    RemoteTask,
+    Resources,
+    TaskResult,
+    check_versions,
+    run_scan,
+    run_task,
+    versions,
+)
 from tap_s3_files.dask.settings import DaskSettings
+from tap_s3_files.divided_object import row_starts, scanned_spans
 from tap_s3_files.plan.log import task_name
-from tap_s3_files.plan.model import PendingTask
+from tap_s3_files.plan.model import PendingTask, Task
+from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Progress
-from tap_s3_files.read_task import StreamJob
+from tap_s3_files.run import make_budget
 from tap_s3_files.settings import Settings
+from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.write_batches import Step
 
 logger = logging.getLogger("tap-s3-files")
@@ -49,17 +63,32 @@ def remote_steps(
     assert settings.dask is not None
     resources = Resources(settings.aws, settings.memory_bytes, settings.held_bytes)
 
+    cluster = connect(settings.dask)
+
     def tasks() -> Iterator[RemoteTask]:
         for pending in pending_tasks:
-            cuts = None
+            cuts = starts = None
             if plan.log is not None and pending.task.is_divisible:
                 cuts = plan.log.cuts(pending.segment, pending.number, task_name(job.stream, pending.task)).place
-            size = pending.segment.target_bytes
-            yield RemoteTask(versions(), resources, job, pending.task, batch, size, pending.start, cuts)
+                starts = plan.range_starts(pending.task)
+            if starts is not None and starts.known() is None:
+                _find_row_starts(cluster, resources, job, pending.task, starts)
+            size, url = pending.segment.target_bytes, starts.url if starts is not None else None
+            yield RemoteTask(versions(), resources, job, pending.task, batch, size, pending.start, cuts, url)
 
-    with closing(connect(settings.dask).results(tasks())) as results:
+    with closing(cluster.results(tasks())) as results:
         for result in results:
             yield result.replay(progress)
+
+
+def _find_row_starts(cluster: Cluster, resources: Resources, job: StreamJob, task: Task, starts: RangeStarts) -> None:
+    """Make durable where the ranges of an object begin, unless it cannot be read: its tasks have the error then."""
+    logger.info("%s: finding where its %d ranges begin", task.objects[0].url, len(scanned_spans(task)) + 1)
+    scans = cluster.scan(RemoteScan(versions(), resources, job, task, span) for span in scanned_spans(task))
+    found = [scan for scan in scans if scan is not None]
+    if len(found) == len(scans):
+        with suppress(SingerArrowError):
+            starts.save(row_starts(job, task, found, Storage(resources.aws), make_budget(resources.memory_bytes)))
 
 
 @cache
@@ -102,7 +131,9 @@ class Cluster:
         try:
             while True:
                 while len(pending) < self._window and (task := next(waiting, None)) is not None:
-                    pending.append((task, self._submit(task)))
+                    is_empty = not task.task.objects
+                    pending.append((task, None if is_empty else self._submit(run_task, task)))
+                    self._sent += not is_empty
                 if not pending:
                     return
                 task, future = pending[0]
@@ -112,28 +143,45 @@ class Cluster:
                 pending.popleft()
                 yield result
         finally:
-            with suppress(OSError, *_LOST):  # of a scheduler that is gone
-                self._client.cancel([future for _, future in pending if future is not None])
+            self._cancel(future for _, future in pending)
 
-    def _submit(self, task: RemoteTask) -> Any:
-        if not task.task.objects:
-            return None
+    def scan(self, scans: Iterable[RemoteScan]) -> list[RangeScan | None]:
+        """Run scans of ranges on the workers; return what they found, None for what cannot be read.
+
+        Raises:
+            ServiceError: As `results` does.
+        """
+        pending = [(scan, self._submit(run_scan, scan)) for scan in scans]
         try:
-            future = self._client.submit(run_task, task, pure=False)
+            return [self._wait(scan.task, future) for scan, future in pending]
+        finally:
+            self._cancel(future for _, future in pending)
+
+    def _submit(self, function: Callable[..., Any], argument: Any) -> Any:
+        try:
+            return self._client.submit(function, argument, pure=False)
         except (OSError, RuntimeError, *_LOST):  # a client without a scheduler is closed after a while
             raise self._gone() from None
-        self._sent += 1
-        return future
+
+    def _cancel(self, futures: Iterable[Any]) -> None:
+        with suppress(OSError, *_LOST):  # of a scheduler that is gone
+            self._client.cancel([future for future in futures if future is not None])
 
     def _result(self, task: RemoteTask, future: Any) -> TaskResult:
-        from distributed import KilledWorker
-
         if future is None:
             return TaskResult()
+        result: TaskResult = self._wait(task.task, future)
+        self._done += 1
+        return result
+
+    def _wait(self, task: Task, future: Any) -> Any:
+        """Return the result of a future, while there are workers or they may come."""
+        from distributed import KilledWorker
+
         self._last_had_workers = time.monotonic()
         while True:
             try:
-                result: TaskResult = future.result(timeout=min(_CHECK_SECONDS, self._settings.wait_seconds))
+                return future.result(timeout=min(_CHECK_SECONDS, self._settings.wait_seconds))
             except TimeoutError:
                 if future.done():
                     raise
@@ -143,16 +191,13 @@ class Cluster:
                     raise
                 raise self._gone() from None
             except KilledWorker as error:
-                first, *more = [str(o.url) for o in task.task.objects]
+                first, *more = [str(o.url) for o in task.objects]
                 names = f"{first} and {len(more)} more" if more else first
                 msg = (
                     f"the task that reads {names} ended each of {error.allowed_failures + 1} Dask workers that ran it; "
                     "see their logs: often they have less memory than memory_limit_mb and 250 MB need"
                 )
                 raise ServiceError(msg) from None
-            else:
-                self._done += 1
-                return result
 
     def _wait_for_cuts(self, pending: Iterable[tuple[RemoteTask, Any]]) -> None:
         """Wait for tasks that cut objects: they are begun again with a new schema, with which cuts may differ."""

@@ -14,15 +14,21 @@ from typing import TYPE_CHECKING
 
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, SingerArrowError
+from singer_arrow.formats.range_scan import RangeScan
 from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.range_planner import Span
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_s3_files.divided_object import scan_range
 from tap_s3_files.plan.cuts import CutsPlace
 from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import StreamJob, Worker
+from tap_s3_files.read_task import Worker
 from tap_s3_files.run import make_budget
+from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.write_batches import Step, convert_task
 
 if TYPE_CHECKING:
@@ -53,6 +59,18 @@ class RemoteTask:
     target_bytes: int
     start: Position
     cuts: CutsPlace | None
+    starts: Url | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteScan:
+    """The arguments of `scan_range`, for another process; `versions` are those with which it may run."""
+
+    versions: Versions
+    resources: Resources
+    job: StreamJob
+    task: Task
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +136,17 @@ def run_task(remote: RemoteTask) -> TaskResult:
             storage, budget = _kept(remote.resources)
             tools = Worker(storage, budget, progress, threading.Event(), remote.resources.held_bytes)
             cuts = remote.cuts.open(storage) if remote.cuts is not None else None
+            starts = RangeStarts(storage, remote.starts) if remote.starts is not None else None
             steps.extend(
                 convert_task(
-                    remote.job, remote.task, tools, remote.batch, remote.target_bytes, start=remote.start, cuts=cuts
+                    remote.job,
+                    remote.task,
+                    tools,
+                    remote.batch,
+                    remote.target_bytes,
+                    start=remote.start,
+                    cuts=cuts,
+                    starts=starts,
                 )
             )
         except SingerArrowError as raised:
@@ -133,6 +159,16 @@ def run_task(remote: RemoteTask) -> TaskResult:
         phases=progress.phases,
         warnings=tuple(warnings.lines),
     )
+
+
+def run_scan(remote: RemoteScan) -> RangeScan | None:
+    """Scan a range of an object in this process; None if it cannot be read, for which its tasks have the error."""
+    check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
+    storage, budget = _kept(remote.resources)
+    try:
+        return scan_range(remote.job, remote.task, remote.span, storage=storage, budget=budget)
+    except SingerArrowError:
+        return None
 
 
 _KEEPING = threading.Lock()

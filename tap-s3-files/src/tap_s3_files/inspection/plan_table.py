@@ -66,7 +66,7 @@ class Row:
             task = pending.task
             if not task.objects:
                 continue
-            objects, size, count = objects + len(task.objects), size + task.bytes, count + 1
+            objects, size, count = objects + len(task.ended_objects), size + task.bytes, count + 1
             files += max(1, round(task.bytes / pending.segment.target_bytes)) if batches else 0
             keys |= {o.url.key[-5:]: o.url.key for o in task.objects}
             first, last = task.objects[0].modified, task.objects[-1].modified  # they are in order

@@ -17,9 +17,9 @@ from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.inspection import text_table
 from tap_s3_files.inspection.sample_rows import first_rows
-from tap_s3_files.read_task import StreamJob
 from tap_s3_files.run import TapRun
 from tap_s3_files.settings import StreamSettings
+from tap_s3_files.stream_job import StreamJob
 
 OBJECTS = 5
 """The newest objects of a stream, of which the first ones that hold enough rows are read."""

@@ -12,8 +12,9 @@ from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Progress
-from tap_s3_files.read_task import StreamJob, Worker, read
+from tap_s3_files.read_task import Worker, read
 from tap_s3_files.run import TapRun
+from tap_s3_files.stream_job import StreamJob
 
 _AHEAD = 1 << 20
 """Bytes that are requested ahead of what is parsed, about."""

@@ -41,7 +41,7 @@ class ShardShares:
         for pending in tasks:
             if pending.task.objects:
                 share = self._shares[shard_of(pending.segment.number, pending.number, self.count)]
-                share.objects += len(pending.task.objects)
+                share.objects += len(pending.task.ended_objects)
                 share.bytes += pending.task.bytes
                 share.tasks += 1
             yield pending

@@ -18,9 +18,9 @@ from tap_s3_files.catalog import sample_objects, source_schema
 from tap_s3_files.discovery import infer_schema, partition_columns
 from tap_s3_files.inspection.sample_rows import first_rows
 from tap_s3_files.listing.listing import Listing
-from tap_s3_files.read_task import StreamJob
 from tap_s3_files.run import TapRun
 from tap_s3_files.settings import StreamSettings
+from tap_s3_files.stream_job import StreamJob
 
 MAX_ROWS = 10_000
 """Rows of all sampled objects of a stream."""

@@ -2,7 +2,7 @@
 
 <plan_root>/_plans/<stream>/000017.json              segment 17
 <plan_root>/_plans/<stream>/checkpoint-....parquet   older segments, compacted
-<plan_root>/_plans/<stream>.cuts/                    where large objects were cut, see `cuts`
+<plan_root>/_plans/<stream>.cuts/                    where large objects were cut, see `cuts` and `range_starts`
 
 A segment is durable before its first batch is sent, and is never changed or removed: a run that reads the log
 again finds the same tasks, and so sends the same batches. A number is given once. A run that finds its number taken has
@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import astuple, replace
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +44,7 @@ from tap_s3_files.plan.log_files import (
     to_table,
 )
 from tap_s3_files.plan.model import Segment, Task
+from tap_s3_files.plan.range_starts import RangeStarts
 
 READS_AT_ONCE = 16
 MAX_OPEN = 3
@@ -65,7 +67,7 @@ class PlanLog:
     """
 
     def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
-        self._storage, self._read_only = storage, read_only
+        self._storage, self._stream, self._read_only = storage, stream, read_only
         self._folder = root.join("_plans", folder_name(stream))
         self._cuts = root.join("_plans", f"{folder_name(stream)}.cuts")
         self._checkpoints: OrderedDict[str, Checkpoint] = OrderedDict()
@@ -73,6 +75,7 @@ class PlanLog:
         """What remained of segments that an earlier version of the tap removed."""
         self._files: list[LogFile] = []
         self._recent: dict[int, Segment] = {}
+        self._range_starts: dict[str, RangeStarts] = {}
         self._refresh()
         self._new_from = self.next_number
 
@@ -163,6 +166,15 @@ class PlanLog:
             legacy = legacy_plans.cuts_of(found) if found else []
         is_new = segment.number >= self._new_from
         return Cuts(self._storage, self._cuts, name, legacy=legacy, is_new=is_new)
+
+    def range_starts(self, task: Task) -> RangeStarts | None:
+        """Return where the ranges of the object of a task begin; None for tasks that are no range."""
+        if task.range is None:
+            return None
+        name = f"{task_name(self._stream, replace(task, range=None))}-{task.range.count}-ranges.json"
+        if name not in self._range_starts:
+            self._range_starts[name] = RangeStarts(self._storage, self._cuts.join(name))
+        return self._range_starts[name]
 
     def _written(self, number: int) -> Segment:
         self._recent.pop(number)
@@ -284,8 +296,9 @@ class PlanLog:
 
 
 def task_name(stream: str, task: Task, columns: Any = None) -> str:
-    """Identify a task by its input: the stream and its objects in their versions."""
-    objects = [[str(o.url), o.etag or [o.size, o.modified.isoformat()]] for o in task.objects]
+    """Identify a task by its input: the stream, its objects in their versions, and the range of one."""
+    part = astuple(task.range) if task.range else ()
+    objects = [[str(o.url), o.etag or [o.size, o.modified.isoformat()], *part] for o in task.objects]
     return identity(stream, objects, *([columns] if columns is not None else []))
 
 

@@ -10,7 +10,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -20,7 +20,7 @@ import pyarrow as pa
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Watermark
-from tap_s3_files.plan.model import Segment, Task
+from tap_s3_files.plan.model import ObjectRange, Segment, Task
 
 VERSION = 2
 ROWS_AT_ONCE = 8192
@@ -96,6 +96,7 @@ def entry_to_bytes(segment: Segment) -> bytes:
                 for o in t.objects
             ],
             **({"columns": t.columns} if t.columns else {}),
+            **({"range": astuple(t.range)} if t.range else {}),
         }
         for t in segment.tasks
     ]
@@ -110,7 +111,10 @@ def entry_from_json(value: Any) -> Segment:
     """
     if value["version"] != VERSION:
         raise ValueError
-    tasks = (Task(tuple(_object(**o) for o in t["objects"]), _columns(t.get("columns", ()))) for t in value["tasks"])
+    tasks = (
+        Task(tuple(_object(**o) for o in t["objects"]), _columns(t.get("columns", ())), _range(t.get("range")))
+        for t in value["tasks"]
+    )
     return _segment(value, tuple(tasks))
 
 
@@ -119,7 +123,10 @@ def to_table(segments: Iterable[Segment]) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
     for segment in segments:
         columns = {str(n): t.columns for n, t in enumerate(segment.tasks) if t.columns}
-        head = json.dumps({**_head(segment), **({"columns": columns} if columns else {})})
+        ranges = {str(n): astuple(t.range) for n, t in enumerate(segment.tasks) if t.range}
+        more = {"columns": columns} if columns else {}
+        more |= {"ranges": ranges} if ranges else {}
+        head = json.dumps(_head(segment) | more)
         rows += (
             (segment.number, head, number, str(o.url), o.etag, o.size, o.modified)
             for number, task in enumerate(segment.tasks)
@@ -187,9 +194,13 @@ class Checkpoint:
         columns = [c.to_pylist() for c in self._file.read_row_group(group).select(_COLUMNS.names).columns]
         for head, rows in groupby(zip(*columns, strict=True), key=lambda row: row[1]):
             value = json.loads(head)
-            legacy = value.get("columns", {})
+            legacy, ranges = value.get("columns", {}), value.get("ranges", {})
             tasks = tuple(
-                Task(tuple(_object(*row[3:]) for row in some), _columns(legacy.get(str(number), ())))
+                Task(
+                    tuple(_object(*row[3:]) for row in some),
+                    _columns(legacy.get(str(number), ())),
+                    _range(ranges.get(str(number))),
+                )
                 for number, some in groupby(rows, key=lambda row: row[2])
             )
             yield _segment(value, tasks)
@@ -224,6 +235,10 @@ def _segment(head: dict[str, Any], tasks: tuple[Task, ...]) -> Segment:
 def _object(url: str, etag: str | None, size: int, modified: datetime | str) -> ObjectInfo:
     at = datetime.fromisoformat(modified) if isinstance(modified, str) else modified
     return ObjectInfo(Url.parse(url), int(size), etag, at)
+
+
+def _range(value: Any) -> ObjectRange | None:
+    return ObjectRange(*value) if value else None
 
 
 def _columns(value: Any) -> tuple[tuple[int, Any], ...]:

@@ -23,19 +23,36 @@ Version = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectRange:
+    """One of `count` ranges of about one size into which an object is divided; `number` counts from 0."""
+
+    number: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
-    """Objects that are read by one worker, in this order.
+    """Objects that are read by one worker, in this order, or a range of one object.
 
     `columns` are those that an earlier version of the tap made part of the batch ids, by the row from which on.
     """
 
     objects: tuple[ObjectInfo, ...]
     columns: tuple[tuple[int, Any], ...] = ()
+    range: ObjectRange | None = None
 
     @property
     def bytes(self) -> int:
-        """Bytes of all objects."""
-        return sum(o.size for o in self.objects)
+        """Bytes of all objects, or of the range."""
+        size = sum(o.size for o in self.objects)
+        if (part := self.range) is None:
+            return size
+        return size * (part.number + 1) // part.count - size * part.number // part.count
+
+    @property
+    def ended_objects(self) -> tuple[ObjectInfo, ...]:
+        """The objects whose last row it has: so each object counts once."""
+        return self.objects if self.range is None or self.range.number + 1 == self.range.count else ()
 
     @property
     def is_divisible(self) -> bool:
@@ -43,7 +60,7 @@ class Task:
 
         An earlier version of the tap divided small objects too, of which a little may become much.
         """
-        return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or bool(self.columns))
+        return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or bool(self.columns or self.range))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +149,18 @@ def in_order(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
     return sorted(objects, key=position)
 
 
-def make_tasks(objects: Iterable[ObjectInfo], *, target_bytes: int = BUNDLE_BYTES) -> Iterator[Task]:
+def make_tasks(
+    objects: Iterable[ObjectInfo],
+    *,
+    target_bytes: int = BUNDLE_BYTES,
+    ranges_of: Callable[[ObjectInfo], int] = lambda _: 1,
+) -> Iterator[Task]:
     """Bundle small objects that follow each other, so that thousands of them become a few batch files.
 
     Args:
         objects: In order.
         target_bytes: Requested size of a batch file; a bundle becomes one.
+        ranges_of: Returns into how many ranges a large object is divided.
     """
     bundle: list[ObjectInfo] = []
     size, limit = 0, min(BUNDLE_BYTES, target_bytes)
@@ -147,7 +170,8 @@ def make_tasks(objects: Iterable[ObjectInfo], *, target_bytes: int = BUNDLE_BYTE
             yield Task(tuple(bundle))
             bundle, size = [], 0
         if alone:
-            yield Task((info,))
+            count = ranges_of(info)
+            yield from (Task((info,), range=ObjectRange(n, count) if count > 1 else None) for n in range(count))
         else:
             bundle.append(info)
             size += info.size
@@ -156,11 +180,12 @@ def make_tasks(objects: Iterable[ObjectInfo], *, target_bytes: int = BUNDLE_BYTE
 
 
 def make_segments(tasks: Iterable[Task]) -> Iterator[tuple[Task, ...]]:
-    """Group tasks into the portions that are written to the log at once."""
+    """Group tasks into the portions that are written to the log at once; all ranges of an object are in one."""
     group: list[Task] = []
     count = size = 0
     for task in tasks:
-        if group and (count + len(task.objects) > SEGMENT_OBJECTS or size + task.bytes > SEGMENT_BYTES):
+        begins = task.range is None or task.range.number == 0
+        if group and begins and (count + len(task.objects) > SEGMENT_OBJECTS or size + task.bytes > SEGMENT_BYTES):
             yield tuple(group)
             group, count, size = [], 0, 0
         group.append(task)

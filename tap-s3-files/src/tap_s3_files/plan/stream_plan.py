@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Bookmark, Watermark, latest
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import ObjectFilter
+from tap_s3_files.plan.division import Division
 from tap_s3_files.plan.known_versions import KnownVersions
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import (
@@ -30,6 +32,7 @@ from tap_s3_files.plan.model import (
     version_of,
     watermark_after,
 )
+from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.shard import Shard
 
 logger = logging.getLogger("tap-s3-files")
@@ -49,6 +52,7 @@ class StreamPlan:
         overlap: How late an object may appear. Older objects are not looked up in the log.
         from_queue: New objects come from a queue.
         shard: Which tasks of the log this run sends; None: all. A shard appends nothing to the log.
+        division: Which objects of new segments are divided into ranges; None: none.
     """
 
     def __init__(
@@ -62,9 +66,11 @@ class StreamPlan:
         overlap: timedelta = timedelta(0),
         from_queue: bool = False,
         shard: Shard | None = None,
+        division: Division | None = None,
     ) -> None:
         self.object_filter, self.log, self._overlap, self.shard = object_filter, log, overlap, shard
         self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
+        self._ranges_of = division.ranges_of if division is not None else lambda _: 1
         self._is_rerun = state is None
         if log is not None and log.legacy is not None and self._is_rerun:
             logger.warning(
@@ -107,6 +113,10 @@ class StreamPlan:
     def is_begun(self) -> bool:
         """Whether an earlier run has planned something."""
         return self._end > (self.log.first_number if self.log is not None else 0)
+
+    def range_starts(self, task: Task) -> RangeStarts | None:
+        """Return where the ranges of the object of a task begin; None for tasks that are no range."""
+        return self.log.range_starts(task) if self.log is not None else None
 
     def unfinished_segments(self) -> Iterator[Segment]:
         """Yield the segments that earlier runs planned and the STATE has not passed."""
@@ -191,7 +201,7 @@ class StreamPlan:
             SupersededError: Another run has planned meanwhile.
         """
         self._listed = listed or self._listed
-        for found in make_segments(make_tasks(objects, target_bytes=self._target_bytes)):
+        for found in make_segments(make_tasks(objects, target_bytes=self._target_bytes, ranges_of=self._ranges_of)):
             tasks = self._without_queued(found) if listed is not None else found
             if not tasks:
                 continue
@@ -215,7 +225,7 @@ class StreamPlan:
         """Leave out objects whose versions were queued after they were listed."""
         if not self._queued:
             return tasks
-        rest = (Task(tuple(o for o in t.objects if version_of(o) not in self._queued)) for t in tasks)
+        rest = (replace(t, objects=tuple(o for o in t.objects if version_of(o) not in self._queued)) for t in tasks)
         return tuple(t for t in rest if t.objects)
 
     def queue(self, objects: Iterable[ObjectInfo]) -> None:

@@ -28,7 +28,7 @@ from tap_s3_files.catalog import METADATA
 from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.model import Position, Task
-from tap_s3_files.read_task import StreamJob
+from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.write_batches import Step, convert_task
 
 ROWS = 600

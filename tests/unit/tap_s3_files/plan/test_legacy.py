@@ -24,7 +24,7 @@ from tap_s3_files.bookmark import Bookmark, Watermark
 from tap_s3_files.plan.legacy import version_hash
 from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.model import Position, position, version_of
-from tap_s3_files.read_task import StreamJob
+from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.write_batches import convert_task
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": ["integer", "null"]}, "name": {"type": ["string", "null"]}}}

@@ -1,0 +1,63 @@
+"""Where the ranges of a divided object begin: a part of the plan log, written before the first of its rows is sent.
+
+<plan_root>/_plans/<stream>.cuts/<object>-<number of ranges>-ranges.json
+
+A later run, and each of several runs, reads the ranges from the same rows on, whatever its settings.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
+
+from singer_arrow.errors import DataError, NotFoundError
+from singer_arrow.read_progress import ResumePoint
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+
+
+class RangeStarts:
+    """Where the ranges of one object begin.
+
+    Args:
+        storage: Where that is kept.
+        url: The file that holds it.
+    """
+
+    def __init__(self, storage: Storage, url: Url) -> None:
+        self._storage, self.url = storage, url
+        self._lock = threading.Lock()
+        self._known: Sequence[ResumePoint] | None = None
+
+    def known(self) -> Sequence[ResumePoint] | None:
+        """Return where the ranges begin; None if no run has found it yet.
+
+        Raises:
+            DataError: The file is damaged.
+        """
+        if self._known is None:
+            try:
+                found = json.loads(bytes(self._storage.get(self.url).data))
+                self._known = [ResumePoint(*point) for point in found["starts"]]
+            except NotFoundError:
+                return None
+            except (KeyError, TypeError, ValueError):
+                msg = "it does not describe where the ranges of an object begin"
+                raise DataError(msg, url=self.url, hint="Restore it, or remove it if no row was sent yet") from None
+        return self._known
+
+    def get(self, find: Callable[[], Sequence[ResumePoint]]) -> Sequence[ResumePoint]:
+        """Return where the ranges begin; `find` is called, by one thread at a time, if no run has found it yet."""
+        with self._lock:
+            return self.known() or self.save(find())
+
+    def save(self, starts: Sequence[ResumePoint]) -> Sequence[ResumePoint]:
+        """Make durable where the ranges begin; return it, as another run may have saved it before."""
+        data = json.dumps({"starts": [astuple(point) for point in starts]}).encode()
+        if self._storage.put(self.url, data, if_absent=True):
+            self._known = starts
+        found = self.known()
+        assert found is not None
+        return found
