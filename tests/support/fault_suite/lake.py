@@ -17,6 +17,8 @@ from fault_suite.source import Comparison
 COLUMNS = ("id", "name", "amount", "email")
 TYPES = {"id": "integer", "name": "string", "amount": "number", "email": "string"}
 ROWS_EACH = 4
+LARGE_CSV = ".large.csv"
+"""Suffix of CSV objects with many rows, whose texts have line breaks."""
 _GROUP = 10
 """Rows per row group in Parquet: few, so that a large object is cut into several batch files."""
 _LONG = 3_000
@@ -51,6 +53,10 @@ class Version:
 
     def data(self) -> bytes:
         """The object's bytes: Parquet or CSV, depending on the key."""
+        if self.key.endswith(LARGE_CSV):
+            texts = (f'"{random.Random(i).randbytes(_LONG // 4).hex()}\n""{i}"",\n"' for i in self.ids)
+            rows = (f"{i},{text},{i / 4},{i}@example.com" for i, text in zip(self.ids, texts, strict=True))
+            return "\n".join([",".join(COLUMNS), *rows, ""]).encode()
         if not self.key.endswith(".parquet"):
             bad = {self.ids[-1]} if self.is_bad else set()
             lines = [f"{i},name {i},{'none' if i in bad else i / 4},{i}@example.com" for i in self.ids]

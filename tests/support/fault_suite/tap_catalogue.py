@@ -14,6 +14,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from fault_suite.catalogue import HTTP as KINDS
+from fault_suite.lake import LARGE_CSV
 from fault_suite.small_s3 import FITS, Faults
 from fault_suite.tap_steps import Break, Empty, Limit, Objects, Run, Step, Wake, keys
 
@@ -29,12 +30,14 @@ class Setup:
         large: Whether there is an object that is cut into several batch files.
         queue: Whether new objects are announced by a queue; each is announced twice.
         catalog: Whether runs get a catalog, as shards must.
+        range_mb: Size of the ranges into which large objects are divided; 0: they are not.
     """
 
     plan: Mapping[str, int]
     large: bool = False
     queue: bool = False
     catalog: bool = False
+    range_mb: float = 0
 
 
 _FEW = {"BUNDLE_OBJECTS": 2, "SEGMENT_OBJECTS": 4}
@@ -44,7 +47,8 @@ SETUPS = {
     "a large object": Setup(_FEW | {"SMALL_OBJECT": 1000}, large=True),
     "a queue": Setup(_FEW, queue=True),
     "many segments": Setup({"BUNDLE_OBJECTS": 2, "SEGMENT_OBJECTS": 2}),
-    "shards": Setup(_FEW | {"BUNDLE_OBJECTS": 1, "SMALL_OBJECT": 1000}, large=True, catalog=True),
+    "ranges": Setup(_FEW | {"SMALL_OBJECT": 1000}, large=True, range_mb=0.02),
+    "shards": Setup(_FEW | {"BUNDLE_OBJECTS": 1, "SMALL_OBJECT": 1000}, large=True, catalog=True, range_mb=0.02),
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "": {},
@@ -88,6 +92,7 @@ LATE, LATER = Objects(keys("a"), at=-70), Objects(keys("y"), at=-30)
 SAME_SECOND, BETWEEN = Objects(keys("bz")), Objects(keys("c"), at=0)
 AGAIN = Objects(keys("d"))
 LARGE = Objects(keys("l", ".parquet"))
+TEXT = Objects(keys("t", LARGE_CSV))
 MANY = tuple(Objects(tuple(f"in/{n:03}.csv" for n in range(first, first + 10))) for first in range(0, 150, 10))
 USUAL, FRESH = Run(), Run(state=False)
 TAILS: tuple[tuple[Step, ...], ...] = (
@@ -141,6 +146,8 @@ SCENARIOS = (
     Scenario("overwritten object", "several segments", (*FIRST, Run(), AGAIN)),
     Scenario("full refresh", "several segments", (*FIRST, Run(), *NEW), FRESH),
     Scenario("full refresh", "a large object", (*FIRST, LARGE, Run(), *NEW), FRESH),
+    Scenario("first run", "ranges", (LARGE, TEXT, *FIRST)),
+    Scenario("full refresh", "ranges", (TEXT, *FIRST, Run(), *NEW), FRESH),
     Scenario("full refresh", "a queue", (*FIRST, Run(), *NEW), FRESH),
     Scenario("full refresh after late objects", "one segment", (SAME_SECOND, Run(), BETWEEN, Run()), FRESH),
 )
@@ -159,10 +166,10 @@ SHARD_TAILS: tuple[tuple[Step, ...], ...] = (
 )
 PLAN_TAILS = ((PLAN, *HALVES), (Run(),), (LATE, PLAN, *HALVES), (PLAN, *THIRDS))
 SHARDED = (
-    Scenario("first shard", "shards", (LARGE, *FIRST, PLAN), HALVES[0], SHARD_TAILS, SHARD_TAILS),
+    Scenario("first shard", "shards", (TEXT, *FIRST, PLAN), HALVES[0], SHARD_TAILS, SHARD_TAILS),
     Scenario("last shard", "shards", (LARGE, *FIRST, PLAN, HALVES[0]), HALVES[1], SHARD_TAILS, SHARD_TAILS),
     Scenario("new objects", "shards", (*FIRST, PLAN, *HALVES, LARGE, *NEW, PLAN), HALVES[1], SHARD_TAILS, SHARD_TAILS),
-    Scenario("the plan", "shards", FIRST, PLAN, PLAN_TAILS, PLAN_TAILS),
+    Scenario("the plan", "shards", (TEXT, *FIRST), PLAN, PLAN_TAILS, PLAN_TAILS),
 )
 HTTP = tuple(KINDS)
 WRONG = tuple(FITS)
@@ -199,7 +206,7 @@ def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mo
             walks += lost_visibility(scenario, requests)
         if scenario in SETTINGS_CHANGE_IN:
             walks += changed_settings(scenario, points)
-        if SETUPS[scenario.setup].large and not SETUPS[scenario.setup].catalog:
+        if scenario.setup == "a large object":
             walks += limited(scenario, may_mount=may_mount)
     random.Random(0).shuffle(walks)
     return walks

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from fault_suite import model_target
-from fault_suite.lake import COLUMNS, TYPES, Lake
+from fault_suite.lake import COLUMNS, LARGE_CSV, TYPES, Lake
 from fault_suite.model_target import Table
 from fault_suite.site import Outcome
 from fault_suite.small_s3 import BUCKET, NO_FAULTS, QUEUE, Contents, Faults, SmallS3
@@ -161,7 +161,7 @@ class TapSite:
         lake = self._world.lake
         newest = lake.newest
         for key in step.keys:
-            rows = LARGE_ROWS if key.endswith(".parquet") else ROWS_EACH
+            rows = LARGE_ROWS if key.endswith((".parquet", LARGE_CSV)) else ROWS_EACH
             at = step.at - int((lake.newest - newest).total_seconds())
             version, changed = lake.write(key, rows=rows, at=at, is_bad=step.is_bad)
             self._s3.put(key, version.data(), changed)
@@ -297,6 +297,8 @@ class TapSite:
             "max_workers": 2,
             "schema_sample_files": 2,
         }
+        if self._setup.range_mb:
+            config["object_range_mb"] = self._setup.range_mb
         if self._setup.queue:
             replication = {"method": "sqs", "queue_url": f"{self._s3.url}/1/{QUEUE}", "max_wait_seconds": 0}
             config["replication"] = replication
