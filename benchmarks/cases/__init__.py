@@ -7,6 +7,7 @@ from benchmarks.cases import (
     arrow_batch,
     avro,
     coalescing,
+    cores,
     divided,
     flight_sql,
     ledger,
@@ -76,6 +77,7 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "memory": memory.build,
     "memory-5gb": memory.build_large,
     "memory-inputs": memory_inputs.build,
+    "cores": cores.build,
     "scaling": scaling.build,
     "scaling-10gb": scaling.build_large,
 }

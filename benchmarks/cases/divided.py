@@ -1,8 +1,9 @@
-"""CSV under gzip divided between processes: by Dask, and by shards. 12 files of trips, 4 GB of text, from local disk.
+"""CSV divided between processes: by Dask, and by shards. 12 files of trips under gzip, 4 GB of text; one file of 4 GB.
 
 Each worker and each shard has a core; a run on threads has two workers on both cores, or one on one. CPU seconds are
 those of the tap; `total CPU s` has those of Dask's workers and scheduler too, without their start. `1,000 tasks` is
-1,000 small files, each a task of its own: what a task costs the tap that sends it.
+1,000 small files, each a task of its own: what a task costs the tap that sends it. The one file is not compressed, so
+that it is divided into ranges of 512 MB, by default; a run on threads reads it whole. All from local disk.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case, Contender, Facts, Goal
+from benchmarks.cases.scaling import rows_in
 from benchmarks.connectors import parquet_batches, tap
-from benchmarks.generators import taxi
+from benchmarks.generators import hostile, taxi
 from benchmarks.harness import BenchmarkError, Command, Measured
 from benchmarks.processes import cpu_seconds
 from benchmarks.workbench import Workbench
 from local_cloud.dask.cluster import DaskCluster
 
 FILES, ROWS = 12, taxi.ROWS
+LARGE_BYTES = 4_000_000_000
 TASKS, TASK_ROWS = 1000, 200
 _TINY_MB = 0.001
 _CORES = sorted(os.sched_getaffinity(0))[:2]
@@ -35,6 +38,8 @@ def build_dask(bench: Workbench) -> Case:
     folder, rows = _trips(bench)
     threads, one, two, many = "threads, 2 cores", "Dask, 1 worker", "Dask, 2 workers", f"Dask, {TASKS:,} tasks"
     small = bench.made(f"tasks-{TASKS}", lambda path: _links(path, TASKS, TASK_ROWS))
+    large, large_rows = _large(bench)
+    whole, large_one, large_two = (f"one file, {name}" for name in (threads, one, two))
     return Case(
         name="dask",
         about=__doc__ or "",
@@ -42,11 +47,23 @@ def build_dask(bench: Workbench) -> Case:
             _threads(bench, threads, folder, rows, _CORES),
             _dask(bench, one, folder, rows, FILES, workers=1),
             _dask(bench, two, folder, rows, FILES, workers=2),
+            _threads(bench, whole, large, large_rows, _CORES),
+            _dask(bench, large_one, large, large_rows, FILES, workers=1),
+            _dask(bench, large_two, large, large_rows, FILES, workers=2),
             _dask(bench, many, small, TASKS * TASK_ROWS, TASKS, workers=2, file_mb=_TINY_MB),
         ],
         goals=[
             Goal("total CPU of two workers over threads", "total_cpu_s", two, threads, at_most=_OVER_THREADS),
             Goal("two workers, times as fast as one", "wall_s", two, one, at_least=_FASTER, turned=True),
+            Goal("one file: total CPU of two workers over threads", "total_cpu_s", large_two, whole, _OVER_THREADS),
+            Goal(
+                "one file: two workers, times as fast as one",
+                "wall_s",
+                large_two,
+                large_one,
+                at_least=_FASTER,
+                turned=True,
+            ),
             Goal("CPU of the tap, ms a task", "tap_ms_per_task", many, at_most=_DRIVER_MS),
         ],
         columns=(("total_cpu_s", "total CPU s"), ("tap_ms_per_task", "tap ms / task")),
@@ -58,6 +75,8 @@ def build_shards(bench: Workbench) -> Case:
     """Shards."""
     folder, rows = _trips(bench)
     one, both, shards = "one run, 1 core", "one run, 2 cores", "2 shards, a core each"
+    large, large_rows = _large(bench)
+    large_one, large_both, large_shards = (f"one file, {name}" for name in (one, both, shards))
     return Case(
         name="shards",
         about=__doc__ or "",
@@ -65,11 +84,23 @@ def build_shards(bench: Workbench) -> Case:
             _threads(bench, one, folder, rows, _CORES[:1]),
             _threads(bench, both, folder, rows, _CORES),
             _shards(bench, shards, folder, rows),
+            _threads(bench, large_one, large, large_rows, _CORES[:1]),
+            _threads(bench, large_both, large, large_rows, _CORES),
+            _shards(bench, large_shards, large, large_rows),
         ],
         goals=[
             Goal("CPU of two shards over one run on two cores", "cpu_s", shards, both, at_most=_OVER_ONE),
             Goal(
                 "two shards, times as fast as one run on one core", "wall_s", shards, one, at_least=_FASTER, turned=True
+            ),
+            Goal("one file: CPU of two shards over one run on two cores", "cpu_s", large_shards, large_both, _OVER_ONE),
+            Goal(
+                "one file: two shards, times as fast as one run on one core",
+                "wall_s",
+                large_shards,
+                large_one,
+                at_least=_FASTER,
+                turned=True,
             ),
         ],
         rounds=2,
@@ -79,6 +110,17 @@ def build_shards(bench: Workbench) -> Case:
 def _trips(bench: Workbench) -> tuple[Path, int]:
     rows = bench.rows(ROWS)
     return bench.made(f"divided-{rows}", lambda path: _links(path, FILES, rows)), rows * FILES
+
+
+def _large(bench: Workbench) -> tuple[Path, int]:
+    size = bench.rows(LARGE_BYTES)
+    folder = bench.made(f"divided-one-{size}", lambda path: _one_file(path, size))
+    return folder, rows_in(folder / "0.csv")
+
+
+def _one_file(folder: Path, size: int) -> None:
+    folder.mkdir()
+    hostile.repeated_csv(folder / "0.csv", size, seed=5)
 
 
 def _links(folder: Path, count: int, rows: int) -> None:
@@ -92,7 +134,7 @@ def _links(folder: Path, count: int, rows: int) -> None:
 def _settings(source: Path, folder: Path, *, file_mb: float = 128, **more: Any) -> dict[str, Any]:
     storage = {"root": (folder / "out").absolute().as_uri()}
     return {
-        "streams": [{"name": "trips", "path": f"{source.absolute().as_uri()}/*.csv.gz"}],
+        "streams": [{"name": "trips", "path": f"{source.absolute().as_uri()}/*.csv*"}],
         "batch_config": {"encoding": {"format": "parquet"}, "storage": storage, "target_file_mb": file_mb},
         "metadata_columns": False,
         **more,

@@ -70,7 +70,7 @@ def _file(bench: Workbench, size: int) -> Path:
 
 
 def _contender(bench: Workbench, size: int, path: Path, cores: int, rounds: int) -> Contender:
-    length, rows = path.stat().st_size, _rows(path)
+    length, rows = path.stat().st_size, rows_in(path)
 
     def commands(folder: Path) -> list[Command]:
         config = {
@@ -81,29 +81,29 @@ def _contender(bench: Workbench, size: int, path: Path, cores: int, rounds: int)
             "memory_limit_mb": 512,
         }
         run = tap(bench, folder, config)
-        return [Command([*_on(cores), *run.argv], run.env)]
+        return [Command([*on_cores(cores), *run.argv], run.env)]
 
     count = parquet_batches(None, rows)
 
     def facts(folder: Path, measured: Measured) -> Facts:
         return count(folder, measured) | _rates(length, measured)
 
-    settings = f"{length / 1e9:.2f} GB, {rows:,} rows, {_cores_text(cores)}"
+    settings = f"{length / 1e9:.2f} GB, {rows:,} rows, {cores_text(cores)}"
     return Contender(_name(size, cores), settings, commands, facts, rounds)
 
 
 def _script(bench: Workbench, who: str, size: int, path: Path, cores: int, rounds: int) -> Contender:
-    length, count = path.stat().st_size, _rows(path)
+    length, count = path.stat().st_size, rows_in(path)
 
     def commands(folder: Path) -> list[Command]:
         (folder / "out").mkdir()
         run = floors.argv(bench, who, "csv", str(folder.absolute() / "out"), [str(path.absolute())])
-        return [Command([*_on(cores), *run], bench.env)]
+        return [Command([*on_cores(cores), *run], bench.env)]
 
     def facts(folder: Path, measured: Measured) -> Facts:
         return parquet_files(fs.LocalFileSystem(), str(folder / "out"), count) | _rates(length, measured)
 
-    settings = f"{floors.settings(bench, who, 'csv', from_s3=False)}; {_cores_text(cores)}"
+    settings = f"{floors.settings(bench, who, 'csv', from_s3=False)}; {cores_text(cores)}"
     return Contender(_script_name(who, size, cores), settings, commands, facts, rounds)
 
 
@@ -121,19 +121,21 @@ def _rates(length: int, measured: Measured) -> Facts:
     return {"mb_per_cpu_s": length / 1e6 / measured.cpu, "mb_per_s": length / 1e6 / measured.wall}
 
 
-def _on(cores: int) -> list[str]:
+def on_cores(cores: int) -> list[str]:
+    """Return the beginning of a command that runs on some cores."""
     return ["taskset", "--cpu-list", ",".join(str(core) for core in _cores()[:cores])]
 
 
 def _name(size: int, cores: int) -> str:
-    return f"{size / GB:g} GB, {_cores_text(cores)}"
+    return f"{size / GB:g} GB, {cores_text(cores)}"
 
 
 def _script_name(who: str, size: int, cores: int) -> str:
     return f"{who}, {_name(size, cores)}"
 
 
-def _cores_text(cores: int) -> str:
+def cores_text(cores: int) -> str:
+    """Return a number of cores in words."""
     return f"{cores} core{'s' if cores > 1 else ''}"
 
 
@@ -141,6 +143,7 @@ def _cores() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
-def _rows(path: Path) -> int:
+def rows_in(path: Path) -> int:
+    """Return the number of rows of a CSV file with a header."""
     with path.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 24), b"")) - 1

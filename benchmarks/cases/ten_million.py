@@ -3,7 +3,7 @@
 A service that holds no objects answers with pages of a thousand keys, so that no disk and no warehouse takes part; its
 own processor time is not in the figures. `nothing new`, `1,000 new` and inventories begin with the STATE of a run that
 has read all others; `keys ascend` has 1,000 new ones and a catalog, and so lists only what follows the last key.
-Inventories are read from disk.
+Inventories are read from disk. Streams each have a folder of their own, or some objects of one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from local_cloud import environment
 from local_cloud.process import Service
 
 SMALL, LARGE = 1_000_000, 10_000_000
-NEW, STREAMS = 1_000, 1_000
+NEW, STREAMS, FEW = 1_000, 1_000, 10
 LINEAR = 1.2
 """Greatest cost of an object among the most, relative to its cost among the fewest."""
 _COUNT = re.compile(r"^(?:many|all)\s+([\d,]+)", re.MULTILINE)
@@ -49,6 +49,7 @@ def build(bench: Workbench) -> Case:
         new: int = 0,
         *,
         expected: int,
+        seen: int | None = None,
         state: dict[str, Any] | None = None,
         catalog: bool = False,
         **settings: Any,
@@ -77,7 +78,8 @@ def build(bench: Workbench) -> Case:
             if not found:
                 raise BenchmarkError("no row of the plan was printed")
             expect(expected, int(found[-1].replace(",", "")))
-            return {"rows": count + new, "us_per_object": measured.cpu * 1e6 / (count + new)}
+            objects = seen or count + new
+            return {"rows": objects, "us_per_object": measured.cpu * 1e6 / objects}
 
         changes = "".join(f", `{key}`" for key in settings)
         return Contender(
@@ -109,6 +111,14 @@ def build(bench: Workbench) -> Case:
         for count in (small, large)
     }
     apart = contender(f"{streams:,} streams of {FOLDER:,} objects", large, expected=streams * FOLDER, streams=many)
+    few_each = [
+        {
+            "name": f"s{n}",
+            "path": f"s3://{BUCKET}/events/day={n:05d}/region=eu-west-1/part-{n * FOLDER // FEW:08d}?-*.csv",
+        }
+        for n in range(streams)
+    ]
+    narrow = f"{streams:,} streams of {FEW} objects"
     return Case(
         name="ten-million",
         about=__doc__ or "",
@@ -120,6 +130,7 @@ def build(bench: Workbench) -> Case:
             contender(ascending, large, NEW, expected=NEW, state=last, catalog=True, replication=ascend),
             *listed.values(),
             apart,
+            contender(narrow, large, expected=streams * FEW, seen=streams * FEW, streams=few_each),
         ],
         goals=[
             Goal(f"{large:,} objects, CPU seconds", "cpu_s", second, at_most=150),
@@ -128,6 +139,7 @@ def build(bench: Workbench) -> Case:
             Goal("the same, nothing new, CPU seconds", "cpu_s", nothing, at_most=100),
             Goal(f"the same, {NEW:,} new, CPU seconds", "cpu_s", some, at_most=105),
             Goal(f"the same, keys ascend, {NEW:,} new, CPU seconds", "cpu_s", ascending, at_most=2),
+            Goal(f"{narrow}, CPU seconds", "cpu_s", narrow, at_most=20),
             *(
                 goal
                 for kind in ("CSV", "Parquet")
