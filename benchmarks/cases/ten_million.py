@@ -3,7 +3,9 @@
 A service that holds no objects answers with pages of a thousand keys, so that no disk and no warehouse takes part; its
 own processor time is not in the figures. `nothing new`, `1,000 new` and inventories begin with the STATE of a run that
 has read all others; `keys ascend` has 1,000 new ones and a catalog, and so lists only what follows the last key.
-Inventories are read from disk. Streams each have a folder of their own, or some objects of one.
+Inventories are read from disk. `--write-plan` also writes the plan log, of objects with random ETags; `read` is a run
+that reads the new objects, and whose longest STATE is measured. Date places are those of a path with an hour in it,
+resolved and compared as before a listing, without its requests. Streams have a folder each, or some objects of one.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from local_cloud import environment
 from local_cloud.process import Service
 
 SMALL, LARGE = 1_000_000, 10_000_000
-NEW, STREAMS, FEW = 1_000, 1_000, 10
+NEW, STREAMS, FEW, PLACES = 1_000, 1_000, 10, 100_000
 LINEAR = 1.2
 """Greatest cost of an object among the most, relative to its cost among the fewest."""
 _COUNT = re.compile(r"^(?:many|all)\s+([\d,]+)", re.MULTILINE)
@@ -52,6 +54,7 @@ def build(bench: Workbench) -> Case:
         seen: int | None = None,
         state: dict[str, Any] | None = None,
         catalog: bool = False,
+        does: str = "--plan",
         **settings: Any,
     ) -> Contender:
         service: list[Service] = []
@@ -65,26 +68,38 @@ def build(bench: Workbench) -> Case:
                 "batch_config": {"encoding": {"format": "parquet"}, "storage": {"root": folder.as_uri()}},
                 **settings,
             }
-            options: list[str | Path] = ["--plan", "--config", _json(folder / "tap.json", config)]
+            options: list[str | Path] = [*does.split(), "--config", _json(folder / "tap.json", config)]
             if state is not None:
                 options += ["--state", _json(folder / "state.json", {"bookmarks": {"many": state}})]
             if catalog:
                 options += ["--catalog", _json(folder / "catalog.json", _CATALOG)]
             return [Command([tap, *options], bench.env | environment.aws(url, ""))]
 
-        def facts(_: Path, measured: Measured) -> Facts:
+        def facts(folder: Path, measured: Measured) -> Facts:
             service.pop().stop()
-            found = _COUNT.findall(measured.stdout.read_text())
-            if not found:
-                raise BenchmarkError("no row of the plan was printed")
-            expect(expected, int(found[-1].replace(",", "")))
             objects = seen or count + new
-            return {"rows": objects, "us_per_object": measured.cpu * 1e6 / objects}
+            found: dict[str, float] = {"rows": objects, "us_per_object": measured.cpu * 1e6 / objects}
+            if does == "--write-plan":
+                found["plan_bytes_per_object"] = _size(folder / "_plans") / objects
+            elif not does:
+                found["state_bytes"] = _state_bytes(measured.stdout.read_text(), expected)
+            else:
+                _expect_planned(measured.stdout.read_text(), expected)
+            return found
 
         changes = "".join(f", `{key}`" for key in settings)
-        return Contender(
-            name, f"`tap-s3-files --plan`, all defaults{changes and ' but' + changes[1:]}", commands, facts, rounds=1
-        )
+        text = f"`{f'tap-s3-files {does}'.strip()}`, all defaults{changes and ' but' + changes[1:]}"
+        return Contender(name, text, commands, facts, rounds=1)
+
+    def places(count: int) -> Contender:
+        def commands(_: Path) -> Sequence[Command]:
+            return [Command([sys.executable, "-m", "benchmarks.programs.date_places", str(count)], bench.env)]
+
+        def facts(_: Path, measured: Measured) -> Facts:
+            expect(count, int(measured.stdout.read_text()))
+            return {"rows": count, "us_per_object": measured.cpu * 1e6 / count}
+
+        return Contender(f"{count:,} date places", "`benchmarks/programs/date_places.py`", commands, facts, rounds=1)
 
     def inventory(count: int, kind: str) -> dict[str, Any]:
         name = f"inventory-{kind.lower()}-{count}"
@@ -119,6 +134,8 @@ def build(bench: Workbench) -> Case:
         for n in range(streams)
     ]
     narrow = f"{streams:,} streams of {FEW} objects"
+    written, read = f"{small:,} objects, --write-plan", f"{large:,} objects, {NEW:,} of them new and read"
+    dated = places(bench.rows(PLACES))
     return Case(
         name="ten-million",
         about=__doc__ or "",
@@ -131,6 +148,9 @@ def build(bench: Workbench) -> Case:
             *listed.values(),
             apart,
             contender(narrow, large, expected=streams * FEW, seen=streams * FEW, streams=few_each),
+            contender(written, small, expected=small, does="--write-plan", catalog=True),
+            contender(read, large, NEW, expected=NEW, state=last, catalog=True, replication=ascend, does=""),
+            dated,
         ],
         goals=[
             Goal(f"{large:,} objects, CPU seconds", "cpu_s", second, at_most=150),
@@ -140,6 +160,9 @@ def build(bench: Workbench) -> Case:
             Goal(f"the same, {NEW:,} new, CPU seconds", "cpu_s", some, at_most=105),
             Goal(f"the same, keys ascend, {NEW:,} new, CPU seconds", "cpu_s", ascending, at_most=2),
             Goal(f"{narrow}, CPU seconds", "cpu_s", narrow, at_most=20),
+            Goal("plan log, bytes an object", "plan_bytes_per_object", written, at_most=60),
+            Goal("longest STATE, bytes", "state_bytes", read, at_most=2000),
+            Goal(f"{dated.name}, CPU seconds", "cpu_s", dated.name, at_most=5),
             *(
                 goal
                 for kind in ("CSV", "Parquet")
@@ -155,10 +178,33 @@ def build(bench: Workbench) -> Case:
                 )
             ),
         ],
-        columns=(("us_per_object", "CPU us / object"),),
+        columns=(
+            ("us_per_object", "CPU us / object"),
+            ("plan_bytes_per_object", "plan log, bytes / object"),
+            ("state_bytes", "STATE, bytes"),
+        ),
         rounds=1,
         picture="us_per_object",
     )
+
+
+def _expect_planned(text: str, expected: int) -> None:
+    found = _COUNT.findall(text)
+    if not found:
+        raise BenchmarkError("no row of the plan was printed")
+    expect(expected, int(found[-1].replace(",", "")))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _state_bytes(text: str, objects: int) -> int:
+    """Return the bytes of the longest STATE message of a run that has read this many objects of two rows."""
+    lines = text.splitlines()
+    batches = [json.loads(line) for line in lines if '"BATCH"' in line]
+    expect(2 * objects, sum(batch["row_count"] for batch in batches))
+    return max(len(line) for line in lines if '"STATE"' in line)
 
 
 def _json(path: Path, value: Any) -> Path:

@@ -109,6 +109,9 @@ class Handler(BaseHTTPRequestHandler):
         else:
             body = BODY
             headers |= {"ETag": f'"{etag(n)}"', "Last-Modified": format_datetime(self.keys.modified(n), usegmt=True)}
+            if self.headers.get("Range"):  # objects are small, so it is the whole
+                status = 206
+                headers["Content-Range"] = f"bytes 0-{len(BODY) - 1}/{len(BODY)}"
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)

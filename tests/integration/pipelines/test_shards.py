@@ -19,7 +19,8 @@ from local_cloud.programs import Programs, Ran
 
 OBJECTS, ROWS_EACH = 12, 40
 LARGE_ROWS, LARGE_TEXT = 9_000, "x" * 1_000
-"""One object of more than 8 MiB, which is cut into several batch files."""
+"""One object of more than 8 MiB, which is divided into ranges."""
+RANGE_MB = 2
 FILE_MB = 0.001
 """Small, so that each object is a task."""
 LONGEST_S = 120
@@ -84,6 +85,7 @@ class Shards:
         batches = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{self.bucket}/stage"}}
         streams = [{"name": "rows", "path": f"s3://{self.bucket}/in/*.csv", "schema": {"id": "integer"}}]
         settings = {"streams": streams, "batch_config": {**batches, "target_file_mb": FILE_MB}, "max_workers": 2}
+        settings["object_range_mb"] = RANGE_MB
         return settings | ({"shard": shard} if shard else {})
 
     def plan(self) -> Ran:
