@@ -51,6 +51,13 @@ def put_tasks(source: Source) -> None:
         source.csv(f"in/{n}.csv", first_row(n), ROWS, at=moment(n))
 
 
+def put_large_object(source: Source) -> dict[str, Any]:
+    """Put an object with the rows of all tasks; return the settings with which each task is a range of it."""
+    ids = (first_row(n) + i for n in range(TASKS) for i in range(ROWS))
+    source.put("in/0.csv", "id,name\n" + "".join(f"{i},{i % 1000} {'x' * 50}\n" for i in ids), at=moment(0))
+    return {"object_range_mb": TASKS * ROWS * 63 / TASKS / 2**20}
+
+
 def first_row(task: int) -> int:
     """Return the id of the first row of a task."""
     return task * 40_000
@@ -100,9 +107,9 @@ def kill(service: Any) -> None:
     wait_until(lambda: not service.alive())
 
 
-def check_rest(source: Source, ran: Ran, cluster: DaskCluster | None) -> None:
-    """Check that a run with the last STATE sends what is missing, and nothing else."""
-    rest = source.run(settings(source, cluster), state=state_of(ran))
+def check_rest(source: Source, ran: Ran, cluster: DaskCluster | None, **more: Any) -> None:
+    """Check that a run with the last STATE sends what is missing, and nothing else; `more` are settings of both."""
+    rest = source.run(settings(source, cluster, **more), state=state_of(ran))
     sent = [m["batch_id"] for m in (*ran.of_type("BATCH"), *rest.of_type("BATCH"))]
-    assert sent == [m["batch_id"] for m in source.run(settings(source, None)).of_type("BATCH")]
+    assert sent == [m["batch_id"] for m in source.run(settings(source, None, **more)).of_type("BATCH")]
     assert rest.of_type("BATCH")

@@ -1,5 +1,7 @@
 """Runs on Dask of which the tap, a worker or the scheduler is killed, or sleeps, after some of the STATEs.
 
+Each task reads an object of its own, or a range of one object.
+
 Afterwards each task was sent once, in the order of a run on threads, and its files hold its rows, also if a worker
 wakes after another one has done its task.
 """
@@ -14,7 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dask_runs import ROWS, TASKS, Running, Start, check_rest, clusters, first_row, put_tasks, settings
+from dask_runs import (
+    ROWS,
+    TASKS,
+    Running,
+    Start,
+    check_rest,
+    clusters,
+    first_row,
+    put_large_object,
+    put_tasks,
+    settings,
+)
 from tap_source import Source
 from waiting import wait_until
 
@@ -23,6 +36,7 @@ from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 
 VICTIMS = pytest.mark.parametrize("victim", ["worker", "scheduler", "tap"])
+INPUTS = pytest.mark.parametrize("what", ["objects", "ranges"])
 STATES = pytest.mark.parametrize("states", [1, 3, TASKS - 1])
 SLEEP_S = 4
 """How long the tap and the scheduler sleep."""
@@ -38,33 +52,47 @@ def start(cloud: Cloud, s3_faults: FaultProxy, tmp_path: Path) -> Iterator[Start
 
 @pytest.fixture
 def source(s3: Any, bucket: str, tap: Programs) -> Source:
-    source = Source(s3, bucket, tap)
+    return Source(s3, bucket, tap)
+
+
+def put(source: Source, what: str) -> dict[str, Any]:
+    """Put what all tasks read; return the settings that it needs."""
+    if what == "ranges":
+        return put_large_object(source)
     put_tasks(source)
-    return source
+    return {}
 
 
 @STATES
 @VICTIMS
+@INPUTS
 @pytest.mark.long
-def test_everything_is_sent_once_whatever_is_killed(source: Source, start: Start, victim: str, states: int) -> None:
+def test_everything_is_sent_once_whatever_is_killed(
+    source: Source, start: Start, what: str, victim: str, states: int
+) -> None:
+    more = put(source, what)
     cluster = start()
-    running = Running(source, settings(source, cluster), states=states)
+    running = Running(source, settings(source, cluster, **more), states=states)
     victims = {"worker": cluster.workers[0].pid, "scheduler": cluster.scheduler.pid, "tap": running.pid}
     os.kill(victims[victim], signal.SIGKILL)
     ran = running.end()
     if victim == "worker":
-        assert ran.check().stdout == source.run(settings(source, None)).stdout
+        assert ran.check().stdout == source.run(settings(source, None, **more)).stdout
         return
     assert ran.code != 0
-    check_rest(source, ran, start() if victim == "scheduler" else cluster)
+    check_rest(source, ran, start() if victim == "scheduler" else cluster, **more)
 
 
 @STATES
 @VICTIMS
+@INPUTS
 @pytest.mark.long
-def test_everything_is_sent_once_whatever_sleeps(source: Source, start: Start, victim: str, states: int) -> None:
+def test_everything_is_sent_once_whatever_sleeps(
+    source: Source, start: Start, what: str, victim: str, states: int
+) -> None:
+    more = put(source, what)
     cluster = start(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="3s")
-    running = Running(source, settings(source, cluster), states=states)
+    running = Running(source, settings(source, cluster, **more), states=states)
     worker = cluster.workers[0]
     pid = {"worker": worker.pid, "scheduler": cluster.scheduler.pid, "tap": running.pid}[victim]
     os.kill(pid, signal.SIGSTOP)
@@ -79,4 +107,4 @@ def test_everything_is_sent_once_whatever_sleeps(source: Source, start: Start, v
         os.kill(pid, signal.SIGCONT)
         ran = running.end().check()
     assert [row["id"] for row in source.rows(ran)] == [first_row(n) + i for n in range(TASKS) for i in range(ROWS)]
-    assert ran.stdout == source.run(settings(source, None)).stdout
+    assert ran.stdout == source.run(settings(source, None, **more)).stdout
