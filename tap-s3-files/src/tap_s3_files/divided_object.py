@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from singer_arrow.errors import ObjectChangedError
 from singer_arrow.formats import DIVISIBLE
 from singer_arrow.formats.base import DivisibleFormat
 from singer_arrow.formats.range_scan import RangeScan, bounds, divide, undivided
@@ -18,6 +19,7 @@ from singer_arrow.reading.range_planner import Span
 from singer_arrow.storage.storage import Storage
 from tap_s3_files.plan.model import Position, Task
 from tap_s3_files.plan.range_starts import RangeStarts
+from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.stream_job import StreamJob, format_of
 
 logger = logging.getLogger("tap-s3-files")
@@ -77,6 +79,20 @@ def section_of(
         first = position.place
     surplus = position.rows if position.place is None else 0
     return Section(first, end or last, surplus, rows_before)
+
+
+def find_ranges(job: StreamJob, plan: StreamPlan, tasks: Iterable[Task], storage: Storage, budget: Budget) -> None:
+    """Make durable where the ranges of the divided objects of some tasks begin, except of objects that have changed.
+
+    Raises:
+        DataError: The header or footer of an object cannot be read.
+    """
+    for task in tasks:
+        if task.range is not None and task.range.number == 0 and (starts := plan.range_starts(task)) is not None:
+            try:
+                starts.get(partial(find_row_starts, job, task, storage, budget))
+            except ObjectChangedError as error:
+                logger.warning("%s; a later plan has its new version", error)
 
 
 def find_row_starts(job: StreamJob, task: Task, storage: Storage, budget: Budget) -> Sequence[ResumePoint]:

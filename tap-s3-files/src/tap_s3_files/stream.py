@@ -330,7 +330,7 @@ class FileStream(ArrowStream):
             ConfigError: The stream keeps no plan.
             DataError: The beginning or the end of an object that is divided cannot be read.
         """
-        from tap_s3_files.divided_object import find_row_starts
+        from tap_s3_files.divided_object import find_ranges
 
         plan, count = self.plan(self.plan_log(), target_bytes, is_shared=True), 0
         if plan.log is None:
@@ -339,9 +339,7 @@ class FileStream(ArrowStream):
         for segment in self.run.listed_segments(self.settings, plan):
             if segment.number >= plan.first_new:
                 count += 1
-                for task in segment.tasks:
-                    if (starts := plan.range_starts(task)) is not None:
-                        starts.get(partial(find_row_starts, self.job(), task, self.run.storage, self.run.budget))
+                find_ranges(self.job(), plan, segment.tasks, self.run.storage, self.run.budget)
         return count
 
     def _state(self, at: Bookmark) -> dict[str, Any]:

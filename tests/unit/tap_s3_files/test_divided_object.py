@@ -1,0 +1,93 @@
+"""Where the ranges of a divided object begin, and what of it a task reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from convert_folder import JOB, Folder
+
+from singer_arrow.errors import DataError
+from singer_arrow.read_progress import ResumePoint
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.urls import Url
+from tap_s3_files.divided_object import find_ranges, find_row_starts
+from tap_s3_files.plan.model import ObjectRange, Position, Task
+from tap_s3_files.plan.range_starts import RangeStarts
+from tap_s3_files.read_task import read
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def starts_in(folder: Folder) -> RangeStarts:
+    return RangeStarts(folder.storage, Url.parse(str(folder.path / "ranges.json")))
+
+
+def ranges(info: ObjectInfo, count: int = 3) -> list[Task]:
+    return [Task((info,), range=ObjectRange(n, count)) for n in range(count)]
+
+
+def ids(folder: Folder, task: Task, starts: RangeStarts, start: Position | None = None, job: Any = JOB) -> list[int]:
+    pieces = read(job, task, folder.worker, start, starts=starts)
+    return [row["id"] for piece in pieces if piece.batch for row in piece.batch.to_pylist()]
+
+
+def test_each_task_reads_its_range(folder: Folder) -> None:
+    info, starts = folder.csv("a.csv", 0, 1000), starts_in(folder)
+    found = [ids(folder, task, starts) for task in reversed(ranges(info))]
+    assert [i for some in reversed(found) for i in some] == list(range(1000))
+    assert all(300 < len(some) < 370 for some in found)
+    assert sum(len(task.ended_objects) for task in ranges(info)) == 1
+
+
+def test_a_range_continues_behind_the_rows_that_were_sent(folder: Folder) -> None:
+    info, starts = folder.csv("a.csv", 0, 1000), starts_in(folder)
+    task = ranges(info)[1]
+    whole = ids(folder, task, starts)
+    assert ids(folder, task, starts, Position(0, 100, None)) == whole[100:]
+
+
+def test_a_setting_of_today_may_name_a_format_without_ranges(folder: Folder) -> None:
+    """The log keeps the tasks: the first one then has all rows."""
+    info, starts = folder.csv("a.csv", 0, 100), starts_in(folder)
+    job = replace(JOB, format="lines", schema=JOB.schema.remove(0).remove(0).insert(0, JOB.schema.field("name")))
+    assert find_row_starts(job, ranges(info)[0], folder.storage, folder.worker.budget)[1].at > info.size
+    job = replace(JOB, options=replace(JOB.options, escape="\\"))
+    assert [len(ids(folder, task, starts, job=job)) for task in ranges(info)] == [100, 0, 0]
+
+
+def test_what_a_run_has_found_holds_whatever_later_settings_are(folder: Folder) -> None:
+    info, starts = folder.csv("a.csv", 0, 100), starts_in(folder)
+    first = ids(folder, ranges(info)[0], starts)
+    job = replace(JOB, options=replace(JOB.options, escape="\\"))
+    rest = [i for task in ranges(info)[1:] for i in ids(folder, task, starts_in(folder), job=job)]
+    assert first + rest == list(range(100))
+
+
+def test_a_plan_is_written_although_an_object_has_changed(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    old = folder.csv("a.csv", 0, 100)._replace(etag="of another version")
+    new = folder.csv("b.csv", 0, 100)
+    files = {old: RangeStarts(folder.storage, Url.parse(str(folder.path / "old.json"))), new: starts_in(folder)}
+    plan: Any = SimpleNamespace(range_starts=lambda task: files[task.objects[0]] if task.range else None)
+    tasks = [Task((new,)), *ranges(old), *ranges(new)]
+    find_ranges(JOB, plan, tasks, folder.storage, folder.worker.budget)
+    assert files[old].known() is None
+    assert len(files[new].known() or ()) == 3
+    assert caplog.text.count("a later plan has its new version") == 1
+
+
+def test_a_header_that_cannot_be_read_is_an_error(folder: Folder) -> None:
+    info = folder.write("a.csv", 'id,"name\n' + "1,a\n" * 100)
+    with pytest.raises(DataError, match="header"):
+        find_row_starts(JOB, ranges(info)[0], folder.storage, folder.worker.budget)
+
+
+def test_the_first_range_begins_with_the_file(folder: Folder) -> None:
+    info = folder.csv("a.csv", 0, 100)
+    assert find_row_starts(JOB, ranges(info)[0], folder.storage, folder.worker.budget)[0] == ResumePoint()
