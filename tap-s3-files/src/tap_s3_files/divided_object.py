@@ -10,7 +10,7 @@ from functools import partial
 from singer_arrow.errors import ObjectChangedError
 from singer_arrow.formats import DIVISIBLE
 from singer_arrow.formats.base import DivisibleFormat
-from singer_arrow.formats.range_scan import RangeScan, bounds, divide, undivided
+from singer_arrow.formats.range_scan import RangeScan, divide, range_bounds, undivided
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
@@ -70,7 +70,7 @@ def section_of(
     first, last, rows_before = ResumePoint(), None, 0
     if task.range is not None:
         assert starts is not None, "a range of an object is planned in a log"
-        found = bounds(starts.get(partial(find_row_starts, job, task, storage, budget)), task.range.number)
+        found = range_bounds(starts.get(partial(find_row_starts, job, task, storage, budget)), task.range.number)
         if found is None:
             return None
         first, last = found

@@ -64,13 +64,13 @@ def undivided(count: int) -> list[ResumePoint]:
     return [ResumePoint(), *[FILE_END] * (count - 1)]
 
 
-def bounds(starts: Sequence[ResumePoint], number: int) -> tuple[ResumePoint, ResumePoint | None] | None:
+def range_bounds(starts: Sequence[ResumePoint], number: int) -> tuple[ResumePoint, ResumePoint | None] | None:
     """Return the points between which a range is read, None for the file's end; None if the range has no row."""
     start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else FILE_END
     return None if start.at == end.at else (start, None if end == FILE_END else end)
 
 
-def row_starts(scans: Iterable[RangeScan], *, first_line: int = 0) -> list[ResumePoint]:
+def line_starts(scans: Iterable[RangeScan], *, first_line: int = 0) -> list[ResumePoint]:
     """Return where the ranges of a text begin whose rows are its lines.
 
     Args:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.formats import DIVISIBLE
-from singer_arrow.formats.range_scan import RangeScan, bounds, divide
+from singer_arrow.formats.range_scan import RangeScan, divide, range_bounds
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 
@@ -41,7 +41,7 @@ def check(objects: Any, kind: str, data: bytes, count: int, schema: pa.Schema = 
     """Check the rows of the ranges; return how many each has."""
     options = ReadOptions(**{"compression": "none", "block_bytes": 64} | more)
     starts = starts_of(objects, kind, data, count, options)
-    found = [bounds(starts, number) for number in range(count)]
+    found = [range_bounds(starts, number) for number in range(count)]
     ranges = [rows_between(objects, kind, data, options, *points, schema) if points else [] for points in found]
     whole = rows_between(objects, kind, data, options, ResumePoint(), None, schema)
     assert [row for rows in ranges for row in rows] == whole

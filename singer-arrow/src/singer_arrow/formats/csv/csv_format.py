@@ -36,7 +36,7 @@ from singer_arrow.formats.csv.header import (
     take_header,
 )
 from singer_arrow.formats.csv.parser import CsvBlockParser
-from singer_arrow.formats.csv.range_scan import csv_row_starts, scan_range
+from singer_arrow.formats.csv.range_scan import csv_row_starts, scan_csv
 from singer_arrow.formats.delivery import FilePosition, deliver, until
 from singer_arrow.formats.range_scan import RangeScan, undivided
 from singer_arrow.formats.text.infer import infer_type, present
@@ -138,7 +138,7 @@ class CsvFormat:
         span = span if span[0] or header is None else (header.bytes, span[1])
         if header is None or span[0] >= span[1]:
             return RangeScan(span)
-        return scan_range(partial(_text, reader, options), header.dialect, span)
+        return scan_csv(partial(_text, reader, options), header.dialect, span)
 
     def row_starts(
         self, reader: ObjectReader, options: ReadOptions, scans: Sequence[RangeScan]

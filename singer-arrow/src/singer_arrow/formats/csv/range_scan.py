@@ -21,7 +21,7 @@ from singer_arrow.formats.range_scan import (
     RangeScan,
     TextScan,
     count_in,
-    row_starts,
+    line_starts,
     scan_lines,
     text_point,
 )
@@ -33,7 +33,7 @@ Text = Callable[[int, int | None], Iterator[Any]]
 """Returns the text of a file between two bytes of it."""
 
 
-def scan_range(text: Text, dialect: Dialect, span: Span) -> RangeScan:
+def scan_csv(text: Text, dialect: Dialect, span: Span) -> RangeScan:
     """Scan a range, whatever comes before it."""
     if dialect.quote is None:
         return RangeScan(span, {False: scan_lines(text(span[0], span[1]))})
@@ -53,7 +53,7 @@ def csv_row_starts(text: Text, header: CsvHeader, scans: Sequence[RangeScan], *,
         block_bytes: Bytes of text that are searched for rows at once.
     """
     if header.dialect.quote is None:
-        return row_starts(scans, first_line=header.lines)
+        return line_starts(scans, first_line=header.lines)
     starts = [ResumePoint()]
     row = begin = text_point(header.bytes, header.lines, header.lines)
     is_within = False

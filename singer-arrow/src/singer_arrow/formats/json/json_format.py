@@ -28,7 +28,7 @@ from singer_arrow.formats.json.infer import infer_lines
 from singer_arrow.formats.json.parser import JsonBlockParser
 from singer_arrow.formats.json.source import last_line_end, long_line_reason, open_source
 from singer_arrow.formats.json.writer import JsonLinesWriting
-from singer_arrow.formats.range_scan import RangeScan, row_starts, scan_lines, undivided
+from singer_arrow.formats.range_scan import RangeScan, line_starts, scan_lines, undivided
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
@@ -199,7 +199,7 @@ class JsonLinesFormat(JsonLinesWriting):
     ) -> Sequence[ResumePoint]:
         if not scans[0].found or take_list(iter([read_sample(reader, MAX_BLANK, compression="none")[0]]))[0]:
             return undivided(len(scans) + 1)
-        return row_starts(scans)
+        return line_starts(scans)
 
 
 def _split(batch: pa.RecordBatch, counts: Iterable[int]) -> list[pa.RecordBatch] | None:
