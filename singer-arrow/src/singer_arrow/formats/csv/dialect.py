@@ -89,10 +89,12 @@ class Dialect:
 
     def exact_cut(self, data: bytes) -> int:
         """Return where the last whole record ends; 0 if there is none."""
-        end = 0
-        for record in self.records(data):
-            if record.end < len(data) or data[-1:] != b"\r":  # an LF may follow
-                end = record.end
+        end = at = 0
+        match, empty = self._record.match, b"\r\n" + (self.comment or "").encode()
+        while (found := match(data, at)) is not None:
+            start, at = at, found.end()
+            if data[start] not in empty and (at < len(data) or data[-1:] != b"\r"):  # an LF may follow
+                end = at
         return end
 
     def checked_cut(self, data: bytes) -> int:
@@ -226,7 +228,7 @@ class Dialect:
         d, q, e = (re.escape(c) if c else "" for c in (self.delimiter, self.quote, self.escape))
         escaped = f"|{e}[\\s\\S]" if e else ""
         inner = f"(?>(?:[^{q}{e}]++|{q}{q}{escaped})*)" if q else ""
-        return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped})*)"
+        return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped})*)" if e else f"[^{d}\\r\\n]*+"
 
 
 def has_known_delimiter(name: str, options: ReadOptions) -> bool:

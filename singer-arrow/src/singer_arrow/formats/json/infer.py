@@ -54,7 +54,9 @@ def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
                 continue
             raise DataError(str(error), url=url, line=number) from None
         for name, value in record.items():
-            columns.setdefault(name, _Seen()).add_column(value)
+            if name not in columns:
+                columns[name] = _Seen()
+            columns[name].add_column(value)
     return pa.schema([seen.field(name) for name, seen in columns.items()])
 
 
@@ -85,7 +87,7 @@ class _Seen:
             return
         if levels == _MOST_LEVELS and isinstance(value, dict | list):
             raise _DeepError
-        kind = next((kind for kind in (dict, Decimal) if isinstance(value, kind)), type(value))
+        kind = dict if isinstance(value, dict) else Decimal if isinstance(value, Decimal) else type(value)
         self.kinds.add(kind)
         if kind is dict:
             for key, member in value.items():

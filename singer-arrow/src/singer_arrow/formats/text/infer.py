@@ -43,14 +43,14 @@ def present(column: pa.Array, nulls: pa.Array) -> pa.Array:
 
 def infer_type(column: pa.Array, nulls: pa.Array, options: ReadOptions) -> pa.DataType:
     """Return the type of a column of text, null if all its values are null or among `nulls`."""
-    values = present(column, nulls)
+    values = present(column.unique(), nulls)  # far fewer, and of the same type
     if len(values) == 0:
         return pa.null()
     spelling = Spelling.of(options)
     for kind in _KINDS:
         if (t := kind.fits(spelling.normalize(values, kind.usual))) is not None:
             return t
-    return _type_of_most(values, spelling, options.type_tolerance) or pa.string()
+    return _type_of_most(present(column, nulls), spelling, options.type_tolerance) or pa.string()
 
 
 def _type_of_most(values: pa.Array, spelling: Spelling, tolerance: float) -> pa.DataType | None:
