@@ -6,6 +6,7 @@ indexes, which contain offsets themselves. See parquet.thrift of Apache Parquet 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ _GROUP_COLUMNS, _GROUP_OFFSET, _GROUP_ORDINAL = 1, 5, 7
 _MOST_GROUPS = 1 << 15  # ordinals have 16 bits
 _CHUNK_FILE, _CHUNK_OFFSET, _CHUNK_META, _CHUNK_INDEXES = 1, 2, 3, (4, 5, 6, 7)
 _META_BYTES, _META_PAGES, _META_BLOOM = 7, (9, 10, 11), 14
-_COPIED = 1 << 20
+_COPIED = 1 << 18  # bytes at once, which the cache of a core holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,13 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
         return None
     joined = _Joined()
     for path in paths:
-        with pa.OSFile(str(path)) as source:
+        with path.open("rb") as source:
             if not joined.add(_opened(source)):
                 return None
     with target.open("wb") as out:
         out.write(_MAGIC)
         for path, end in zip(paths, joined.ends, strict=True):
-            with pa.OSFile(str(path)) as source:
+            with path.open("rb") as source:
                 _copy(source, end, out)
         out.write(joined.footer())
     return joined.rows
@@ -87,11 +88,11 @@ def join_encoded(files: Iterable[IO[bytes]], target: Path) -> int:
                 return int(_metadata(file).num_rows)
         out.write(_MAGIC)
         for each in chain(drain(held), files):
-            with each, pa.PythonFile(each, "r") as source:
-                if not joined.add(_opened(source)):
+            with each:
+                if not joined.add(_opened(each)):
                     msg = f"{target}: its row groups cannot be joined"
                     raise ValueError(msg)
-                _copy(source, joined.ends[-1], out)
+                _copy(each, joined.ends[-1], out)
         out.write(joined.footer())
     return joined.rows
 
@@ -148,17 +149,19 @@ def _metadata(source: Path | IO[bytes]) -> Any:
     return pq.read_metadata(source)
 
 
-def _opened(source: pa.NativeFile) -> _File | None:
+def _opened(source: IO[bytes]) -> _File | None:
     """Return a file with its footer; None if it cannot be joined."""
-    size = source.size()
+    size = source.seek(0, os.SEEK_END)
     if size < len(_MAGIC) + _TAIL:
         return None
-    tail = source.read_at(_TAIL, size - _TAIL)
+    source.seek(size - _TAIL)
+    tail = source.read(_TAIL)
     length = int.from_bytes(tail[:4], "little")
     end = size - _TAIL - length
     if tail[4:] != _MAGIC or end < len(_MAGIC):
         return None
-    footer = read_struct(source.read_at(length, end))
+    source.seek(end)
+    footer = read_struct(source.read(length))
     if footer is None or not {_SCHEMA, _ROWS, _GROUPS} <= footer.keys() or _ENCRYPTION in footer:
         return None
     chunks = (chunk for group in _items(footer, _GROUPS) for chunk in _items(group, _GROUP_COLUMNS))
@@ -191,11 +194,12 @@ def _items(struct: Struct, number: int) -> list[Any]:
     return list(struct[number].value[1]) if number in struct else []
 
 
-def _copy(source: pa.NativeFile, end: int, out: IO[bytes]) -> None:
+def _copy(source: IO[bytes], end: int, out: IO[bytes]) -> None:
     """Copy the bytes between magic and footer."""
+    source.seek(len(_MAGIC))
     for start in range(len(_MAGIC), end, _COPIED):
         size = min(_COPIED, end - start)
-        data = source.read_at(size, start)
+        data = source.read(size)
         if len(data) < size:
             msg = "a file became shorter while it was read"
             raise OSError(msg)
