@@ -1,4 +1,4 @@
-"""A service: a child process that reports its address and ends with this process."""
+"""A service: a child process that reports its address and ends with this process; and the host on which it runs."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,22 @@ from local_cloud.errors import LocalCloudError
 
 LOG_LINES = 15
 STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where a process runs.
+
+    Attributes:
+        address: The IP address of the host.
+        enter: The command that runs there the command after it; it keeps the process id. Empty for this host.
+    """
+
+    address: str = "127.0.0.1"
+    enter: tuple[str, ...] = ()
+
+
+HERE = Host()
 
 
 class Service:

@@ -1,10 +1,10 @@
-"""A Dask cluster on 127.0.0.1: a scheduler and workers, a process each."""
+"""A Dask cluster, usually on 127.0.0.1: a scheduler and workers, a process each."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from local_cloud.process import Service
+from local_cloud.process import HERE, Host, Service
 
 
 class DaskCluster:
@@ -17,10 +17,11 @@ class DaskCluster:
     Args:
         folder: A folder that does not exist yet.
         env: The environment of the processes.
+        hosts: Where they run: the scheduler on the first, the workers on those after it, in turn.
     """
 
-    def __init__(self, folder: Path, *, env: Mapping[str, str]) -> None:
-        self.folder, self._env = folder, dict(env)
+    def __init__(self, folder: Path, *, env: Mapping[str, str], hosts: Sequence[Host] = (HERE,)) -> None:
+        self.folder, self._env, self._hosts = folder, dict(env), hosts
         self.workers: list[Service] = []
         self._scheduler: Service | None = None
 
@@ -34,13 +35,15 @@ class DaskCluster:
 
         self.folder.mkdir()
         write_certificates(self.folder)
-        self._scheduler = self._node("scheduler", "scheduler")
+        self._scheduler = self._node("scheduler", self._hosts[0], "scheduler")
         for _ in range(workers):
             self.add_worker()
 
     def add_worker(self, env: Mapping[str, str] | None = None) -> Service:
         """Start another worker, with these variables besides those of the cluster."""
-        worker = self._node(f"worker-{len(self.workers)}", "worker", self.address, env=env)
+        number = len(self.workers)
+        host = self._hosts[(number + 1) % len(self._hosts)]
+        worker = self._node(f"worker-{number}", host, "worker", self.address, env=env)
         self.workers.append(worker)
         return worker
 
@@ -52,7 +55,7 @@ class DaskCluster:
 
     @property
     def address(self) -> str:
-        """The address of the scheduler: tls://127.0.0.1:PORT."""
+        """The address of the scheduler: tls://HOST:PORT."""
         return str(self.scheduler.facts["address"])
 
     @property
@@ -66,6 +69,7 @@ class DaskCluster:
         for service in (*self.workers, *([self._scheduler] if self._scheduler else [])):
             service.stop()
 
-    def _node(self, name: str, *arguments: str, env: Mapping[str, str] | None = None) -> Service:
-        command: list[str | Path] = [sys.executable, "-P", "-m", "local_cloud.dask.node", self.folder, *arguments]
+    def _node(self, name: str, host: Host, *arguments: str, env: Mapping[str, str] | None = None) -> Service:
+        module = [sys.executable, "-P", "-m", "local_cloud.dask.node"]
+        command: list[str | Path] = [*host.enter, *module, self.folder, host.address, *arguments]
         return Service(f"dask {name}", command, log=self.folder / f"{name}.log", env=self._env | dict(env or {}))
