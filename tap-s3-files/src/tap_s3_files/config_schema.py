@@ -333,7 +333,8 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         "dask_wait_seconds",
         th.NumberType(exclusive_minimum=0),
         default=600,
-        description="For dask: how long a run waits for workers, when there is none, before it ends with an error.",
+        description="For dask: how long a run waits for workers, when there is none, or for an answer of the "
+        "scheduler, before it ends with an error.",
     ),
     th.Property(
         "dask_shared_files",

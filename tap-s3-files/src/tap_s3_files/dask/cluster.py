@@ -108,15 +108,12 @@ class Cluster:
     def __init__(self, settings: DaskSettings) -> None:
         self._settings, self._address = settings, settings.scheduler
         self._client = _client(settings)
-        self._threads = 0
+        self._patience = min(_CHECK_SECONDS, settings.wait_seconds)
+        self._threads: int | None = None
         self._last_counted = self._last_had_workers = time.monotonic()
         self._sent = self._done = 0
         self._wait_for_workers()
-        for worker, found in self._client.run(versions, on_error="return").items():
-            if isinstance(found, BaseException):
-                msg = f"Dask worker {worker} cannot run tap-s3-files: {found}; install it there in the same version"
-                raise ConfigError(msg) from None
-            check_versions(found, versions(), worker)
+        self._check_versions()
 
     def results(self, tasks: Iterable[RemoteTask]) -> Generator[TaskResult]:
         """Run tasks on the workers and yield their results in order; tasks are taken as there is room for them.
@@ -181,11 +178,11 @@ class Cluster:
         self._last_had_workers = time.monotonic()
         while True:
             try:
-                return future.result(timeout=min(_CHECK_SECONDS, self._settings.wait_seconds))
+                return future.result(timeout=self._patience)
             except TimeoutError:
-                if future.done():
+                if future.status == "error":  # the task's own
                     raise
-                self._check_workers()
+                self._check_workers()  # a result may be ready, and its worker or the scheduler out of reach
             except (OSError, *_LOST):
                 if future.status == "error":  # the task's own
                     raise
@@ -212,7 +209,7 @@ class Cluster:
             return self._settings.window
         if time.monotonic() - self._last_counted > _CHECK_SECONDS:
             self._count_threads()
-        return 2 * max(1, self._threads)
+        return 2 * max(1, self._threads or 0)
 
     def _wait_for_workers(self) -> None:
         self._count_threads()
@@ -220,32 +217,54 @@ class Cluster:
             time.sleep(min(1.0, self._settings.wait_seconds))
             self._check_workers()
 
+    def _check_versions(self) -> None:
+        """Compare the versions of the workers with ours; for those that do not answer, each task does it."""
+        try:
+            answers = self._client.sync(self._client.run, versions, on_error="return", callback_timeout=self._patience)
+        except TimeoutError:
+            logger.warning("not all workers of the Dask scheduler at %s answer", self._address)
+            return
+        except (OSError, *_LOST):
+            raise self._gone() from None
+        for worker, found in answers.items():
+            if isinstance(found, OSError):  # of the connection
+                logger.warning("Dask worker %s does not answer: %s", worker, found)
+                continue
+            if isinstance(found, BaseException):
+                msg = f"Dask worker {worker} cannot run tap-s3-files: {found}; install it there in the same version"
+                raise ConfigError(msg) from None
+            check_versions(found, versions(), worker)
+
     def _check_workers(self) -> None:
-        """Count the workers; log if there is none, and raise an error if there was none for too long."""
+        """Count the workers; log if there is none, and raise an error if there was none, or no answer, for too long."""
         now = time.monotonic()
         is_due = now - self._last_counted >= _CHECK_SECONDS
         self._count_threads()
         if self._threads:
             self._last_had_workers = time.monotonic()
         elif time.monotonic() - self._last_had_workers > self._settings.wait_seconds:
+            if self._threads is None:
+                raise self._gone()
             msg = (
                 f"the Dask scheduler at {self._address} has had no worker for {self._settings.wait_seconds:g} s, after "
                 f"{self._done} of {self._sent} tasks; start workers, then run again with the last STATE"
             )
             raise ServiceError(msg)
         elif is_due:
-            logger.warning("the Dask scheduler at %s has no worker; waiting for one", self._address)
+            what = "does not answer; waiting for it" if self._threads is None else "has no worker; waiting for one"
+            logger.warning("the Dask scheduler at %s %s", self._address, what)
 
     def _count_threads(self) -> None:
-        """Ask the scheduler for the number of its workers' threads."""
+        """Ask the scheduler for the number of its workers' threads: None, if it does not answer in time."""
         self._last_counted = time.monotonic()
         try:
-            found = self._client.sync(self._client.scheduler.ncores, callback_timeout=_CHECK_SECONDS)
+            found = self._client.sync(self._client.scheduler.ncores, callback_timeout=self._patience)
         except TimeoutError:
-            found = {}
+            self._threads = None
         except (OSError, *_LOST):
             raise self._gone() from None
-        self._threads = sum(found.values())
+        else:
+            self._threads = sum(found.values())
 
     def _gone(self) -> ServiceError:
         msg = (
