@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from waiting import wait_until
 from local_cloud import Cloud
 from local_cloud.dask.cluster import DaskCluster
 from local_cloud.faults.client import FaultProxy
+from local_cloud.process import HERE, Host
 from local_cloud.programs import Ran
 
 TASKS = 6
@@ -25,15 +26,23 @@ Start = Callable[..., DaskCluster]
 
 
 @contextmanager
-def clusters(cloud: Cloud, s3_faults: FaultProxy, folder: Path) -> Iterator[Start]:
-    """Return a function that starts a cluster whose workers wait for each object that they read."""
+def clusters(
+    cloud: Cloud, s3_faults: FaultProxy, folder: Path, hosts: Sequence[Host] = (HERE,), **variables: str
+) -> Iterator[Start]:
+    """Return a function that starts a cluster whose workers wait for each object that they read.
+
+    Args:
+        hosts: Where processes run: the scheduler on the first, workers on those after it.
+        variables: Of the environment of all processes.
+    """
     s3_faults.set({"match": "^GET /[^/]+/in/", "delay_ms": 300})
     started: list[DaskCluster] = []
 
-    def run(workers: int = 2, **env: str) -> DaskCluster:
+    def run(workers: int = 2, **more: str) -> DaskCluster:
         own = folder / f"cloud-{len(started)}"
         own.mkdir()
-        started.append(DaskCluster(own / "dask", env=cloud.environ(AWS_ENDPOINT_URL=s3_faults.url, **env)))
+        env = cloud.environ(**{"AWS_ENDPOINT_URL": s3_faults.url} | variables | more)
+        started.append(DaskCluster(own / "dask", env=env, hosts=hosts))
         started[-1].start(workers)
         return started[-1]
 

@@ -6,6 +6,7 @@ import datetime
 import socket
 import ssl
 import threading
+from contextlib import suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -52,19 +53,23 @@ class _Connect(BaseHTTPRequestHandler):
         self.tunnel.asked.append(self.requestline)
         with socket.create_connection(("127.0.0.1", self.port)) as far:
             self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            back = threading.Thread(target=_copy, args=(far, self.connection), daemon=True)
-            back.start()
-            _copy(self.connection, far)
-            back.join()
+            relay(self.connection, far)
+
+
+def relay(near: socket.socket, far: socket.socket) -> None:
+    """Copy bytes between two connections, in both directions, until both have ended."""
+    back = threading.Thread(target=_copy, args=(far, near), daemon=True)
+    back.start()
+    _copy(near, far)
+    back.join()
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:
-    try:
+    with suppress(OSError):  # one side has lost the connection
         while data := source.recv(1 << 16):
             sink.sendall(data)
+    with suppress(OSError):
         sink.shutdown(socket.SHUT_WR)
-    except OSError:
-        return  # the other side has closed the connection
 
 
 def certificates(folder: Path, host: str) -> tuple[Path, ssl.SSLContext]:
