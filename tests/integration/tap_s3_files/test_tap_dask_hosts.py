@@ -105,7 +105,7 @@ def test_a_worker_out_of_reach_before_the_run_takes_no_part(source: Source, star
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
-@pytest.mark.parametrize("is_result_ready", [False, True])
+@pytest.mark.parametrize("is_result_ready", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_scheduler_out_of_reach_is_one_line_and_the_next_run_sends_the_rest(
     source: Source, start: Start, network: Network, s3_faults: FaultProxy, is_result_ready: bool
 ) -> None:
