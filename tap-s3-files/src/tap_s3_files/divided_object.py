@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from singer_arrow.errors import ObjectChangedError
+from singer_arrow.errors import DataError, ObjectChangedError, SkippableError
 from singer_arrow.formats import DIVISIBLE
 from singer_arrow.formats.base import DivisibleFormat
-from singer_arrow.formats.range_scan import RangeScan, divide, range_bounds, undivided
+from singer_arrow.formats.range_scan import SCAN_BYTES, RangeScan, divide, range_bounds, undivided
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
@@ -23,6 +24,10 @@ from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.stream_job import StreamJob, format_of
 
 logger = logging.getLogger("tap-s3-files")
+
+
+UNREADABLE = (ObjectChangedError, DataError, SkippableError)
+"""Errors of an object which a task that reads it has too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,13 @@ def section_of(
 
     Raises:
         ObjectChangedError: The object was replaced or deleted while the ranges were searched.
-        DataError: Its header or footer cannot be read.
+        DataError: Its header or footer cannot be read, or the ranges were found with other settings.
     """
     first, last, rows_before = ResumePoint(), None, 0
     if task.range is not None:
         assert starts is not None, "a range of an object is planned in a log"
-        found = range_bounds(starts.get(partial(find_row_starts, job, task, storage, budget)), task.range.number)
+        known = starts.get(syntax_of(job), partial(find_row_starts, job, task, storage, budget))
+        found = range_bounds(known, task.range.number)
         if found is None:
             return None
         first, last = found
@@ -82,17 +88,13 @@ def section_of(
 
 
 def find_ranges(job: StreamJob, plan: StreamPlan, tasks: Iterable[Task], storage: Storage, budget: Budget) -> None:
-    """Make durable where the ranges of the divided objects of some tasks begin, except of objects that have changed.
-
-    Raises:
-        DataError: The header or footer of an object cannot be read.
-    """
+    """Make durable where the ranges of the divided objects of some tasks begin; log which objects cannot be read."""
     for task in tasks:
         if task.range is not None and task.range.number == 0 and (starts := plan.range_starts(task)) is not None:
             try:
-                starts.get(partial(find_row_starts, job, task, storage, budget))
-            except ObjectChangedError as error:
-                logger.warning("%s; a later plan has its new version", error)
+                starts.get(syntax_of(job), partial(find_row_starts, job, task, storage, budget))
+            except UNREADABLE as error:
+                logger.warning("%s; its tasks are planned", error)
 
 
 def find_row_starts(job: StreamJob, task: Task, storage: Storage, budget: Budget) -> Sequence[ResumePoint]:
@@ -100,9 +102,15 @@ def find_row_starts(job: StreamJob, task: Task, storage: Storage, budget: Budget
     spans = scanned_spans(task)
     logger.info("%s: finding where its %d ranges begin", task.objects[0].url, len(spans) + 1)
     scan = partial(scan_range, job, task, storage=storage, budget=budget)
-    return row_starts(
-        job, task, list(map_ordered(iter(spans), scan, budget.decoded, cost=lambda _: 1)), storage, budget
-    )
+    scans = list(map_ordered(iter(spans), scan, budget.decoded, cost=lambda _: SCAN_BYTES))
+    return row_starts(job, task, scans, storage, budget)
+
+
+def syntax_of(job: StreamJob) -> str:
+    """Return the settings that decide where rows begin."""
+    options = job.options
+    found = (options.compression, options.encoding, options.quote or "", options.escape or "", options.comment or "")
+    return json.dumps([job.format, *found])
 
 
 def scanned_spans(task: Task) -> Sequence[Span]:

@@ -114,14 +114,19 @@ def read(
                 raise
             first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
             text = f"%s was replaced or deleted since it was listed%s; {NEW_VERSION}"
-            logger.warning(text, info.url, first)
-            counts = Counts(skipped_objects=1)
+            counts = _skipped(task, text, info.url, first)
         except ArchivedError:
             if rows or begin.rows or job.archived == "fail":
                 raise
-            logger.warning("%s is archived and was skipped; no later run reads it", info.url)
-            counts = Counts(skipped_objects=1)
+            counts = _skipped(task, "%s is archived and was skipped; no later run reads it", info.url)
         yield Piece(None, Position(number + 1), counts)
+
+
+def _skipped(task: Task, text: str, *words: object) -> Counts:
+    """Return the counts of an object that is not read, and log it; for ranges of an object, its last one does that."""
+    if task.ended_objects:
+        logger.warning(text, *words)
+    return Counts(skipped_objects=int(bool(task.ended_objects)))
 
 
 def _readers(

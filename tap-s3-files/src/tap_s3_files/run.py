@@ -152,12 +152,13 @@ class TapRun:
     def _division(self, stream: StreamSettings, *, is_shared: bool) -> Division | None:
         """Return which objects of a stream are divided into ranges; None if it has no use or no place."""
         settings = self.settings
-        if settings.batch is None or (settings.passthrough and settings.batch.can_pass):
+        if settings.batch is None:
             return None
         size = settings.range_bytes
         if size is None:
             size = RANGE_BYTES if is_shared or settings.dask is not None else 0
-        return Division(size, stream.format, stream.read.compression) if size else None
+        passed = settings.batch.format if settings.passthrough and settings.batch.can_pass else ""
+        return Division(size, stream.format, stream.read, passed) if size else None
 
     def listed_segments(
         self, stream: StreamSettings, plan: StreamPlan, expect: Callable[[int, int], None] = lambda *_: None

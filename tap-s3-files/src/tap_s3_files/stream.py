@@ -328,7 +328,6 @@ class FileStream(ArrowStream):
 
         Raises:
             ConfigError: The stream keeps no plan.
-            DataError: The beginning or the end of an object that is divided cannot be read.
         """
         from tap_s3_files.divided_object import find_ranges
 
@@ -337,8 +336,8 @@ class FileStream(ArrowStream):
             msg = f"Stream {self.name!r}: --write-plan needs 'plan_root' or 'batch_config', and no FULL_TABLE"
             raise ConfigError(msg)
         for segment in self.run.listed_segments(self.settings, plan):
-            if segment.number >= plan.first_new:
-                count += 1
+            count += segment.number >= plan.first_new
+            if segment.number >= plan.first_new - 1:  # a run may have ended before it found the ranges of the last one
                 find_ranges(self.job(), plan, segment.tasks, self.run.storage, self.run.budget)
         return count
 

@@ -14,7 +14,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.divided_object import find_ranges, find_row_starts
+from tap_s3_files.divided_object import find_ranges, find_row_starts, syntax_of
 from tap_s3_files.plan.model import ObjectRange, Position, Task
 from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.read_task import read
@@ -62,24 +62,28 @@ def test_a_setting_of_today_may_name_a_format_without_ranges(folder: Folder) -> 
     assert [len(ids(folder, task, starts, job=job)) for task in ranges(info)] == [100, 0, 0]
 
 
-def test_what_a_run_has_found_holds_whatever_later_settings_are(folder: Folder) -> None:
+def test_later_settings_must_not_change_where_rows_begin(folder: Folder) -> None:
     info, starts = folder.csv("a.csv", 0, 100), starts_in(folder)
     first = ids(folder, ranges(info)[0], starts)
-    job = replace(JOB, options=replace(JOB.options, escape="\\"))
-    rest = [i for task in ranges(info)[1:] for i in ids(folder, task, starts_in(folder), job=job)]
+    other = replace(JOB, options=replace(JOB.options, null_values=("x",), on_bad_row="skip"))
+    rest = [i for task in ranges(info)[1:] for i in ids(folder, task, starts_in(folder), job=other)]
     assert first + rest == list(range(100))
+    for changed in ({"quote": "'"}, {"encoding": "latin-1"}):
+        job = replace(JOB, options=replace(JOB.options, **changed))
+        with pytest.raises(DataError, match="was divided with other settings of its format"):
+            ids(folder, ranges(info)[1], starts_in(folder), job=job)
 
 
-def test_a_plan_is_written_although_an_object_has_changed(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plan_is_written_although_an_object_cannot_be_read(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
     old = folder.csv("a.csv", 0, 100)._replace(etag="of another version")
     new = folder.csv("b.csv", 0, 100)
     files = {old: RangeStarts(folder.storage, Url.parse(str(folder.path / "old.json"))), new: starts_in(folder)}
     plan: Any = SimpleNamespace(range_starts=lambda task: files[task.objects[0]] if task.range else None)
     tasks = [Task((new,)), *ranges(old), *ranges(new)]
     find_ranges(JOB, plan, tasks, folder.storage, folder.worker.budget)
-    assert files[old].known() is None
-    assert len(files[new].known() or ()) == 3
-    assert caplog.text.count("a later plan has its new version") == 1
+    assert files[old].known(syntax_of(JOB)) is None
+    assert len(files[new].known(syntax_of(JOB)) or ()) == 3
+    assert caplog.text.count("its tasks are planned") == 1
 
 
 def test_a_header_that_cannot_be_read_is_an_error(folder: Folder) -> None:

@@ -21,7 +21,10 @@ from singer_arrow.reading.range_planner import Span
 
 FILE_END = ResumePoint(at=sys.maxsize)
 """Where ranges begin that hold no row."""
-_LONG = 64 << 10  # bytes above which Arrow counts faster than Python, without the GIL
+SCAN_BYTES = 32 << 20
+"""Memory of the scan of a range, at most."""
+_PIECE = 1 << 20
+_SHORT = 64 << 10  # bytes below which a call of Arrow costs more than it saves
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class RangeScan:
 
     Attributes:
         span: The bytes of the range.
-        found: By whether the range begins within quotes. There is none where its quotes cannot follow such a beginning.
+        found: By whether the range begins within quotes. Some are missing where that is unlikely, or cannot be known.
     """
 
     span: Span
@@ -97,23 +100,28 @@ def scan_lines(text: Iterable[Any]) -> TextScan:
     """Scan a range of a text whose rows are its lines."""
     at = lines = 0
     row_start: tuple[int, int] | None = None
-    for data in _pieces(text):
-        lines += count_in(data, b"\n")
+    for data in pieces_of(text):
+        lines += count_byte(data, b"\n")
         if end := data.rfind(b"\n") + 1:
             row_start = (at + end, lines)
         at += len(data)
     return TextScan(lines, row_start)
 
 
-def _pieces(text: Iterable[Any]) -> Iterator[bytes]:
-    return (bytes(piece) for piece in text if len(piece))
+def pieces_of(text: Iterable[Any]) -> Iterator[bytes]:
+    """Yield a text in pieces of at most 1 MiB."""
+    for chunk in text:
+        view = memoryview(chunk).cast("B")
+        for start in range(0, len(view), _PIECE):
+            yield bytes(view[start : start + _PIECE])
 
 
-def count_in(data: bytes, character: bytes) -> int:
-    """Return how often a byte occurs; releases the GIL for a long text."""
+def count_byte(text: bytes, character: bytes, start: int = 0, end: int | None = None) -> int:
+    """Return how often a byte occurs in `text[start:end]`; releases the GIL for a long text."""
+    size = (len(text) if end is None else end) - start
+    if size < _SHORT:
+        return text.count(character, start, start + max(0, size))
     import pyarrow.compute as pc
 
-    if len(data) < _LONG:
-        return data.count(character)
-    found = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+    found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
     return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)

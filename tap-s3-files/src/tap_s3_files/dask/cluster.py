@@ -7,7 +7,7 @@ import concurrent.futures
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import cache
@@ -15,27 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.batch.settings import BatchSettings
-from singer_arrow.errors import ConfigError, DriftError, ServiceError, SingerArrowError
+from singer_arrow.errors import ConfigError, DriftError, ServiceError
 from singer_arrow.formats.range_scan import RangeScan
-from singer_arrow.storage.storage import Storage
+from singer_arrow.read_progress import ResumePoint
+from singer_arrow.storage.urls import Url
 from tap_s3_files.dask.remote_task import (
     RemoteScan,
     RemoteTask,
     Resources,
     TaskResult,
     check_versions,
+    kept_resources,
     run_scan,
     run_task,
     versions,
 )
 from tap_s3_files.dask.settings import DaskSettings
-from tap_s3_files.divided_object import row_starts, scanned_spans
+from tap_s3_files.divided_object import UNREADABLE, row_starts, scanned_spans, syntax_of
 from tap_s3_files.plan.log import task_name
 from tap_s3_files.plan.model import PendingTask, Task
-from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Progress
-from tap_s3_files.run import make_budget
 from tap_s3_files.settings import Settings
 from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.write_batches import Step
@@ -63,7 +63,8 @@ def remote_steps(
     assert settings.dask is not None
     resources = Resources(settings.aws, settings.memory_bytes, settings.held_bytes)
 
-    cluster = connect(settings.dask)
+    cluster, syntax = connect(settings.dask), syntax_of(job)
+    unreadable = set[Url]()
 
     def tasks() -> Iterator[RemoteTask]:
         for pending in pending_tasks:
@@ -71,8 +72,12 @@ def remote_steps(
             if plan.log is not None and pending.task.is_divisible:
                 cuts = plan.log.cuts(pending.segment, pending.number, task_name(job.stream, pending.task)).place
                 starts = plan.range_starts(pending.task)
-            if starts is not None and starts.known() is None:
-                _find_row_starts(cluster, resources, job, pending.task, starts)
+            if starts is not None and starts.url not in unreadable and starts.known(syntax) is None:
+                found = _find_row_starts(cluster, resources, job, pending.task)
+                if found is None:
+                    unreadable.add(starts.url)
+                else:
+                    starts.save(syntax, found)
             size, url = pending.segment.target_bytes, starts.url if starts is not None else None
             yield RemoteTask(versions(), resources, job, pending.task, batch, size, pending.start, cuts, url)
 
@@ -81,14 +86,20 @@ def remote_steps(
             yield result.replay(progress)
 
 
-def _find_row_starts(cluster: Cluster, resources: Resources, job: StreamJob, task: Task, starts: RangeStarts) -> None:
-    """Make durable where the ranges of an object begin, unless it cannot be read: its tasks have the error then."""
-    logger.info("%s: finding where its %d ranges begin", task.objects[0].url, len(scanned_spans(task)) + 1)
-    scans = cluster.scan(RemoteScan(versions(), resources, job, task, span) for span in scanned_spans(task))
+def _find_row_starts(
+    cluster: Cluster, resources: Resources, job: StreamJob, task: Task
+) -> Sequence[ResumePoint] | None:
+    """Return where the ranges of an object begin; None if it cannot be read, for which its tasks have the error."""
+    spans = scanned_spans(task)
+    logger.info("%s: finding where its %d ranges begin", task.objects[0].url, len(spans) + 1)
+    scans = cluster.scan(RemoteScan(versions(), resources, job, task, span) for span in spans)
     found = [scan for scan in scans if scan is not None]
-    if len(found) == len(scans):
-        with suppress(SingerArrowError):
-            starts.save(row_starts(job, task, found, Storage(resources.aws), make_budget(resources.memory_bytes)))
+    if len(found) < len(scans):
+        return None
+    try:
+        return row_starts(job, task, found, *kept_resources(resources))
+    except UNREADABLE:
+        return None
 
 
 @cache

@@ -21,7 +21,7 @@ from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.divided_object import scan_range
+from tap_s3_files.divided_object import UNREADABLE, scan_range
 from tap_s3_files.plan.cuts import CutsPlace
 from tap_s3_files.plan.model import Position, Task
 from tap_s3_files.plan.range_starts import RangeStarts
@@ -133,7 +133,7 @@ def run_task(remote: RemoteTask) -> TaskResult:
     with _Warnings() as warnings:
         try:
             check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
-            storage, budget = _kept(remote.resources)
+            storage, budget = kept_resources(remote.resources)
             tools = Worker(storage, budget, progress, threading.Event(), remote.resources.held_bytes)
             cuts = remote.cuts.open(storage) if remote.cuts is not None else None
             starts = RangeStarts(storage, remote.starts) if remote.starts is not None else None
@@ -162,12 +162,16 @@ def run_task(remote: RemoteTask) -> TaskResult:
 
 
 def run_scan(remote: RemoteScan) -> RangeScan | None:
-    """Scan a range of an object in this process; None if it cannot be read, for which its tasks have the error."""
+    """Scan a range of an object in this process; None if it cannot be read, for which its tasks have the error.
+
+    Raises:
+        ServiceError: The storage is out of reach.
+    """
     check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
-    storage, budget = _kept(remote.resources)
+    storage, budget = kept_resources(remote.resources)
     try:
         return scan_range(remote.job, remote.task, remote.span, storage=storage, budget=budget)
-    except SingerArrowError:
+    except UNREADABLE:
         return None
 
 
@@ -175,7 +179,7 @@ _KEEPING = threading.Lock()
 _KEPT: dict[Resources, tuple[Storage, Budget]] = {}
 
 
-def _kept(resources: Resources) -> tuple[Storage, Budget]:
+def kept_resources(resources: Resources) -> tuple[Storage, Budget]:
     """Return the storage and the memory that all tasks with equal resources share in this process."""
     with _KEEPING:
         if resources not in _KEPT:

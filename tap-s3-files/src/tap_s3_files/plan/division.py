@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from singer_arrow.compression.codecs import detect
 from singer_arrow.formats import DIVISIBLE, detect_format
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import SCHEMES
 
@@ -20,18 +21,21 @@ class Division:
     Attributes:
         range_bytes: Approximate size of a range.
         format: The stream's setting `format`.
-        compression: The stream's setting `compression`.
+        read: How the stream's files are read.
+        passed: The format of objects that are not read, as they go into manifests as they are.
     """
 
     range_bytes: int
     format: str = "auto"
-    compression: str = "auto"
+    read: ReadOptions = field(default_factory=ReadOptions)
+    passed: str = ""
 
     def ranges_of(self, info: ObjectInfo) -> int:
         """Return into how many ranges an object is divided; 1 if it is too small, or cannot be read from its middle."""
-        name = info.url.name
+        name, read = info.url.name, self.read
         kind = detect_format(name) if self.format == "auto" else self.format
-        is_plain = self.compression == "none" or (self.compression == "auto" and detect(name) == "none")
-        if info.size < _LEAST_RANGES * self.range_bytes or not is_plain or kind not in DIVISIBLE:
+        is_plain = read.compression == "none" or (read.compression == "auto" and detect(name) == "none")
+        is_divisible = is_plain and kind in DIVISIBLE and not (kind == "csv" and (read.escape or read.comment))
+        if info.size < _LEAST_RANGES * self.range_bytes or not is_divisible or kind == self.passed:
             return 1
         return max(2, round(info.size / self.range_bytes)) if info.url.scheme in SCHEMES else 1

@@ -123,10 +123,10 @@ def to_table(segments: Iterable[Segment]) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
     for segment in segments:
         columns = {str(n): t.columns for n, t in enumerate(segment.tasks) if t.columns}
-        ranges = {str(n): astuple(t.range) for n, t in enumerate(segment.tasks) if t.range}
-        more = {"columns": columns} if columns else {}
-        more |= {"ranges": ranges} if ranges else {}
-        head = json.dumps(_head(segment) | more)
+        # Of each divided object, as its ranges follow each other: each row repeats this.
+        ranges = {str(n): t.range.count for n, t in enumerate(segment.tasks) if t.range and not t.range.number}
+        more = {"columns": columns, "ranges": ranges}
+        head = json.dumps(_head(segment) | {name: value for name, value in more.items() if value})
         rows += (
             (segment.number, head, number, str(o.url), o.etag, o.size, o.modified)
             for number, task in enumerate(segment.tasks)
@@ -194,12 +194,17 @@ class Checkpoint:
         columns = [c.to_pylist() for c in self._file.read_row_group(group).select(_COLUMNS.names).columns]
         for head, rows in groupby(zip(*columns, strict=True), key=lambda row: row[1]):
             value = json.loads(head)
-            legacy, ranges = value.get("columns", {}), value.get("ranges", {})
+            legacy = value.get("columns", {})
+            ranges = {
+                int(first) + number: ObjectRange(number, count)
+                for first, count in value.get("ranges", {}).items()
+                for number in range(count)
+            }
             tasks = tuple(
                 Task(
                     tuple(_object(*row[3:]) for row in some),
                     _columns(legacy.get(str(number), ())),
-                    _range(ranges.get(str(number))),
+                    ranges.get(number),
                 )
                 for number, some in groupby(rows, key=lambda row: row[2])
             )

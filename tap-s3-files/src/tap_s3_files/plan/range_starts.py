@@ -2,7 +2,8 @@
 
 <plan_root>/_plans/<stream>.cuts/<object>-<number of ranges>-ranges.json
 
-A later run, and each of several runs, reads the ranges from the same rows on, whatever its settings.
+A later run, and each of several runs, reads the ranges from the same rows on. Settings that decide where rows begin
+must not change in between: a row would be lost, or read twice.
 """
 
 from __future__ import annotations
@@ -29,35 +30,42 @@ class RangeStarts:
     def __init__(self, storage: Storage, url: Url) -> None:
         self._storage, self.url = storage, url
         self._lock = threading.Lock()
-        self._known: Sequence[ResumePoint] | None = None
+        self._known: tuple[str, Sequence[ResumePoint]] | None = None
 
-    def known(self) -> Sequence[ResumePoint] | None:
+    def known(self, syntax: str) -> Sequence[ResumePoint] | None:
         """Return where the ranges begin; None if no run has found it yet.
 
+        Args:
+            syntax: The settings that decide where rows begin.
+
         Raises:
-            DataError: The file is damaged.
+            DataError: The file is damaged, or the ranges were found with other settings.
         """
         if self._known is None:
             try:
                 found = json.loads(bytes(self._storage.get(self.url).data))
-                self._known = [ResumePoint(*point) for point in found["starts"]]
+                self._known = found["syntax"], [ResumePoint(*point) for point in found["starts"]]
             except NotFoundError:
                 return None
             except (KeyError, TypeError, ValueError):
                 msg = "it does not describe where the ranges of an object begin"
                 raise DataError(msg, url=self.url, hint="Restore it, or remove it if no row was sent yet") from None
-        return self._known
+        if self._known[0] != syntax:
+            msg = f"the object was divided with other settings of its format: {self._known[0]}, now {syntax}"
+            hint = "Read it as the earlier run did, or remove this file if no row of the object was sent yet"
+            raise DataError(msg, url=self.url, hint=hint)
+        return self._known[1]
 
-    def get(self, find: Callable[[], Sequence[ResumePoint]]) -> Sequence[ResumePoint]:
+    def get(self, syntax: str, find: Callable[[], Sequence[ResumePoint]]) -> Sequence[ResumePoint]:
         """Return where the ranges begin; `find` is called, by one thread at a time, if no run has found it yet."""
         with self._lock:
-            return self.known() or self.save(find())
+            return self.known(syntax) or self.save(syntax, find())
 
-    def save(self, starts: Sequence[ResumePoint]) -> Sequence[ResumePoint]:
+    def save(self, syntax: str, starts: Sequence[ResumePoint]) -> Sequence[ResumePoint]:
         """Make durable where the ranges begin; return it, as another run may have saved it before."""
-        data = json.dumps({"starts": [astuple(point) for point in starts]}).encode()
+        data = json.dumps({"syntax": syntax, "starts": [astuple(point) for point in starts]}).encode()
         if self._storage.put(self.url, data, if_absent=True):
-            self._known = starts
-        found = self.known()
+            self._known = syntax, starts
+        found = self.known(syntax)
         assert found is not None
         return found

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.formats import DIVISIBLE
+from singer_arrow.formats.csv.range_scan import LONGEST_RUN
 from singer_arrow.formats.range_scan import RangeScan, divide, range_bounds
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
@@ -97,15 +98,39 @@ def test_ranges_share_the_rows_and_number_their_lines(objects: Any, header: bool
     assert [s.lines for s in starts[1:]] == [s.rows + header for s in starts[1:]]
 
 
-def test_irregular_quotes_cost_no_parallelism_where_quotes_are_regular(objects: Any) -> None:
-    """Only the ranges around the irregular quote are scanned once more."""
+@pytest.mark.parametrize("count", [1, 400])
+def test_ranges_with_irregular_quotes_are_scanned_by_the_rules_of_the_parser(objects: Any, count: int) -> None:
+    """So their rows are divided too; both beginnings are tried, as neither can be told from the quotes."""
     rows = [["1", 'say "yes"\n', "x"]] * 400
-    data = written(rows).replace(b'1,"', b'5" pipe,"', 1)
+    data = written(rows).replace(b'1,"', b'5" pipe,"', count)
     options = ReadOptions(compression="none")
     spans = divide(len(data), 8)
     scans = [DIVISIBLE["csv"].scan(objects.reader(data, "a"), options, span) for span in spans[:-1]]
-    assert [bool(scan.found) for scan in scans] == [False, *[True] * 6]
-    assert min(check(objects, "csv", data, 8)) >= 45
+    assert set(scans[0].found) == {False, True}
+    assert all(scan.found for scan in scans)
+    assert min(check(objects, "csv", data, 8)) >= 40
+
+
+def test_an_unlikely_beginning_is_found_when_ranges_are_combined(objects: Any) -> None:
+    """A range of values that begin and end with commas and quotes looks regular from outside quotes too."""
+    rows = [["1", ',",' * 40 + "\n" + ',",' * 40, "x"]] * 60
+    assert sum(check(objects, "csv", written(rows), 7)) == 60
+
+
+def test_a_run_of_quotes_where_ranges_meet(objects: Any) -> None:
+    for length in (1, 2, 3, 4, 5, 400, 2 * LONGEST_RUN):
+        rows = [["1", '"' * length + "\n", "x"]] * (40 if length < 1000 else 5)
+        for count in range(2, 9):
+            check(objects, "csv", written(rows), count)
+    unquoted = HEADER + b'1,a""""""""b,c\n' * 50
+    for count in range(2, 30):
+        check(objects, "csv", unquoted, count)
+
+
+def test_the_delimiter_is_that_of_the_whole_file(objects: Any) -> None:
+    data = b"a;b,c\n" + b"1;2\n" + b"x,y;z,w\n" * 50
+    schema = pa.schema([("a", pa.string()), ("b,c", pa.string())])
+    check(objects, "csv", data, 20, schema=schema, on_bad_row="skip")
 
 
 @pytest.mark.parametrize(

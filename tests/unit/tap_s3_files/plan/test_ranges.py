@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from plan_runs import info, log_in, segment
 
 from singer_arrow.errors import DataError
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage import log_compaction
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan import model
+from tap_s3_files.plan import log_files, model
 from tap_s3_files.plan.division import Division
 from tap_s3_files.plan.log import task_name
 from tap_s3_files.plan.model import ObjectRange, Task, make_segments, make_tasks
@@ -57,7 +58,10 @@ def test_ranges_cover_each_object_once_and_are_in_one_segment(given_sizes: list[
         ("csv", Division(600 * MIB), 2),
         ("csv.gz", Division(100 * MIB), 1),
         ("csv.zip", Division(100 * MIB), 1),
-        ("csv", Division(100 * MIB, compression="gzip"), 1),
+        ("csv", Division(100 * MIB, read=ReadOptions(compression="gzip")), 1),
+        ("csv", Division(100 * MIB, read=ReadOptions(escape="\\")), 1),
+        ("csv", Division(100 * MIB, passed="parquet"), 10),
+        ("parquet", Division(100 * MIB, passed="parquet"), 1),
         ("avro", Division(100 * MIB), 1),
         ("xlsx", Division(100 * MIB), 1),
         ("data", Division(100 * MIB), 1),
@@ -96,16 +100,33 @@ def test_a_range_has_an_id_of_its_own() -> None:
 def test_what_one_run_has_found_is_what_all_runs_use(tmp_path: Path) -> None:
     url = Url.parse(str(tmp_path / "x-ranges.json"))
     first, second = RangeStarts(Storage(), url), RangeStarts(Storage(), url)
-    assert first.known() is None
+    assert first.known("x") is None
     found = [ResumePoint(), ResumePoint(5, 50, 6)]
-    assert first.get(lambda: found) == found
-    assert second.get(lambda: pytest.fail("it is known")) == found
+    assert first.get("x", lambda: found) == found
+    assert second.get("x", lambda: pytest.fail("it is known")) == found
     late = RangeStarts(Storage(), url)
-    assert late.save([ResumePoint(), ResumePoint(7, 70, 8)]) == found
+    assert late.save("x", [ResumePoint(), ResumePoint(7, 70, 8)]) == found
+
+
+def test_other_settings_of_the_format_are_refused(tmp_path: Path) -> None:
+    """A row would be lost or read twice where a range that was sent meets one that was not."""
+    url = Url.parse(str(tmp_path / "x-ranges.json"))
+    RangeStarts(Storage(), url).save("x", [ResumePoint(), ResumePoint(5, 50, 6)])
+    with pytest.raises(DataError, match="divided with other settings of its format: x, now y"):
+        RangeStarts(Storage(), url).known("y")
+
+
+def test_a_checkpoint_of_very_many_ranges_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "SMALL_OBJECT", 10)
+    objects = [sized(number, 3_000) for number in range(3)]
+    tasks = tuple(make_tasks(objects, ranges_of=lambda info: info.size))
+    data, _ = log_files.checkpoint_to_bytes([[log_files.to_table([replace(segment(0, *objects), tasks=tasks)])]])
+    assert len(data) < 30_000
+    assert [t.range for s in log_files.Checkpoint(data).segments(0) for t in s.tasks] == [t.range for t in tasks]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"starts": [[1, 2, 3, 4]]}', '{"starts": 5}', "\x00"])
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "x-ranges.json").write_text(text)
     with pytest.raises(DataError, match=r"x-ranges\.json: it does not describe where the ranges of an object begin"):
-        RangeStarts(Storage(), Url.parse(str(tmp_path / "x-ranges.json"))).known()
+        RangeStarts(Storage(), Url.parse(str(tmp_path / "x-ranges.json"))).known("x")

@@ -115,13 +115,13 @@ class CsvFormat:
         def text_from(at: int) -> Iterator[Any]:
             return until(_text(reader, options, at, end), progress.end, reader.url)
 
-        header, text = (peek_header(reader, options), None) if begin.at else take_header(reader, options, end)
+        peeks = begin.at > 0 or end is not None
+        header, text = (peek_header(reader, options), None) if peeks else take_header(reader, options)
         if header is None:
             return
-        if text is None:
-            text = text_from(begin.at)
-        else:
-            text, begin = until(text, progress.end, reader.url), ResumePoint(0, header.bytes, header.lines)
+        if not begin.at:
+            begin = ResumePoint(0, header.bytes, header.lines)
+        text = text or text_from(begin.at)
         position = FilePosition(reader.url, begin)
         rows = TextRows(header.names, schema, options, nulls_of(options))
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
@@ -146,7 +146,7 @@ class CsvFormat:
         header = _divisible_header(reader, options)
         if header is None or header.bytes >= scans[0].span[1]:
             return undivided(len(scans) + 1)
-        return csv_row_starts(partial(_text, reader, options), header, scans, block_bytes=options.block_bytes)
+        return csv_row_starts(partial(_text, reader, options), header, scans)
 
 
 def _infer_columns(data: bytes, header: CsvHeader, options: ReadOptions, url: object) -> pa.Schema:

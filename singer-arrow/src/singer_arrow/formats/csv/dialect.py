@@ -14,14 +14,11 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from singer_arrow.errors import ConfigError
+from singer_arrow.formats.range_scan import count_byte
 from singer_arrow.read_options import ReadOptions
 
 _LINE_END = re.compile(rb"\r\n?|\n")
-_SHORT = 64 << 10  # bytes below which a call of Arrow costs more than it saves
 _DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 
 
@@ -243,15 +240,6 @@ def _suffix(name: str) -> str:
 def count_lines(data: bytes) -> int:
     """Return the number of line breaks in a text: LF, CRLF, or CR if there is none of those."""
     return data.count(b"\n") or data.count(b"\r")
-
-
-def count_byte(text: bytes, character: bytes, start: int = 0, end: int | None = None) -> int:
-    """Return how often a byte occurs in `text[start:end]`; releases the GIL for a long text."""
-    size = (len(text) if end is None else end) - start
-    if size < _SHORT:
-        return text.count(character, start, start + max(0, size))
-    found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
-    return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)
 
 
 CANDIDATES = (",", ";", "\t", "|")

@@ -25,7 +25,7 @@ HEAD_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class CsvHeader:
-    """CsvHeader of a file.
+    """Header of a file.
 
     Attributes:
         names: Names of the columns.
@@ -40,15 +40,13 @@ class CsvHeader:
     dialect: Dialect
 
 
-def take_header(
-    reader: ObjectReader, options: ReadOptions, end: int | None = None
-) -> tuple[CsvHeader | None, Iterator[Any]]:
-    """Return the header of a file and the text after it, up to byte `end`; no header if the file holds no record.
+def take_header(reader: ObjectReader, options: ReadOptions) -> tuple[CsvHeader | None, Iterator[Any]]:
+    """Return the header of a file and the text after it; no header if the file holds no record.
 
     Raises:
         DataError: The header cannot be read.
     """
-    chunks = decoded(reader, compression=options.compression, encoding=options.encoding, end=end)
+    chunks = decoded(reader, compression=options.compression, encoding=options.encoding)
     held, size, done = b"", HEAD_BYTES, False
     while True:
         while len(held) < size and not done:

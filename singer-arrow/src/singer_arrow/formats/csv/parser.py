@@ -23,8 +23,9 @@ from pyarrow import types as pt
 from singer_arrow.casting.from_text import BadValueError, is_supported
 from singer_arrow.enforcement.row_policy import BlockResult, RowError
 from singer_arrow.errors import SchemaError
-from singer_arrow.formats.csv.dialect import Dialect, count_byte
+from singer_arrow.formats.csv.dialect import Dialect
 from singer_arrow.formats.csv.malformed_rows import find_rows
+from singer_arrow.formats.range_scan import count_byte
 from singer_arrow.formats.text.rows import MismatchError, TextRows
 from singer_arrow.reading.ordered_map import ROW_LOCK
 

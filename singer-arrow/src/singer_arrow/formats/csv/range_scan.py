@@ -1,14 +1,18 @@
 """Find where rows begin in ranges of CSV, which depends on the quotes before them.
 
-A range is scanned as if it began outside quotes. If its quotes contradict that (one opens within a value, or text
-follows one that closes), it is scanned as if it began within quotes. Both may fail where quotes are irregular, as in
-`5" pipe`: from the last known row on, records are then found one by one, by the rules of the parser.
+A range is scanned as if it began outside quotes. Where all quotes are regular (one opens at the beginning of a field
+and closes at its end), their number decides, which is fast. Otherwise the range is scanned by the rules of the parser,
+as if it began outside quotes and as if it began within.
+
+A range begins and ends nowhere in a run of quotes: the bytes of a run that its end divides are its own.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -20,92 +24,87 @@ from singer_arrow.formats.range_scan import (
     FILE_END,
     RangeScan,
     TextScan,
-    count_in,
+    count_byte,
     line_starts,
+    pieces_of,
     scan_lines,
     text_point,
 )
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.reading.range_planner import Span
-from singer_arrow.reading.text_blocks import LongRecordError, blocks
+from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
 
 Text = Callable[[int, int | None], Iterator[Any]]
 """Returns the text of a file between two bytes of it."""
+LONGEST_RUN = 4096
+"""Quotes that follow each other, at most, where a range ends."""
 
 
 def scan_csv(text: Text, dialect: Dialect, span: Span) -> RangeScan:
     """Scan a range, whatever comes before it."""
     if dialect.quote is None:
-        return RangeScan(span, {False: scan_lines(text(span[0], span[1]))})
-    for is_within in (False, True) if span[0] else (False,):
-        if (found := _scan(text, dialect, span, is_within=is_within)) is not None:
-            return RangeScan(span, {is_within: found})
-    return RangeScan(span)
+        return RangeScan(span, {False: scan_lines(text(*span))})
+    found = _scan(text, dialect, span)
+    if found is not None and found.is_regular:
+        return RangeScan(span, {False: found.result})
+    exact = {is_within: _scan(text, dialect, span, is_within=is_within, exact=True) for is_within in (False, True)}
+    return RangeScan(span, {is_within: scan.result for is_within, scan in exact.items() if scan is not None})
 
 
-def csv_row_starts(text: Text, header: CsvHeader, scans: Sequence[RangeScan], *, block_bytes: int) -> list[ResumePoint]:
+def csv_row_starts(text: Text, header: CsvHeader, scans: Sequence[RangeScan]) -> list[ResumePoint]:
     """Return where the ranges of a file begin.
 
     Args:
         text: Returns the text of the file.
         header: Its header; the first range was scanned from there on.
         scans: Of all ranges but the last one, in order.
-        block_bytes: Bytes of text that are searched for rows at once.
     """
-    if header.dialect.quote is None:
+    dialect = header.dialect
+    if dialect.quote is None:
         return line_starts(scans, first_line=header.lines)
-    starts = [ResumePoint()]
-    row = begin = text_point(header.bytes, header.lines, header.lines)
-    is_within = False
+    starts, is_within, lines = [ResumePoint()], False, header.lines
+    row = text_point(header.bytes, header.lines, header.lines)
     for number, scan in enumerate(scans):
-        span = (begin.at, scan.span[1])
-        found = scan.found.get(is_within) if span == scan.span else None
-        found = found or _scan(text, header.dialect, span, is_within=is_within)
-        if found is not None:
-            if found.row_start is not None:
-                at, lines = found.row_start
-                row = text_point(span[0] + at, begin.lines + lines, header.lines)
-            begin, is_within = text_point(span[1], begin.lines + found.lines, header.lines), found.ends_within
-        elif (exact := _exact_row_start(text, header, row, span[1], block_bytes)) is not None:
-            row = begin = exact  # the next range is scanned from there on, where it is known to be outside quotes
-            is_within = False
-        else:
+        found = scan.found.get(is_within)
+        if found is None and (again := _scan(text, dialect, scan.span, is_within=is_within, exact=True)) is not None:
+            found = again.result
+        if found is not None and found.row_start is not None:
+            at, before = found.row_start
+            row = text_point(scan.span[0] + at, lines + before, header.lines)
+        if found is None or scan.span[1] - row.at > MAX_RECORD_BYTES:  # such a row is read by other rules
             return [*starts, *[FILE_END] * (len(scans) - number)]
+        lines, is_within = lines + found.lines, found.ends_within
         starts.append(row)
     return starts
 
 
-def _exact_row_start(text: Text, header: CsvHeader, row: ResumePoint, end: int, block_bytes: int) -> ResumePoint | None:
-    """Return where the last row begins at or before a byte, from a row on; None if a quote is open for too long."""
-    at, lines = row.at, row.lines
-    try:
-        for block in blocks(text(row.at, None), header.dialect.checked_cut, size=block_bytes):
-            data = bytes(block)
-            if at + len(data) > end:
-                data = data[: max((r.end for r in header.dialect.records(data) if at + r.end <= end), default=0)]
-            at, lines = at + len(data), lines + count_in(data, b"\n")
-            if len(data) < len(block):
-                break
-    except LongRecordError:
-        return None
-    return text_point(at, lines, header.lines)
-
-
-def _scan(text: Text, dialect: Dialect, span: Span, *, is_within: bool) -> TextScan | None:
-    """Scan a range that begins within quotes or outside of them; None if its quotes contradict that."""
-    scan = _QuotedScan(dialect, span, is_within=is_within)
-    start = max(0, span[0] - 1)  # the byte before shows whether a quote opens a value
-    return scan.result if scan.add_all(text(start, span[1] + 1)) else None
+def _scan(
+    text: Text, dialect: Dialect, span: Span, *, is_within: bool = False, exact: bool = False
+) -> _QuotedScan | None:
+    """Scan a range; None if it ends in a run of very many quotes."""
+    scan = _QuotedScan(dialect, span[1] - span[0], is_within=is_within, exact=exact)
+    start = max(0, span[0] - 1)  # the byte before shows whether a quote opens a field
+    pieces = pieces_of(text(start, span[1] + LONGEST_RUN))
+    return scan if scan.add_all(pieces if span[0] else chain([b"\n"], pieces)) else None
 
 
 class _QuotedScan:
-    """A scan of a range that begins within quotes or outside of them."""
+    """A scan of a range that begins within quotes or outside of them.
 
-    def __init__(self, dialect: Dialect, span: Span, *, is_within: bool) -> None:
+    Attributes:
+        is_regular: Whether each quote opens or closes a field; always, if the scan is exact.
+    """
+
+    def __init__(self, dialect: Dialect, size: int, *, is_within: bool, exact: bool) -> None:
         assert dialect.quote is not None
-        self._quote, self._size = dialect.quote.encode(), span[1] - span[0]
-        self._edges = pa.array([*b"\r\n", *dialect.delimiter.encode(), *self._quote], pa.uint8())
-        self._is_within, self._begins_file = is_within, span[0] == 0
+        quote, delimiter = dialect.quote.encode(), dialect.delimiter.encode()
+        self._quote, self._left, self._exact = quote, size, exact
+        self._edges = pa.array([*b"\r\n", *delimiter, *quote], pa.uint8())
+        q, d = re.escape(quote), re.escape(delimiter)
+        self._rest = re.compile(rb"(?>(?:[^%b]++|%b%b)*)(%b?)" % (q, q, q, q))
+        # The quote comes first, so that it is searched for fast; then the byte before it is examined.
+        self._field = re.compile(rb"%b(?<=[\r\n%b]%b)" % (q, d, q) + self._rest.pattern)
+        self.is_regular, self._is_within, self._before = True, is_within, b""
         self._at = self._lines = 0
         self._row_start: tuple[int, int] | None = None
 
@@ -113,54 +112,82 @@ class _QuotedScan:
     def result(self) -> TextScan:
         return TextScan(self._lines, self._row_start, self._is_within)
 
-    def add_all(self, text: Iterable[Any]) -> bool:
-        """Scan the text, with a byte before and one after the range; return whether its quotes are regular."""
-        held = b"\n" if self._begins_file else b""
-        for piece in text:
-            held = b"".join((held, piece))
-            if len(held) > 2:
-                if not self._add(held):
-                    return False
-                held = held[-2:]
-        return self._at == self._size or self._add(held + b"\n")
+    def add_all(self, text: Iterator[bytes]) -> bool:
+        """Scan a text from the byte before the range on; return whether the end of the range was found.
 
-    def _add(self, data: bytes) -> bool:
-        """Scan the bytes between the first and the last one of `data`; return whether their quotes are regular."""
-        size = len(data) - 2
-        if size <= 0:
-            return True
-        inner = data[1:-1]
-        lines = count_in(inner, b"\n")
-        if self._quote not in inner:
-            if not self._is_within and (end := inner.rfind(b"\n") + 1):
-                self._row_start = (self._at + end, self._lines + lines)
-        elif not self._add_quoted(data, inner, lines):
+        It ends at the first quote that is not regular, unless the scan is exact.
+        """
+        held = b""
+        while len(held) < 2 * LONGEST_RUN and (piece := next(text, None)) is not None:
+            held += piece
+        run = len(held) - len(held.lstrip(self._quote))
+        begin = max(1, run)  # a run of quotes that the start of the range divides is of the range before
+        self._before, held = held[begin - 1 : begin], held[begin:]
+        self._at, self._left = begin - 1, self._left - (begin - 1)
+        for piece in text:
+            body = held.rstrip(self._quote) if len(held) < self._left else b""
+            if body and not self._add(body, b""):
+                return True
+            held = held[len(body) :] + piece
+        end = min(len(held), max(0, self._left))
+        while 0 < end < len(held) and held[end - 1 : end + 1] == 2 * self._quote:
+            end += 1
+        if end - self._left >= LONGEST_RUN:
             return False
-        self._at, self._lines = self._at + size, self._lines + lines
+        if end:
+            self._add(held[:end], held[end : end + 1])
         return True
 
-    def _add_quoted(self, data: bytes, inner: bytes, lines: int) -> bool:
-        every = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
-        quotes = pc.indices_nonzero(pc.equal(every.slice(1, len(inner)), pa.scalar(self._quote[0], pa.uint8())))
+    def _add(self, body: bytes, after: bytes) -> bool:
+        """Scan bytes that end with no quote, or else have `after` behind them; return whether they are regular."""
+        lines = count_byte(body, b"\n")
+        if self._quote not in body:
+            end = 0 if self._is_within else body.rfind(b"\n") + 1
+        elif self._exact:
+            end = self._exact_row_end(self._before + body)
+        else:
+            end = self._regular_row_end(b"".join((self._before, body, after or b"\n")), len(body))
+        if end:
+            self._row_start = (self._at + end, self._lines + lines - body.count(b"\n", end))
+        self._at, self._left, self._lines = self._at + len(body), self._left - len(body), self._lines + lines
+        self._before = body[-1:]
+        return self.is_regular
+
+    def _regular_row_end(self, data: bytes, size: int) -> int:
+        """Return where the last row ends in the bytes between the first and the last one; 0 if none does."""
+        every = pa.Array.from_buffers(pa.uint8(), size + 2, [None, pa.py_buffer(data)])
+        quotes = pc.indices_nonzero(pc.equal(every.slice(1, size), pa.scalar(self._quote[0], pa.uint8())))
         count = len(quotes)
         odd = pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(b"\xaa" * (count // 8 + 1))])
         opens, closes = (odd, pc.invert(odd)) if self._is_within else (pc.invert(odd), odd)
         before = every.take(quotes.filter(opens))
         after = every.take(pc.add(quotes.filter(closes), pa.scalar(2, pa.uint64())))
-        if not all(pc.all(pc.is_in(edge, self._edges)).as_py() in (True, None) for edge in (before, after)):
-            return False
-        end = self._last_row_end(inner, quotes)
-        if end:
-            self._row_start = (self._at + end, self._lines + lines - inner.count(b"\n", end))
+        self.is_regular = all(pc.all(pc.is_in(edge, self._edges)).as_py() is not False for edge in (before, after))
+        if not self.is_regular:
+            return 0
+        at, positions = size, memoryview(quotes.buffers()[1]).cast("Q")
+        while (at := data.rfind(b"\n", 1, at + 1) - 1) >= 0:
+            number = bisect_left(positions, at, 0, count)  # of quotes before the line break
+            if self._is_within == bool(number & 1):
+                break
+            at = positions[number - 1] if number else -1
         self._is_within ^= bool(count & 1)
-        return True
+        return max(0, at + 1)
 
-    def _last_row_end(self, inner: bytes, quotes: pa.Array) -> int:
-        """Return where the last row ends in bytes with quotes; 0 if none does."""
-        end = len(inner)
-        while (at := inner.rfind(b"\n", 0, end)) >= 0:
-            before = bisect_left(quotes, at, key=lambda quote: int(quote.as_py()))
-            if not self._is_within ^ bool(before & 1):
-                return at + 1
-            end = quotes[before - 1].as_py() if before else 0
+    def _exact_row_end(self, data: bytes) -> int:
+        """Return where the last row ends in the bytes after the first, by the rules of the parser; 0 if none does."""
+        begin = 1
+        if self._is_within:
+            rest = self._rest.match(data, begin)
+            assert rest is not None  # it also matches nothing
+            begin, self._is_within = rest.end(), not rest[1]
+        fields = [] if self._is_within else list(self._field.finditer(data, begin))
+        if fields:
+            self._is_within = not fields[-1][1]
+        at = len(data)
+        while (at := data.rfind(b"\n", begin, at)) >= 0:
+            number = bisect_left(fields, at, key=re.Match.start)
+            if not number or fields[number - 1].end() <= at:
+                return at
+            at = fields[number - 1].start()
         return 0

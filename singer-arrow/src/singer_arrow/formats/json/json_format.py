@@ -186,20 +186,19 @@ class JsonLinesFormat(JsonLinesWriting):
             raise DataError(long_line_reason(), url=reader.url, line=line) from None
 
     def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:
-        if text_offset(reader, options.compression) is None or archive_of(reader.url.name):
+        is_plain = text_offset(reader, options.compression) is not None and not archive_of(reader.url.name)
+        if not is_plain or take_list(iter([read_sample(reader, MAX_BLANK, compression="none")[0]]))[0]:
             return RangeScan(span)
         text = decoded(reader, compression=options.compression, start=span[0], end=span[1])
         return RangeScan(span, {False: scan_lines(text)})
 
     def row_starts(
         self,
-        reader: ObjectReader,
+        reader: ObjectReader,  # noqa: ARG002
         options: ReadOptions,  # noqa: ARG002
         scans: Sequence[RangeScan],
     ) -> Sequence[ResumePoint]:
-        if not scans[0].found or take_list(iter([read_sample(reader, MAX_BLANK, compression="none")[0]]))[0]:
-            return undivided(len(scans) + 1)
-        return line_starts(scans)
+        return line_starts(scans) if scans[0].found else undivided(len(scans) + 1)
 
 
 def _split(batch: pa.RecordBatch, counts: Iterable[int]) -> list[pa.RecordBatch] | None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.csv.dialect import Dialect, count_byte, detect_delimiter
+from singer_arrow.formats.csv.dialect import Dialect, detect_delimiter
+from singer_arrow.formats.range_scan import count_byte
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress
 
