@@ -40,8 +40,8 @@ def why_not() -> str:
     """Return why this machine has no network namespaces for this user; an empty string if it has."""
     if missing := [program for program in (_IP, _UNSHARE, _NSENTER) if not program.startswith("/")]:
         return f"network namespaces need Linux and the command {missing[0]}"
-    wanted = "link add port1 type veth peer name eth0\nlink add switch type bridge"
-    ran = subprocess.run([*_OUTER, _IP, "-batch", "-"], input=wanted.encode(), capture_output=True, check=False)
+    needed = "link add port1 type veth peer name eth0\nlink add switch type bridge"
+    ran = subprocess.run([*_OUTER, _IP, "-batch", "-"], input=needed.encode(), capture_output=True, check=False)
     error, _, _ = ran.stderr.decode().partition("\n")
     return f"no network namespaces for this user: {error}" if ran.returncode else ""
 

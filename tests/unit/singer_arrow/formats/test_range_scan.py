@@ -100,8 +100,8 @@ def test_ranges_share_the_rows_and_number_their_lines(objects: Any, header: bool
 
 @pytest.mark.parametrize("count", [1, 400])
 def test_ranges_with_irregular_quotes_are_scanned_by_the_rules_of_the_parser(objects: Any, count: int) -> None:
-    """So their rows are divided too; both beginnings are tried, as neither can be told from the quotes."""
-    rows = [["1", 'say "yes"\n', "x"]] * 400
+    """So their rows are divided too; both beginnings are tried, as the quotes do not decide."""
+    rows = [["1", 'a "yes"\n', "x"]] * 400
     data = written(rows).replace(b'1,"', b'5" pipe,"', count)
     options = ReadOptions(compression="none")
     spans = divide(len(data), 8)
