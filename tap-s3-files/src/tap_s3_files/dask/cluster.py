@@ -159,15 +159,15 @@ class Cluster:
         Raises:
             ServiceError: As `results` does.
         """
-        pending = [(scan, self._submit(run_scan, scan)) for scan in scans]
+        pending = [(scan, self._submit(run_scan, scan, priority=1)) for scan in scans]  # tasks wait for them
         try:
             return [self._wait(scan.task, future) for scan, future in pending]
         finally:
             self._cancel(future for _, future in pending)
 
-    def _submit(self, function: Callable[..., Any], argument: Any) -> Any:
+    def _submit(self, function: Callable[..., Any], argument: Any, *, priority: int = 0) -> Any:
         try:
-            return self._client.submit(function, argument, pure=False)
+            return self._client.submit(function, argument, pure=False, priority=priority)
         except (OSError, RuntimeError, *_LOST):  # a client without a scheduler is closed after a while
             raise self._gone() from None
 
