@@ -43,6 +43,15 @@ LIMITS: dict[tuple[str, str], str] = {
         "Arrow's parser is 3.0 and the zstd encoder 2.7 of 8.2 CPU seconds for 522 MB, the start 0.7: what remains for"
         " all checks, conversions and messages is less than the goal asks to save.",
     ),
+    **dict.fromkeys(
+        (
+            ("cores", f"{files}: two cores, times as fast as one")
+            for files in ("JSON Lines, 1 file", "JSON Lines, 8 files", "Parquet, 1 file")
+        ),
+        "one core starts Python, imports and infers the schema, 0.4 of 4 to 5 seconds (of several files, from samples"
+        " of five); at the end a last row group is encoded and copied; and each core is a little slower while the"
+        " other works.",
+    ),
     ("dask", "two workers, times as fast as one"): "the start of the tap, 1.5 of 28 seconds, is not divided.",
     ("s3-columns", "times as fast as pyarrow's best"): (
         "two answers of S3 after one another (footer, then chunks) are 0.06 s of it, and decoding the three columns is"
