@@ -347,7 +347,7 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         th.NumberType(minimum=0),
         description=(
             "Megabytes of the ranges into which larger objects are divided when they are planned, each a task of its "
-            "own: uncompressed CSV and JSON Lines, and Parquet. Default: 512 with executor dask and with "
+            "own: uncompressed CSV and JSON Lines, and Parquet. Default: 256 with executor dask and with "
             "`--write-plan`, whose tasks may run on several machines, otherwise 0: never."
         ),
     ),

@@ -28,7 +28,7 @@ from tap_s3_files.shard import check_state
 logger = logging.getLogger("tap-s3-files")
 TARGET_BYTES = 128 << 20
 """For segments that are planned without batch files."""
-RANGE_BYTES = 512 << 20
+RANGE_BYTES = 256 << 20
 """Default size of the ranges of large objects, for tasks that run on several machines."""
 
 
