@@ -52,7 +52,6 @@ LIMITS: dict[tuple[str, str], str] = {
         " of five); at the end a last row group is encoded and copied; and each core is a little slower while the"
         " other works.",
     ),
-    ("dask", "two workers, times as fast as one"): "the start of the tap, 1.5 of 28 seconds, is not divided.",
     ("s3-columns", "times as fast as pyarrow's best"): (
         "two answers of S3 after one another (footer, then chunks) are 0.06 s of it, and decoding the three columns is"
         " 0.12 CPU seconds, the same for all that decode by Arrow. polars, the fastest here, is no 2.5 times as fast"
