@@ -194,8 +194,8 @@ class JsonLinesFormat(JsonLinesWriting):
 
     def row_starts(
         self,
-        reader: ObjectReader,  # noqa: ARG002
-        options: ReadOptions,  # noqa: ARG002
+        reader: ObjectReader,  # noqa: ARG002 - the scans have it all
+        options: ReadOptions,  # noqa: ARG002 - as above
         scans: Sequence[RangeScan],
     ) -> Sequence[ResumePoint]:
         return line_starts(scans) if scans[0].found else undivided(len(scans) + 1)
