@@ -79,7 +79,6 @@ def test_everything_is_sent_once_whatever_is_killed(
     if victim == "worker":
         assert ran.check().stdout == source.run(settings(source, None, **more)).stdout
         return
-    assert ran.code != 0
     check_rest(source, ran, start() if victim == "scheduler" else cluster, **more)
 
 
