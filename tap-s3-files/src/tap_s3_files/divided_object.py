@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from singer_arrow.compression.codecs import detect
 from singer_arrow.errors import DataError, ObjectChangedError, SkippableError
 from singer_arrow.formats import DIVISIBLE
 from singer_arrow.formats.base import DivisibleFormat
@@ -17,9 +17,10 @@ from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.reading.ordered_map import map_ordered
 from singer_arrow.reading.range_planner import Span
+from singer_arrow.reading.text_blocks import codec_name
 from singer_arrow.storage.storage import Storage
 from tap_s3_files.plan.model import Position, Task
-from tap_s3_files.plan.range_starts import RangeStarts
+from tap_s3_files.plan.range_starts import RangeStarts, Syntax
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.stream_job import StreamJob, format_of
 
@@ -75,7 +76,7 @@ def section_of(
     first, last, rows_before = ResumePoint(), None, 0
     if task.range is not None:
         assert starts is not None, "a range of an object is planned in a log"
-        known = starts.get(syntax_of(job), partial(find_row_starts, job, task, storage, budget))
+        known = starts.get(syntax_of(job, task), partial(find_row_starts, job, task, storage, budget))
         found = range_bounds(known, task.range.number)
         if found is None:
             return None
@@ -92,7 +93,7 @@ def find_ranges(job: StreamJob, plan: StreamPlan, tasks: Iterable[Task], storage
     for task in tasks:
         if task.range is not None and task.range.number == 0 and (starts := plan.range_starts(task)) is not None:
             try:
-                starts.get(syntax_of(job), partial(find_row_starts, job, task, storage, budget))
+                starts.get(syntax_of(job, task), partial(find_row_starts, job, task, storage, budget))
             except UNREADABLE as error:
                 logger.warning("%s; its tasks are planned", error)
 
@@ -106,11 +107,20 @@ def find_row_starts(job: StreamJob, task: Task, storage: Storage, budget: Budget
     return row_starts(job, task, scans, storage, budget)
 
 
-def syntax_of(job: StreamJob) -> str:
-    """Return the settings that decide where rows begin."""
-    options = job.options
-    found = (options.compression, options.encoding, options.quote or "", options.escape or "", options.comment or "")
-    return json.dumps([job.format, *found])
+def syntax_of(job: StreamJob, task: Task) -> Syntax:
+    """Return the settings that decide where the rows of the object of a task begin.
+
+    Raises:
+        DataError: The name of the object implies no format.
+    """
+    url, options = task.objects[0].url, job.options
+    kind = format_of(job.format, url)
+    compression = detect(url.name) if options.compression == "auto" else options.compression
+    found = {"format": kind, "compression": compression}
+    if kind == "csv":
+        found |= {name: getattr(options, name) or "" for name in ("delimiter", "quote", "escape", "comment")}
+        found["encoding"] = codec_name(options.encoding)
+    return found
 
 
 def scanned_spans(task: Task) -> Sequence[Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import threading
 import time
@@ -20,6 +21,7 @@ from singer_arrow.storage.retry import always
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 
+logger = logging.getLogger("tap-s3-files")
 SECONDS_BETWEEN_LINES = 5.0
 MAX_SECONDS_BETWEEN_LINES = 60.0
 MOST_INPUTS = 1000
@@ -78,6 +80,7 @@ class Progress:
         self.stream = stream
         self._counts = Counts()
         self._changed: list[ObjectInfo] = []
+        self._skipped: set[ObjectInfo] = set()
         self._lock = threading.Lock()
         self._started = time.monotonic()
         self._ended: float | None = None
@@ -99,6 +102,15 @@ class Progress:
         """Record that an object was replaced or deleted before it was read to its end."""
         with self._lock:
             self._changed.append(info)
+
+    def skip(self, info: ObjectInfo, reason: str) -> None:
+        """Count an object that is not read, or not to its end, and log the reason; once, whatever its ranges are."""
+        with self._lock:
+            if info in self._skipped:
+                return
+            self._skipped.add(info)
+            self._counts += Counts(skipped_objects=1)
+        logger.warning("%s", reason)
 
     @property
     def has_changed(self) -> bool:

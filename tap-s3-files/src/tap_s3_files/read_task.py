@@ -113,20 +113,15 @@ def read(
             if rows:
                 raise
             first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
-            text = f"%s was replaced or deleted since it was listed%s; {NEW_VERSION}"
-            counts = _skipped(task, text, info.url, first)
+            reason = f"{info.url} was replaced or deleted since it was listed{first}; {NEW_VERSION}"
+            worker.progress.skip(info, reason)
+            counts = Counts()
         except ArchivedError:
             if rows or begin.rows or job.archived == "fail":
                 raise
-            counts = _skipped(task, "%s is archived and was skipped; no later run reads it", info.url)
+            worker.progress.skip(info, f"{info.url} is archived and was skipped; no later run reads it")
+            counts = Counts()
         yield Piece(None, Position(number + 1), counts)
-
-
-def _skipped(task: Task, text: str, *words: object) -> Counts:
-    """Return the counts of an object that is not read, and log it; for ranges of an object, its last one does that."""
-    if task.ended_objects:
-        logger.warning(text, *words)
-    return Counts(skipped_objects=int(bool(task.ended_objects)))
 
 
 def _readers(

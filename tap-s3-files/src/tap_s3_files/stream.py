@@ -213,9 +213,8 @@ class FileStream(ArrowStream):
                         self.progress.add(piece.counts)
                         at = piece.after
             except ObjectChangedError as error:
-                text = f"{error}; the rest of its old version is left out; {NEW_VERSION}"
-                self.log(text, level=logging.WARNING)
-                self.progress.add(Counts(skipped_objects=1))
+                reason = f"{error}; the rest of its old version is left out; {NEW_VERSION}"
+                self.progress.skip(pending.task.objects[at.object], reason)
                 at = Position(at.object + 1)
             except DataError as error:
                 self._evolution.evolve_for(error)

@@ -113,7 +113,8 @@ def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> St
             timed(maker.write(pieces, worker, start, sys.maxsize), partial(worker.progress.spend, "write")), None
         )
     except ObjectChangedError as error:
-        return _skipped(maker.task, error)
+        _skip(maker.task, worker, error)
+        return Step(None, None, Counts())
     counts = pieces.now()[1] + Counts(batch_files=int(part is not None), rows_written=part.rows if part else 0)
     return Step(maker.message(part, cut.first_row, number) if part else None, cut.after, counts)
 
@@ -136,14 +137,15 @@ def _write(maker: _BatchFiles, worker: Worker, cuts: Cuts | None, start: Positio
         if len(maker.task.objects) > 1:  # the bundle's other rows would be lost; the next try leaves the object out
             raise
         # What is durable of its old version is sent: what a batch's id identifies is never more or less than it holds.
-        yield _skipped(maker.task, error)
+        _skip(maker.task, worker, error)
         return
     yield Step(None, None, pieces.now()[1] - counted)
 
 
-def _skipped(task: Task, error: ObjectChangedError) -> Step:
-    logger.warning("%s; the rest of its old version is left out; %s", error, NEW_VERSION)
-    return Step(None, None, Counts(skipped_objects=len(task.ended_objects)))
+def _skip(task: Task, worker: Worker, error: ObjectChangedError) -> None:
+    """Skip the rest of the object of a task."""
+    (info,) = task.objects
+    worker.progress.skip(info, f"{error}; the rest of its old version is left out; {NEW_VERSION}")
 
 
 class _CountedPieces:

@@ -68,10 +68,31 @@ def test_later_settings_must_not_change_where_rows_begin(folder: Folder) -> None
     other = replace(JOB, options=replace(JOB.options, null_values=("x",), on_bad_row="skip"))
     rest = [i for task in ranges(info)[1:] for i in ids(folder, task, starts_in(folder), job=other)]
     assert first + rest == list(range(100))
-    for changed in ({"quote": "'"}, {"encoding": "latin-1"}):
-        job = replace(JOB, options=replace(JOB.options, **changed))
-        with pytest.raises(DataError, match="was divided with other settings of its format"):
+    for name, now in (("quote", "'"), ("encoding", "latin-1"), ("delimiter", ";")):
+        job = replace(JOB, options=replace(JOB.options, **{name: now}))
+        with pytest.raises(DataError, match=f"was divided with {name} .*, which is .* now"):
             ids(folder, ranges(info)[1], starts_in(folder), job=job)
+
+
+def test_another_spelling_of_a_setting_is_no_change(folder: Folder) -> None:
+    task = ranges(folder.csv("a.csv", 0, 100))[0]
+    other = replace(JOB, format="csv", options=replace(JOB.options, encoding="UTF8", compression="none", escape=""))
+    assert syntax_of(other, task) == syntax_of(JOB, task)
+    lines = ranges(folder.write("a.jsonl", "{}\n"))[0]
+    other = replace(JOB, options=replace(JOB.options, quote="'", encoding="latin-1"))
+    assert syntax_of(other, lines) == syntax_of(JOB, lines)
+
+
+def test_an_object_is_skipped_once_whichever_of_its_ranges_are_read(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    info, starts = folder.csv("a.csv", 0, 1000), starts_in(folder)
+    first, *others = ranges(info)
+    assert ids(folder, first, starts)
+    (folder.path / "a.csv").unlink()
+    assert not [i for task in others for i in ids(folder, task, starts)]
+    assert folder.worker.progress.counts.skipped_objects == 1
+    assert caplog.text.count("a.csv was replaced or deleted") == 1
 
 
 def test_a_plan_is_written_although_an_object_cannot_be_read(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
@@ -81,8 +102,8 @@ def test_a_plan_is_written_although_an_object_cannot_be_read(folder: Folder, cap
     plan: Any = SimpleNamespace(range_starts=lambda task: files[task.objects[0]] if task.range else None)
     tasks = [Task((new,)), *ranges(old), *ranges(new)]
     find_ranges(JOB, plan, tasks, folder.storage, folder.worker.budget)
-    assert files[old].known(syntax_of(JOB)) is None
-    assert len(files[new].known(syntax_of(JOB)) or ()) == 3
+    assert files[old].known(syntax_of(JOB, ranges(old)[0])) is None
+    assert len(files[new].known(syntax_of(JOB, ranges(new)[0])) or ()) == 3
     assert caplog.text.count("its tasks are planned") == 1
 
 

@@ -22,7 +22,8 @@ Cut = Callable[[bytes], int]
 _MAGIC = 16
 _RUN = 256 << 10  # bytes of blocked gzip decompressed at once, to at most 10 MiB
 _LOOK = 64 << 10  # bytes per search for a line end
-_PLAIN = ("utf-8", "utf-8-sig", "ascii")
+PLAIN_ENCODINGS = ("utf-8", "utf-8-sig", "ascii")
+"""Names of the encodings whose text is read as it is."""
 _MARKS = (  # the UTF-32 marks start with those of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -105,7 +106,11 @@ def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
 def text_offset(reader: ObjectReader, compression: str = "auto", encoding: str = "utf-8") -> int | None:
     """Return the offset of the text in the object; None if the object is compressed or recoded."""
     head = bytes(reader.head_bytes(_MAGIC))
-    plain = _codec(reader, compression, head) == "none" and _name_of(encoding) in _PLAIN and _detect_wide(head) is None
+    plain = (
+        _codec(reader, compression, head) == "none"
+        and codec_name(encoding) in PLAIN_ENCODINGS
+        and _detect_wide(head) is None
+    )
     return len(head) - len(head.removeprefix(codecs.BOM_UTF8)) if plain else None
 
 
@@ -171,7 +176,12 @@ def _chain(first: Any, rest: Iterable[Any]) -> Iterator[Any]:
     yield from rest
 
 
-def _name_of(encoding: str) -> str:
+def codec_name(encoding: str) -> str:
+    """Return the name of an encoding, of which a setting may have another spelling.
+
+    Raises:
+        ConfigError: It is unknown.
+    """
     try:
         return codecs.lookup(encoding).name
     except LookupError:
@@ -191,8 +201,8 @@ def _detect_wide(head: bytes) -> str | None:
 
 
 def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool = True) -> Iterator[Any]:
-    name = _name_of(encoding)
-    if name in _PLAIN or name.startswith(("utf-16", "utf-32")):
+    name = codec_name(encoding)
+    if name in PLAIN_ENCODINGS or name.startswith(("utf-16", "utf-32")):
         return _transcode_by_head(chunks, name, url, final=final)
     return _without_mark(_recoded(chunks, name, url, final=final))
 
@@ -204,7 +214,7 @@ def _transcode_by_head(chunks: Iterator[Any], name: str, url: object, *, final: 
         head += bytes(chunk)
         if len(head) >= _LONGEST_MARK:
             break
-    encoding = _detect_wide(head) or (None if name in _PLAIN else name)
+    encoding = _detect_wide(head) or (None if name in PLAIN_ENCODINGS else name)
     if encoding is not None:
         yield from _without_mark(_recoded(_chain(head, rest), encoding, url, final=final))
         return

@@ -63,7 +63,7 @@ def remote_steps(
     assert settings.dask is not None
     resources = Resources(settings.aws, settings.memory_bytes, settings.held_bytes)
 
-    cluster, syntax = connect(settings.dask), syntax_of(job)
+    cluster = connect(settings.dask)
     unreadable = set[Url]()
 
     def tasks() -> Iterator[RemoteTask]:
@@ -72,12 +72,14 @@ def remote_steps(
             if plan.log is not None and pending.task.is_divisible:
                 cuts = plan.log.cuts(pending.segment, pending.number, task_name(job.stream, pending.task)).place
                 starts = plan.range_starts(pending.task)
-            if starts is not None and starts.url not in unreadable and starts.known(syntax) is None:
-                found = _find_row_starts(cluster, resources, job, pending.task)
-                if found is None:
-                    unreadable.add(starts.url)
-                else:
-                    starts.save(syntax, found)
+            if starts is not None and starts.url not in unreadable:
+                syntax = syntax_of(job, pending.task)
+                if starts.known(syntax) is None:
+                    found = _find_row_starts(cluster, resources, job, pending.task)
+                    if found is None:
+                        unreadable.add(starts.url)
+                    else:
+                        starts.save(syntax, found)
             size, url = pending.segment.target_bytes, starts.url if starts is not None else None
             yield RemoteTask(versions(), resources, job, pending.task, batch, size, pending.start, cuts, url)
 

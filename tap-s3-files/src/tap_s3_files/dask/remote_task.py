@@ -77,13 +77,15 @@ class RemoteScan:
 class TaskResult:
     """What a task gave: its steps, then the error that ended it, if one did.
 
-    `counts`, `changed` objects and `phases` (seconds) are those of the worker's progress; `warnings` are its log lines.
+    `counts`, `changed` and `skipped` objects, and `phases` (seconds) are those of the worker's progress; `warnings` are
+    its log lines.
     """
 
     steps: tuple[Step, ...] = ()
     error: SingerArrowError | None = None
     counts: Counts = field(default_factory=Counts)
     changed: tuple[ObjectInfo, ...] = ()
+    skipped: tuple[tuple[ObjectInfo, str], ...] = ()
     phases: Mapping[str, float] | None = None
     warnings: tuple[tuple[str, str], ...] = ()
 
@@ -96,6 +98,8 @@ class TaskResult:
         progress.add(self.counts)
         for info in self.changed:
             progress.object_changed(info)
+        for info, reason in self.skipped:
+            progress.skip(info, reason)
         for phase, seconds in (self.phases or {}).items():
             progress.spend(phase, seconds)
         for name, text in self.warnings:
@@ -129,7 +133,7 @@ def check_versions(found: Versions, expected: Versions, worker: str) -> None:
 def run_task(remote: RemoteTask) -> TaskResult:
     """Run a task in this process; its error is a part of the result, because the steps before it are good."""
     steps: list[Step] = []
-    progress, error = Progress(remote.job.stream), None
+    progress, error = _TaskProgress(remote.job.stream), None
     with _Warnings() as warnings:
         try:
             check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
@@ -156,9 +160,21 @@ def run_task(remote: RemoteTask) -> TaskResult:
         error=error,
         counts=progress.counts,
         changed=tuple(progress.take_changed()),
+        skipped=tuple(progress.skipped),
         phases=progress.phases,
         warnings=tuple(warnings.lines),
     )
+
+
+class _TaskProgress(Progress):
+    """The progress of one task: objects that are skipped are counted and logged by the run, once for all its tasks."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.skipped: list[tuple[ObjectInfo, str]] = []
+
+    def skip(self, info: ObjectInfo, reason: str) -> None:
+        self.skipped.append((info, reason))
 
 
 def run_scan(remote: RemoteScan) -> RangeScan | None:

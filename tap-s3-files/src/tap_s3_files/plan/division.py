@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from singer_arrow.compression.codecs import detect
 from singer_arrow.formats import DIVISIBLE, detect_format
 from singer_arrow.read_options import ReadOptions
+from singer_arrow.reading.text_blocks import PLAIN_ENCODINGS, codec_name
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import SCHEMES
 
@@ -35,7 +36,11 @@ class Division:
         name, read = info.url.name, self.read
         kind = detect_format(name) if self.format == "auto" else self.format
         is_plain = read.compression == "none" or (read.compression == "auto" and detect(name) == "none")
-        is_divisible = is_plain and kind in DIVISIBLE and not (kind == "csv" and (read.escape or read.comment))
+        is_divisible = is_plain and kind in DIVISIBLE and (kind != "csv" or _is_divisible_csv(read))
         if info.size < _LEAST_RANGES * self.range_bytes or not is_divisible or kind == self.passed:
             return 1
         return max(2, round(info.size / self.range_bytes)) if info.url.scheme in SCHEMES else 1
+
+
+def _is_divisible_csv(read: ReadOptions) -> bool:
+    return not (read.escape or read.comment) and codec_name(read.encoding) in PLAIN_ENCODINGS

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+
+Syntax = Mapping[str, str]
+"""The settings that decide where the rows of an object begin."""
 
 
 class RangeStarts:
@@ -30,13 +33,13 @@ class RangeStarts:
     def __init__(self, storage: Storage, url: Url) -> None:
         self._storage, self.url = storage, url
         self._lock = threading.Lock()
-        self._known: tuple[str, Sequence[ResumePoint]] | None = None
+        self._known: tuple[Syntax, Sequence[ResumePoint]] | None = None
 
-    def known(self, syntax: str) -> Sequence[ResumePoint] | None:
+    def known(self, syntax: Syntax) -> Sequence[ResumePoint] | None:
         """Return where the ranges begin; None if no run has found it yet.
 
         Args:
-            syntax: The settings that decide where rows begin.
+            syntax: The settings of today.
 
         Raises:
             DataError: The file is damaged, or the ranges were found with other settings.
@@ -44,24 +47,26 @@ class RangeStarts:
         if self._known is None:
             try:
                 found = json.loads(bytes(self._storage.get(self.url).data))
-                self._known = found["syntax"], [ResumePoint(*point) for point in found["starts"]]
+                self._known = dict(found["syntax"]), [ResumePoint(*point) for point in found["starts"]]
             except NotFoundError:
                 return None
             except (KeyError, TypeError, ValueError):
                 msg = "it does not describe where the ranges of an object begin"
                 raise DataError(msg, url=self.url, hint="Restore it, or remove it if no row was sent yet") from None
-        if self._known[0] != syntax:
-            msg = f"the object was divided with other settings of its format: {self._known[0]}, now {syntax}"
+        old = self._known[0]
+        if name := next((name for name in (*syntax, *old) if old.get(name) != syntax.get(name)), None):
+            then, now = old.get(name), syntax.get(name)
+            msg = f"the object was divided with {name} {then!r}, which is {now!r} now"
             hint = "Read it as the earlier run did, or remove this file if no row of the object was sent yet"
             raise DataError(msg, url=self.url, hint=hint)
         return self._known[1]
 
-    def get(self, syntax: str, find: Callable[[], Sequence[ResumePoint]]) -> Sequence[ResumePoint]:
+    def get(self, syntax: Syntax, find: Callable[[], Sequence[ResumePoint]]) -> Sequence[ResumePoint]:
         """Return where the ranges begin; `find` is called, by one thread at a time, if no run has found it yet."""
         with self._lock:
             return self.known(syntax) or self.save(syntax, find())
 
-    def save(self, syntax: str, starts: Sequence[ResumePoint]) -> Sequence[ResumePoint]:
+    def save(self, syntax: Syntax, starts: Sequence[ResumePoint]) -> Sequence[ResumePoint]:
         """Make durable where the ranges begin; return it, as another run may have saved it before."""
         data = json.dumps({"syntax": syntax, "starts": [astuple(point) for point in starts]}).encode()
         if self._storage.put(self.url, data, if_absent=True):

@@ -90,6 +90,7 @@ class StreamPlan:
         if self._floor is not None and self._known is not None:
             self._floor = self._known.floor(self._floor)
         self._waiting = deque[tuple[int, Segment | None]]()
+        self._waiting_versions: set[Version] = set()
         self._tries: dict[str, int] = {}
         self._unread: set[Version] = set()
         self._queued: set[Version] = set()
@@ -232,6 +233,7 @@ class StreamPlan:
         """Make durable that objects are to be read; `waiting` gives their segments."""
         for segment in self.plan(in_order(objects)):
             self._waiting.append((segment.number, segment if self.log is None else None))
+            self._waiting_versions.update(map(version_of, segment.objects))
             self._recent.update((str(o.url), (o.modified, version_of(o))) for o in segment.objects)
 
     @property
@@ -250,6 +252,7 @@ class StreamPlan:
             if segment is None:
                 assert self.log is not None
                 segment = self.log.read(number)
+            self._waiting_versions.difference_update(map(version_of, segment.objects))
             yield segment
 
     def replan(self, storage: Storage, changed: Sequence[ObjectInfo]) -> None:
@@ -275,6 +278,7 @@ class StreamPlan:
         if found and self.log is not None:  # this run may have listed them already
             own = {version_of(o) for s in self.log.segments(self._end, self._next) for o in s.objects}
             found = [o for o in found if version_of(o) in self._unread or version_of(o) not in own]
+        found = [o for o in found if version_of(o) not in self._waiting_versions]  # for another range of it
         due: list[ObjectInfo] = []
         for info in found:
             url = str(info.url)

@@ -111,6 +111,20 @@ def test_ranges_with_irregular_quotes_are_scanned_by_the_rules_of_the_parser(obj
     assert min(check(objects, "csv", data, 8)) >= 40
 
 
+def test_ranges_that_begin_within_regular_quotes_are_scanned_fast(objects: Any) -> None:
+    """So are most ranges of a file whose values are all quoted."""
+    data = written([["1234567", "some name", "2024-01-01"]] * 400, quoting=csv.QUOTE_ALL)
+    spans = [(start, start + 1000) for start in range(1000, 10_000, 7)]
+    options = ReadOptions(compression="none")
+    scans = [DIVISIBLE["csv"].scan(objects.reader(data, "a"), options, span) for span in spans]
+    assert {tuple(scan.found) for scan in scans} == {(False,), (True,)}
+
+
+def test_a_file_of_quotes_is_in_the_first_range(objects: Any) -> None:
+    data = written([["1", "a", "b"]] * 10) + b'"' * (4 << 20)
+    assert check(objects, "csv", data, 3, on_bad_row="skip") == [10, 0, 0]
+
+
 def test_an_unlikely_beginning_is_found_when_ranges_are_combined(objects: Any) -> None:
     """A range of values that begin and end with commas and quotes looks regular from outside quotes too."""
     rows = [["1", ',",' * 40 + "\n" + ',",' * 40, "x"]] * 60

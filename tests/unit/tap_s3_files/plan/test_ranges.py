@@ -24,6 +24,7 @@ from tap_s3_files.plan.model import ObjectRange, Task, make_segments, make_tasks
 from tap_s3_files.plan.range_starts import RangeStarts
 
 MIB = 1 << 20
+X = {"quote": "x"}
 sizes = st.lists(st.sampled_from([1000, 9 * MIB, 700 * MIB, (100 << 30) + 1]), max_size=12)
 
 
@@ -60,6 +61,9 @@ def test_ranges_cover_each_object_once_and_are_in_one_segment(given_sizes: list[
         ("csv.zip", Division(100 * MIB), 1),
         ("csv", Division(100 * MIB, read=ReadOptions(compression="gzip")), 1),
         ("csv", Division(100 * MIB, read=ReadOptions(escape="\\")), 1),
+        ("csv", Division(100 * MIB, read=ReadOptions(encoding="latin-1")), 1),
+        ("csv", Division(100 * MIB, read=ReadOptions(encoding="UTF8")), 10),
+        ("jsonl", Division(100 * MIB, read=ReadOptions(encoding="latin-1", escape="#")), 10),
         ("csv", Division(100 * MIB, passed="parquet"), 10),
         ("parquet", Division(100 * MIB, passed="parquet"), 1),
         ("avro", Division(100 * MIB), 1),
@@ -100,20 +104,20 @@ def test_a_range_has_an_id_of_its_own() -> None:
 def test_what_one_run_has_found_is_what_all_runs_use(tmp_path: Path) -> None:
     url = Url.parse(str(tmp_path / "x-ranges.json"))
     first, second = RangeStarts(Storage(), url), RangeStarts(Storage(), url)
-    assert first.known("x") is None
+    assert first.known(X) is None
     found = [ResumePoint(), ResumePoint(5, 50, 6)]
-    assert first.get("x", lambda: found) == found
-    assert second.get("x", lambda: pytest.fail("it is known")) == found
+    assert first.get(X, lambda: found) == found
+    assert second.get(X, lambda: pytest.fail("it is known")) == found
     late = RangeStarts(Storage(), url)
-    assert late.save("x", [ResumePoint(), ResumePoint(7, 70, 8)]) == found
+    assert late.save(X, [ResumePoint(), ResumePoint(7, 70, 8)]) == found
 
 
 def test_other_settings_of_the_format_are_refused(tmp_path: Path) -> None:
     """A row would be lost or read twice where a range that was sent meets one that was not."""
     url = Url.parse(str(tmp_path / "x-ranges.json"))
-    RangeStarts(Storage(), url).save("x", [ResumePoint(), ResumePoint(5, 50, 6)])
-    with pytest.raises(DataError, match="divided with other settings of its format: x, now y"):
-        RangeStarts(Storage(), url).known("y")
+    RangeStarts(Storage(), url).save(X, [ResumePoint(), ResumePoint(5, 50, 6)])
+    with pytest.raises(DataError, match="divided with quote 'x', which is 'y' now"):
+        RangeStarts(Storage(), url).known({"quote": "y"})
 
 
 def test_a_checkpoint_of_very_many_ranges_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,8 +129,10 @@ def test_a_checkpoint_of_very_many_ranges_is_small(tmp_path: Path, monkeypatch: 
     assert [t.range for s in log_files.Checkpoint(data).segments(0) for t in s.tasks] == [t.range for t in tasks]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"starts": [[1, 2, 3, 4]]}', '{"starts": 5}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"syntax": "x", "starts": [[1]]}', '{"starts": [[1, 2, 3, 4]]}', '{"starts": 5}', "\x00"]
+)
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "x-ranges.json").write_text(text)
     with pytest.raises(DataError, match=r"x-ranges\.json: it does not describe where the ranges of an object begin"):
-        RangeStarts(Storage(), Url.parse(str(tmp_path / "x-ranges.json"))).known("x")
+        RangeStarts(Storage(), Url.parse(str(tmp_path / "x-ranges.json"))).known(X)

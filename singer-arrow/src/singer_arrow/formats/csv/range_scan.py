@@ -1,8 +1,8 @@
 """Find where rows begin in ranges of CSV, which depends on the quotes before them.
 
-A range is scanned as if it began outside quotes. Where all quotes are regular (one opens at the beginning of a field
-and closes at its end), their number decides, which is fast. Otherwise the range is scanned by the rules of the parser,
-as if it began outside quotes and as if it began within.
+A range is scanned as if it began outside quotes, then as if it began within. Where all quotes are regular in one of the
+two (one opens at the beginning of a field and closes at its end), their number decides, which is fast. Otherwise both
+scans are done by the rules of the parser.
 
 A range begins and ends nowhere in a run of quotes: the bytes of a run that its end divides are its own.
 """
@@ -37,16 +37,19 @@ from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
 Text = Callable[[int, int | None], Iterator[Any]]
 """Returns the text of a file between two bytes of it."""
 LONGEST_RUN = 4096
-"""Quotes that follow each other, at most, where a range ends."""
+"""Quotes that follow each other, at most: where a range ends, and where a piece of its text does."""
 
 
 def scan_csv(text: Text, dialect: Dialect, span: Span) -> RangeScan:
     """Scan a range, whatever comes before it."""
     if dialect.quote is None:
         return RangeScan(span, {False: scan_lines(text(*span))})
-    found = _scan(text, dialect, span)
-    if found is not None and found.is_regular:
-        return RangeScan(span, {False: found.result})
+    for is_within in (False, True):
+        found = _scan(text, dialect, span, is_within=is_within)
+        if found is None:
+            return RangeScan(span)
+        if found.is_regular:
+            return RangeScan(span, {is_within: found.result})
     exact = {is_within: _scan(text, dialect, span, is_within=is_within, exact=True) for is_within in (False, True)}
     return RangeScan(span, {is_within: scan.result for is_within, scan in exact.items() if scan is not None})
 
@@ -81,7 +84,7 @@ def csv_row_starts(text: Text, header: CsvHeader, scans: Sequence[RangeScan]) ->
 def _scan(
     text: Text, dialect: Dialect, span: Span, *, is_within: bool = False, exact: bool = False
 ) -> _QuotedScan | None:
-    """Scan a range; None if it ends in a run of very many quotes."""
+    """Scan a range; None if very many quotes follow each other."""
     scan = _QuotedScan(dialect, span[1] - span[0], is_within=is_within, exact=exact)
     start = max(0, span[0] - 1)  # the byte before shows whether a quote opens a field
     pieces = pieces_of(text(start, span[1] + LONGEST_RUN))
@@ -113,7 +116,7 @@ class _QuotedScan:
         return TextScan(self._lines, self._row_start, self._is_within)
 
     def add_all(self, text: Iterator[bytes]) -> bool:
-        """Scan a text from the byte before the range on; return whether the end of the range was found.
+        """Scan a text from the byte before the range on; return False if very many quotes follow each other.
 
         It ends at the first quote that is not regular, unless the scan is exact.
         """
@@ -125,10 +128,14 @@ class _QuotedScan:
         self._before, held = held[begin - 1 : begin], held[begin:]
         self._at, self._left = begin - 1, self._left - (begin - 1)
         for piece in text:
-            body = held.rstrip(self._quote) if len(held) < self._left else b""
-            if body and not self._add(body, b""):
-                return True
-            held = held[len(body) :] + piece
+            body = held.rstrip(self._quote)
+            if len(held) - len(body) > LONGEST_RUN:
+                return False
+            if len(held) < self._left:
+                if body and not self._add(body, b""):
+                    return True
+                held = held[len(body) :]
+            held += piece
         end = min(len(held), max(0, self._left))
         while 0 < end < len(held) and held[end - 1 : end + 1] == 2 * self._quote:
             end += 1

@@ -32,12 +32,11 @@ def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
     head = b""
     for chunk in chunks:
         head += bytes(chunk)
-        if text := head.lstrip(_BLANK):
-            if text[:1] != b"[":
-                return False, chain([head], chunks)
-            return True, chain([head.replace(b"[", b" ", 1)], chunks)
-        if len(head) > MAX_BLANK:
+        text = head.lstrip(_BLANK)
+        if len(head) - len(text) > MAX_BLANK or (text and text[:1] != b"["):
             return False, chain([head], chunks)
+        if text:
+            return True, chain([head.replace(b"[", b" ", 1)], chunks)
     return False, iter([head])
 
 

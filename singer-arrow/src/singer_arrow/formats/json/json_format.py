@@ -187,7 +187,7 @@ class JsonLinesFormat(JsonLinesWriting):
 
     def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:
         is_plain = text_offset(reader, options.compression) is not None and not archive_of(reader.url.name)
-        if not is_plain or take_list(iter([read_sample(reader, MAX_BLANK, compression="none")[0]]))[0]:
+        if not is_plain or take_list(iter([read_sample(reader, MAX_BLANK + 1, compression="none")[0]]))[0]:
             return RangeScan(span)
         text = decoded(reader, compression=options.compression, start=span[0], end=span[1])
         return RangeScan(span, {False: scan_lines(text)})

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
 from singer_arrow.formats.json import array_document as module
-from singer_arrow.formats.json.array_document import ListElements, take_list
+from singer_arrow.formats.json.array_document import MAX_BLANK, ListElements, take_list
 from singer_arrow.read_options import ReadOptions
 
 IDS = pa.schema([("id", pa.int64())])
@@ -138,6 +138,13 @@ def test_a_large_list_takes_little_memory(objects: Any) -> None:
     tracemalloc.stop()
     assert rows == 125_001
     assert peak < 100 << 20 < len(data)
+
+
+@pytest.mark.parametrize("cut", [1000, 1 << 20])
+def test_only_blanks_count_where_a_list_must_begin(cut: int) -> None:
+    for blanks, expected in ((MAX_BLANK, True), (MAX_BLANK + 1, False)):
+        data = b" " * blanks + b"[" + b"1," * MAX_BLANK
+        assert take_list(iter([data[i : i + cut] for i in range(0, len(data), cut)]))[0] is expected
 
 
 def test_a_list_begins_early_or_not_at_all() -> None:
