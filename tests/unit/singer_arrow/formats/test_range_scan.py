@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.formats import DIVISIBLE
+from singer_arrow.formats.csv import range_scan
 from singer_arrow.formats.csv.range_scan import LONGEST_RUN
 from singer_arrow.formats.range_scan import RangeScan, divide, range_bounds
 from singer_arrow.read_options import ReadOptions
@@ -72,9 +74,14 @@ def test_what_python_writes_is_divided(
     check(objects, "csv", written(rows, quoting=quoting, line_end=line_end), count)
 
 
-@given(text=st.text(st.sampled_from('ab,"\n\r '), min_size=20, max_size=300), count=counts)
-def test_text_with_irregular_quotes_is_divided(objects: Any, text: str, count: int) -> None:
-    check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip")
+@given(
+    text=st.text(st.sampled_from('ab,"\n\r '), min_size=20, max_size=300),
+    count=counts,
+    tail=st.sampled_from([0, 9, range_scan._TAIL]),
+)
+def test_text_with_irregular_quotes_is_divided(objects: Any, text: str, count: int, tail: int) -> None:
+    with mock.patch.object(range_scan, "_TAIL", tail):
+        check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip")
     check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip", quote=None)
 
 

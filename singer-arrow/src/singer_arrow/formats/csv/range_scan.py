@@ -39,6 +39,9 @@ Text = Callable[[int, int | None], Iterator[Any]]
 LONGEST_RUN = 4096
 """Quotes that follow each other, at most: where a range ends, and where a piece of its text does."""
 
+_TAIL = 64 << 10
+"""Bytes at the end of a piece among which the end of its last row is searched for first."""
+
 
 def scan_csv(text: Text, dialect: Dialect, span: Span) -> RangeScan:
     """Scan a range, whatever comes before it."""
@@ -104,9 +107,11 @@ class _QuotedScan:
         self._quote, self._left, self._exact = quote, size, exact
         self._edges = pa.array([*b"\r\n", *delimiter, *quote], pa.uint8())
         q, d = re.escape(quote), re.escape(delimiter)
-        self._rest = re.compile(rb"(?>(?:[^%b]++|%b%b)*)(%b?)" % (q, q, q, q))
+        text, opens = rb"[^%b]*+(?:%b%b[^%b]*+)*+" % (q, q, q, q), rb"[\r\n%b]%b" % (d, q)
+        self._rest = re.compile(rb"%b(%b?)" % (text, q))
         # The quote comes first, so that it is searched for fast; then the byte before it is examined.
-        self._field = re.compile(rb"%b(?<=[\r\n%b]%b)" % (q, d, q) + self._rest.pattern)
+        self._field = re.compile(rb"%b(?<=%b)%b" % (q, opens, self._rest.pattern))
+        self._closed = re.compile(rb"(?:[^%b]++|%b(?:(?<=%b)%b%b|(?<!%b)))*+" % (q, q, opens, text, q, opens))
         self.is_regular, self._is_within, self._before = True, is_within, b""
         self._at = self._lines = 0
         self._row_start: tuple[int, int] | None = None
@@ -188,7 +193,14 @@ class _QuotedScan:
             rest = self._rest.match(data, begin)
             assert rest is not None  # it also matches nothing
             begin, self._is_within = rest.end(), not rest[1]
-        fields = [] if self._is_within else list(self._field.finditer(data, begin))
+        cut = data.rfind(b"\n", begin, max(begin, len(data) - _TAIL)) + 1
+        closed = self._closed.match(data, begin, cut) if cut else None
+        end = self._last_row_end(data, closed.end()) if closed is not None else 0
+        return end or self._last_row_end(data, begin)
+
+    def _last_row_end(self, data: bytes, begin: int) -> int:
+        """Return where the last row ends after a byte that is outside quotes; 0 if none does."""
+        fields = list(self._field.finditer(data, begin))
         if fields:
             self._is_within = not fields[-1][1]
         at = len(data)
