@@ -22,6 +22,8 @@ from local_cloud.programs import Ran
 TASKS = 6
 ROWS = 30_000
 """Rows of each task."""
+ROW_BYTES = 63
+"""Bytes of a row of the large object, about."""
 Start = Callable[..., DaskCluster]
 
 
@@ -64,7 +66,7 @@ def put_large_object(source: Source) -> dict[str, Any]:
     """Put an object with the rows of all tasks; return the settings with which each task is a range of it."""
     ids = (first_row(n) + i for n in range(TASKS) for i in range(ROWS))
     source.put("in/0.csv", "id,name\n" + "".join(f"{i},{i % 1000} {'x' * 50}\n" for i in ids), at=moment(0))
-    return {"object_range_mb": TASKS * ROWS * 63 / TASKS / 2**20}
+    return {"object_range_mb": ROWS * ROW_BYTES / 2**20}
 
 
 def first_row(task: int) -> int:
@@ -81,7 +83,7 @@ def settings(source: Source, cluster: DaskCluster | None, **more: Any) -> dict[s
 
 
 class Running:
-    """A run of the tap, up to some STATE, at first the first one, and then to its end."""
+    """A run of the tap: it is made once `states` STATE messages were read, and `end` waits for the rest."""
 
     def __init__(self, source: Source, config: dict[str, Any], *, states: int = 1, **options: Any) -> None:
         self._process = source.tap.start("tap-s3-files", config=config, **options)

@@ -348,7 +348,8 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         description=(
             "Megabytes of the ranges into which larger objects are divided when they are planned, each a task of its "
             "own: uncompressed CSV and JSON Lines, and Parquet. Default: 256 with executor dask and with "
-            "`--write-plan`, whose tasks may run on several machines, otherwise 0: never."
+            "`--write-plan`, whose tasks may run on several machines, otherwise 0: never. "
+            "Needs `batch_config`."
         ),
     ),
     th.Property(

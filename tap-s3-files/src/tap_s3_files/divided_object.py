@@ -28,7 +28,7 @@ logger = logging.getLogger("tap-s3-files")
 
 
 UNREADABLE = (ObjectChangedError, DataError, SkippableError)
-"""Errors of an object which a task that reads it has too."""
+"""Errors that each task that reads the object raises too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def read(
         starts: For a range of an object, where all of its ranges begin.
 
     Raises:
-        ArchivedError: An object is archived, and the stream does not skip such.
+        ArchivedError: An object is archived, and the stream does not skip such objects.
         ObjectChangedError: An object was replaced after some of its rows were given.
         DataError: A file does not fit the schema; names object, line or row group, and column.
         DriftError: A file does not fit the schema, which may change.
@@ -158,7 +158,7 @@ class _Source:
 
 
 def _rows_of(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
-    """Return the rows of small objects of one format and one schema; None if one of them needs a warning."""
+    """Return the rows of small objects of one format and one schema; None if they must be read one by one."""
     if len(group) == 1:
         return None
     try:

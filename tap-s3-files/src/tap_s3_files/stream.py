@@ -140,7 +140,7 @@ class FileStream(ArrowStream):
 
         def tasks(pending_tasks: Iterator[PendingTask]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
             for pending in pending_tasks:
-                if plan.log is not None and pending.task.is_divisible and (key := _key(pending)) not in cuts:
+                if plan.log is not None and pending.task.may_be_cut and (key := _key(pending)) not in cuts:
                     cuts[key] = plan.log.cuts(pending.segment, pending.number, task_name(self.name, pending.task))
                 yield partial(run, pending, self.job(), cuts.get(_key(pending)))
 

@@ -80,7 +80,7 @@ def convert_task(
         DataError: As `read` does; the steps before it are good.
     """
     maker = _BatchFiles(job, task, batch, starts)
-    at, kept = start or Position(), cuts if task.is_divisible else None
+    at, kept = start or Position(), cuts if task.may_be_cut else None
     known = kept.known() if kept is not None else []
     at = kept.with_resume_point(at) if kept is not None else at
     if job.passthrough and task.range is None and not at.rows and all(c.after is None for c in known):
@@ -121,7 +121,7 @@ def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> St
 
 def _write(maker: _BatchFiles, worker: Worker, cuts: Cuts | None, start: Position, target_bytes: int) -> Iterator[Step]:
     """Yield the steps of what no earlier run has made."""
-    divisible = maker.task.is_divisible
+    divisible = maker.task.may_be_cut
     pieces, counted = _CountedPieces(maker.read(worker, start), worker, start), Counts()
     try:
         parts = maker.write(pieces, worker, start, target_bytes if divisible else sys.maxsize)

@@ -2,8 +2,8 @@
 
 A file is divided at bytes that its size alone decides. The rows of a range are those from the last row that begins at
 or before its first byte, up to that of the next range. Which row that is can depend on all that comes before, as a line
-break within quotes ends no row. So ranges are scanned first, each for itself and all at once; `Format` then combines
-the scans, in order.
+break within quotes ends no row. So ranges are scanned first, each for itself and all at once; then
+`DivisibleFormat.row_starts` combines the scans, in order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from singer_arrow.read_progress import ResumePoint
 from singer_arrow.reading.range_planner import Span
 
 FILE_END = ResumePoint(at=sys.maxsize)
-"""Where ranges begin that hold no row."""
+"""The end of a file; ranges after the last row begin there."""
 SCAN_BYTES = 32 << 20
 """Memory of the scan of a range, at most."""
 _PIECE = 1 << 20
@@ -33,8 +33,8 @@ class TextScan:
 
     Attributes:
         lines: Line breaks.
-        row_start: Where the last row begins that begins in the range or at its end, and the line breaks before it, both
-            from the beginning of the range; None if there is none.
+        row_start: Offset of the last start of a row in the range or at its end, and the line breaks before it, both
+            relative to the range; None if no row starts there.
         ends_within: Whether the range ends within quotes.
     """
 
@@ -49,7 +49,8 @@ class RangeScan:
 
     Attributes:
         span: The bytes of the range.
-        found: By whether the range begins within quotes. Some are missing where that is unlikely, or cannot be known.
+        found: The result for a start outside quotes (False) and within quotes (True). One is missing where that start
+            is unlikely, or where very many quotes follow each other.
     """
 
     span: Span

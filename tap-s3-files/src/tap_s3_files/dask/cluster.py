@@ -25,9 +25,9 @@ from tap_s3_files.dask.remote_task import (
     Resources,
     TaskResult,
     check_versions,
-    kept_resources,
     run_scan,
     run_task,
+    shared_storage,
     versions,
 )
 from tap_s3_files.dask.settings import DaskSettings
@@ -69,7 +69,7 @@ def remote_steps(
     def tasks() -> Iterator[RemoteTask]:
         for pending in pending_tasks:
             cuts = starts = None
-            if plan.log is not None and pending.task.is_divisible:
+            if plan.log is not None and pending.task.may_be_cut:
                 cuts = plan.log.cuts(pending.segment, pending.number, task_name(job.stream, pending.task)).place
                 starts = plan.range_starts(pending.task)
             if starts is not None and starts.url not in unreadable:
@@ -99,7 +99,7 @@ def _find_row_starts(
     if len(found) < len(scans):
         return None
     try:
-        return row_starts(job, task, found, *kept_resources(resources))
+        return row_starts(job, task, found, *shared_storage(resources))
     except UNREADABLE:
         return None
 

@@ -137,7 +137,7 @@ def run_task(remote: RemoteTask) -> TaskResult:
     with _Warnings() as warnings:
         try:
             check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
-            storage, budget = kept_resources(remote.resources)
+            storage, budget = shared_storage(remote.resources)
             tools = Worker(storage, budget, progress, threading.Event(), remote.resources.held_bytes)
             cuts = remote.cuts.open(storage) if remote.cuts is not None else None
             starts = RangeStarts(storage, remote.starts) if remote.starts is not None else None
@@ -184,23 +184,23 @@ def run_scan(remote: RemoteScan) -> RangeScan | None:
         ServiceError: The storage is out of reach.
     """
     check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
-    storage, budget = kept_resources(remote.resources)
+    storage, budget = shared_storage(remote.resources)
     try:
         return scan_range(remote.job, remote.task, remote.span, storage=storage, budget=budget)
     except UNREADABLE:
         return None
 
 
-_KEEPING = threading.Lock()
-_KEPT: dict[Resources, tuple[Storage, Budget]] = {}
+_SHARED_LOCK = threading.Lock()
+_SHARED: dict[Resources, tuple[Storage, Budget]] = {}
 
 
-def kept_resources(resources: Resources) -> tuple[Storage, Budget]:
+def shared_storage(resources: Resources) -> tuple[Storage, Budget]:
     """Return the storage and the memory that all tasks with equal resources share in this process."""
-    with _KEEPING:
-        if resources not in _KEPT:
-            _KEPT[resources] = Storage(resources.aws), make_budget(resources.memory_bytes)
-        return _KEPT[resources]
+    with _SHARED_LOCK:
+        if resources not in _SHARED:
+            _SHARED[resources] = Storage(resources.aws), make_budget(resources.memory_bytes)
+        return _SHARED[resources]
 
 
 class _Warnings(logging.Handler):

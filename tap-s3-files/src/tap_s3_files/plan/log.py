@@ -168,7 +168,7 @@ class PlanLog:
         return Cuts(self._storage, self._cuts, name, legacy=legacy, is_new=is_new)
 
     def range_starts(self, task: Task) -> RangeStarts | None:
-        """Return where the ranges of the object of a task begin; None for tasks that are no range."""
+        """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""
         if task.range is None:
             return None
         name = f"{task_name(self._stream, replace(task, range=None))}-{task.range.count}-ranges.json"

@@ -78,7 +78,7 @@ def checkpoint_name(first: int, last: int, newest: datetime) -> str:
 
 
 def parse_name(name: str, size: int) -> LogFile | None:
-    """Return the file of a log with this name; None if there is none of that name in a log."""
+    """Return the file of a log with this name; None if no file of a log is named so."""
     if found := _ENTRY.fullmatch(name):
         return LogFile(int(found[1]), int(found[1]), name, size)
     if found := _CHECKPOINT.fullmatch(name):
@@ -119,11 +119,11 @@ def entry_from_json(value: Any) -> Segment:
 
 
 def to_table(segments: Iterable[Segment]) -> pa.Table:
-    """Return the objects of segments, a row for each, as they are in a checkpoint."""
+    """Return the objects of each task of segments, a row for each, as they are in a checkpoint."""
     rows: list[tuple[Any, ...]] = []
     for segment in segments:
         columns = {str(n): t.columns for n, t in enumerate(segment.tasks) if t.columns}
-        # Of each divided object, as its ranges follow each other: each row repeats this.
+        # Only first task and count, as the ranges of an object follow each other: each row repeats the head.
         ranges = {str(n): t.range.count for n, t in enumerate(segment.tasks) if t.range and not t.range.number}
         more = {"columns": columns, "ranges": ranges}
         head = json.dumps(_head(segment) | {name: value for name, value in more.items() if value})

@@ -34,7 +34,8 @@ class ObjectRange:
 class Task:
     """Objects that are read by one worker, in this order, or a range of one object.
 
-    `columns` are those that an earlier version of the tap made part of the batch ids, by the row from which on.
+    `columns` are those that an earlier version of the tap made part of the batch ids, each with the row from
+    which it applies.
     """
 
     objects: tuple[ObjectInfo, ...]
@@ -55,10 +56,10 @@ class Task:
         return self.objects if self.range is None or self.range.number + 1 == self.range.count else ()
 
     @property
-    def is_divisible(self) -> bool:
+    def may_be_cut(self) -> bool:
         """Whether its rows may become several batch files: a bundle is one file, as its objects may go.
 
-        An earlier version of the tap divided small objects too, of which a little may become much.
+        An earlier version of the tap cut small objects too: a compressed one can be large when it is decoded.
         """
         return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or bool(self.columns or self.range))
 
@@ -97,8 +98,8 @@ class Segment:
 class Position:
     """Between two rows of a task: after `rows` rows of its object number `object`.
 
-    `place` is where a reading of the object can begin there; without one it is read from its start, and the rows are
-    left out.
+    `place` is where a reading of the object can begin there; without one it is read from its start, and its first
+    `rows` rows are dropped.
     """
 
     object: int = 0
@@ -155,7 +156,7 @@ def make_tasks(
     target_bytes: int = BUNDLE_BYTES,
     ranges_of: Callable[[ObjectInfo], int] = lambda _: 1,
 ) -> Iterator[Task]:
-    """Bundle small objects that follow each other, so that thousands of them become a few batch files.
+    """Make tasks: bundle small objects that follow each other into one batch file, and divide large ones into ranges.
 
     Args:
         objects: In order.

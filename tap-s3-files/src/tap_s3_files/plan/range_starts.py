@@ -23,7 +23,7 @@ Syntax = Mapping[str, str]
 
 
 class RangeStarts:
-    """Where the ranges of one object begin.
+    """A record of where the ranges of one object begin, which may not be written yet.
 
     Args:
         storage: Where that is kept.

@@ -116,7 +116,7 @@ class StreamPlan:
         return self._end > (self.log.first_number if self.log is not None else 0)
 
     def range_starts(self, task: Task) -> RangeStarts | None:
-        """Return where the ranges of the object of a task begin; None for tasks that are no range."""
+        """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""
         return self.log.range_starts(task) if self.log is not None else None
 
     def unfinished_segments(self) -> Iterator[Segment]:
@@ -230,7 +230,7 @@ class StreamPlan:
         return tuple(t for t in rest if t.objects)
 
     def queue(self, objects: Iterable[ObjectInfo]) -> None:
-        """Make durable that objects are to be read; `waiting` gives their segments."""
+        """Make durable that objects are to be read; `queued_segments` yields their segments."""
         for segment in self.plan(in_order(objects)):
             self._waiting.append((segment.number, segment if self.log is None else None))
             self._waiting_versions.update(map(version_of, segment.objects))
@@ -238,7 +238,7 @@ class StreamPlan:
 
     @property
     def has_queued(self) -> bool:
-        """Whether `waiting` has something to give."""
+        """Whether `queued_segments` has something to yield."""
         return bool(self._waiting)
 
     def queued_segments(self, before: int | None = None) -> Iterator[Segment]:

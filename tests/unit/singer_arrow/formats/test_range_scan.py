@@ -77,10 +77,10 @@ def test_what_python_writes_is_divided(
 @given(
     text=st.text(st.sampled_from('ab,"\n\r '), min_size=20, max_size=300),
     count=counts,
-    tail=st.sampled_from([0, 9, range_scan._TAIL]),
+    tail=st.sampled_from([0, 9, range_scan.TAIL_BYTES]),
 )
 def test_text_with_irregular_quotes_is_divided(objects: Any, text: str, count: int, tail: int) -> None:
-    with mock.patch.object(range_scan, "_TAIL", tail):
+    with mock.patch.object(range_scan, "TAIL_BYTES", tail):
         check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip")
     check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip", quote=None)
 

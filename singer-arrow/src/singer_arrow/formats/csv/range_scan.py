@@ -4,7 +4,7 @@ A range is scanned as if it began outside quotes, then as if it began within. Wh
 two (one opens at the beginning of a field and closes at its end), their number decides, which is fast. Otherwise both
 scans are done by the rules of the parser.
 
-A range begins and ends nowhere in a run of quotes: the bytes of a run that its end divides are its own.
+The end of a range never divides a run of quotes: the whole run belongs to the range before it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
 Text = Callable[[int, int | None], Iterator[Any]]
 """Returns the text of a file between two bytes of it."""
 LONGEST_RUN = 4096
-"""Quotes that follow each other, at most: where a range ends, and where a piece of its text does."""
+"""Longest run of quotes at the end of a range or of a piece; with a longer one the range is not scanned."""
 
-_TAIL = 64 << 10
-"""Bytes at the end of a piece among which the end of its last row is searched for first."""
+TAIL_BYTES = 64 << 10
+"""The last row end of a piece is searched for in this many bytes at its end first."""
 
 
 def scan_csv(text: Text, dialect: Dialect, span: Span) -> RangeScan:
@@ -193,7 +193,8 @@ class _QuotedScan:
             rest = self._rest.match(data, begin)
             assert rest is not None  # it also matches nothing
             begin, self._is_within = rest.end(), not rest[1]
-        cut = data.rfind(b"\n", begin, max(begin, len(data) - _TAIL)) + 1
+        # Skip to the last line break before the tail, or to the field that holds it.
+        cut = data.rfind(b"\n", begin, max(begin, len(data) - TAIL_BYTES)) + 1
         closed = self._closed.match(data, begin, cut) if cut else None
         end = self._last_row_end(data, closed.end()) if closed is not None else 0
         return end or self._last_row_end(data, begin)
