@@ -106,8 +106,9 @@ def plan(count):
     assert sum(len(t.objects) for s in planned for t in s.tasks) == count
 
 plan(250_000)
+plan(250_000)  # what threads hold at once differs from run to run
 before = megabytes("VmHWM")
-plan(500_000)
+plan(750_000)
 print(megabytes("VmHWM") - before)
 """
 
@@ -118,4 +119,4 @@ def test_keys_are_listed_ordered_and_planned_in_less_than_300_mb_a_million(tmp_p
     program.write_text(MANY)
     ran = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, timeout=280)
     assert ran.returncode == 0, ran.stderr
-    assert int(ran.stdout) < 75, ran.stdout  # for 250,000 more
+    assert int(ran.stdout) < 150, ran.stdout  # for 500,000 more
