@@ -3,10 +3,11 @@
 import datetime as dt
 import hashlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
-from redshift_client import Client, Open, refused
+from redshift_client import Client, Open, Refused, refused
 
 # -- tables
 
@@ -190,6 +191,23 @@ def test_varchar_is_widened_outside_of_transactions_only(connect: Open, sql: Cli
     assert refused(sql, "insert into t (name) values (%s)", ("ä" * 32768,)).code == "22001"
     assert "default" in refused(sql, "alter table t alter column other type varchar(8)").message
     assert "encoding is BYTEDICT" in refused(sql, "alter table t alter column dictionary type varchar(8)").message
+
+
+def test_varchar_is_widened_by_two_sessions_at_once(connect: Open, sql: Client, schema: str) -> None:
+    sql("create table t (name varchar(4))")
+    blocker = connect(autocommit=False)
+    blocker(f"lock {schema}.t")
+    clients = [connect(), connect()]
+    with ThreadPoolExecutor(2) as pool:
+        widening = [
+            pool.submit(client, f"alter table {schema}.t alter column name type varchar(8)") for client in clients
+        ]
+        while sql("select count(*) from pg_locks where not granted and relation = 't'::regclass") != [(2,)]:
+            time.sleep(0.01)
+        blocker.connection.rollback()
+        errors = [error for future in widening if (error := future.exception(60))]
+    assert [(type(e), str(e)) for e in errors] == [(Refused, "0A000 target column size should be different ")]
+    sql("insert into t values ('12345678')")
 
 
 # -- functions

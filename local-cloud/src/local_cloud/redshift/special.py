@@ -119,30 +119,45 @@ def _create_table(statement: CreateTable, backend: Backend) -> list[bytes] | Non
 def _alter_type(statement: AlterType, backend: Backend) -> list[bytes] | None:
     if backend.status != b"I":
         raise RedshiftError("ALTER TABLE ALTER COLUMN cannot run inside a transaction block", "25001")
-    where = _COLUMN.format(table=literal(statement.table), column=literal(statement.column))
-    found = backend.query(where)
+    backend.query("BEGIN")
+    try:
+        # Before the column is looked up: another session may be altering it.
+        well = backend.run(f"LOCK TABLE {statement.table}") and backend.run(_widening(statement, backend))
+    except RedshiftError:
+        backend.query("ROLLBACK")
+        raise
+    backend.query("COMMIT" if well else "ROLLBACK")
+    return [tag("ALTER TABLE")] if well else None
+
+
+def _widening(statement: AlterType, backend: Backend) -> str:
+    """Return the statement of PostgreSQL that widens a column.
+
+    Raises:
+        RedshiftError: Redshift does not widen this column, or not to this size.
+    """
+    column = statement.column
+    found = backend.query(_COLUMN.format(table=literal(statement.table), column=literal(column)))
     if not found:
-        raise RedshiftError(f"column {statement.column} of relation {statement.table} does not exist", "42703")
+        raise RedshiftError(f"column {column} of relation {statement.table} does not exist", "42703")
     kind, size, has_default, constraint, encoding = found[0]
     if kind != "varchar":
-        raise RedshiftError(f"cannot alter column {statement.column}: only the size of VARCHAR can be altered", "0A000")
+        raise RedshiftError(f"cannot alter column {column}: only the size of VARCHAR can be altered", "0A000")
     if has_default == "t":
-        raise RedshiftError(f"cannot alter type of column {statement.column}: it has a default value", "0A000")
+        raise RedshiftError(f"cannot alter type of column {column}: it has a default value", "0A000")
     if encoding in _FIXED:
-        words = f"cannot alter type of column {statement.column}: its encoding is {encoding.upper()}"
-        raise RedshiftError(words, "0A000")
+        raise RedshiftError(f"cannot alter type of column {column}: its encoding is {encoding.upper()}", "0A000")
     if int(size or 0) == statement.bytes:
         raise RedshiftError("target column size should be different", "0A000")
     if int(size or 0) > statement.bytes:
         words = f"target column size should be greater or equal to current maximum column size {size}"
         raise RedshiftError(words, "0A000")
-    column = statement.column
     changes = [f"DROP CONSTRAINT {constraint}"] if constraint else []
     changes += [
         f"ALTER COLUMN {column} TYPE varchar({statement.bytes})",
         f"ADD {limit(column, statement.bytes)} NOT VALID",
     ]
-    return [tag("ALTER TABLE")] if backend.run(f"ALTER TABLE {statement.table} {', '.join(changes)}") else None
+    return f"ALTER TABLE {statement.table} {', '.join(changes)}"
 
 
 def _truncate(statement: Truncate, backend: Backend) -> list[bytes] | None:

@@ -160,7 +160,8 @@ def widen(client: Redshift, destination: Destination, needed: Mapping[str, int])
             try:
                 client.query(sql.widen_column(client.quoted(destination.name), name, wider), what=what)
             except LoadError as error:
-                if _length(client, destination.name, name) < length:  # else somebody else was faster
+                wider = _length(client, destination.name, name)
+                if wider < length:  # else another run has widened it
                     msg = f"{error}; {_SHOWN if 'used by a view' in str(error) else _FIXED}"
                     raise RefusedDataError(msg) from None
             destination.lengths[name] = wider
