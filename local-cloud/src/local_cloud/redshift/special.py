@@ -110,10 +110,9 @@ def _create_table(statement: CreateTable, backend: Backend) -> list[bytes] | Non
         literal(json.dumps(layout.sortkeys)),
         literal(json.dumps(layout.encodings)),
     )
-    if not backend.run(statement.sql):
-        return None
-    backend.query(f"SELECT local_cloud.set_layout({', '.join(values)}, {parent})")
-    return [tag("CREATE TABLE")]
+    # In one message, which is one transaction: no session may see the table without its layout.
+    setting = f"SELECT local_cloud.set_layout({', '.join(values)}, {parent})"
+    return [tag("CREATE TABLE")] if backend.run(f"{statement.sql};\n{setting}") else None
 
 
 def _alter_type(statement: AlterType, backend: Backend) -> list[bytes] | None:
