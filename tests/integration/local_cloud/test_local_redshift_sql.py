@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 from redshift_client import Client, Open, Refused, refused
+from waiting import wait_until
 
 # -- tables
 
@@ -202,9 +203,11 @@ def test_varchar_is_widened_by_two_sessions_at_once(connect: Open, sql: Client, 
         widening = [
             pool.submit(client, f"alter table {schema}.t alter column name type varchar(8)") for client in clients
         ]
-        while sql("select count(*) from pg_locks where not granted and relation = 't'::regclass") != [(2,)]:
-            time.sleep(0.01)
-        blocker.connection.rollback()
+        waiting = "select count(*) from pg_locks where not granted and relation = 't'::regclass"
+        try:
+            wait_until(lambda: sql(waiting) == [(2,)])
+        finally:
+            blocker.connection.rollback()
         errors = [error for future in widening if (error := future.exception(60))]
     assert [(type(e), str(e)) for e in errors] == [(Refused, "0A000 target column size should be different ")]
     sql("insert into t values ('12345678')")

@@ -118,12 +118,14 @@ class TestTables:
 
     def test_texts_get_wider_columns(self, open_client: Open, client: Redshift) -> None:
         made = migrate.prepare_table(client, "orders", ORDERS)
-        late = migrate.prepare_table(open_client(), "orders", ORDERS)
+        late, later = [migrate.prepare_table(open_client(), "orders", ORDERS) for _ in range(2)]
         migrate.widen(client, made, {"note": 300})
         migrate.widen(client, made, {"note": 900})
         assert made.lengths == {"note": 1024}
         migrate.widen(client, late, {"note": 300})  # another process has done it
         migrate.widen(client, late, {"note": 65_535})
+        migrate.widen(client, later, {"note": 300})
+        assert later.lengths == {"note": 65_535}
         table = client.table("orders")
         assert table
         assert str(table.columns[1]) == "VARCHAR(65535)"
