@@ -111,8 +111,8 @@ def _create_table(statement: CreateTable, backend: Backend) -> list[bytes] | Non
         literal(json.dumps(layout.encodings)),
     )
     # In one message, which is one transaction: no session may see the table without its layout.
-    setting = f"SELECT local_cloud.set_layout({', '.join(values)}, {parent})"
-    return [tag("CREATE TABLE")] if backend.run(f"{statement.sql};\n{setting}") else None
+    set_layout = f"SELECT local_cloud.set_layout({', '.join(values)}, {parent})"
+    return [tag("CREATE TABLE")] if backend.run(f"{statement.sql};\n{set_layout}") else None
 
 
 def _alter_type(statement: AlterType, backend: Backend) -> list[bytes] | None:
@@ -121,7 +121,7 @@ def _alter_type(statement: AlterType, backend: Backend) -> list[bytes] | None:
     backend.query("BEGIN")
     try:
         # Before the column is looked up: another session may be altering it.
-        well = backend.run(f"LOCK TABLE {statement.table}") and backend.run(_widening(statement, backend))
+        well = backend.run(f"LOCK TABLE {statement.table}") and backend.run(_widening_sql(statement, backend))
     except RedshiftError:
         backend.query("ROLLBACK")
         raise
@@ -129,7 +129,7 @@ def _alter_type(statement: AlterType, backend: Backend) -> list[bytes] | None:
     return [tag("ALTER TABLE")] if well else None
 
 
-def _widening(statement: AlterType, backend: Backend) -> str:
+def _widening_sql(statement: AlterType, backend: Backend) -> str:
     """Return the statement of PostgreSQL that widens a column.
 
     Raises:
