@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -77,3 +78,27 @@ assert FORMATS["csv"].name == "csv" and "tarfile" not in sys.modules
 def test_a_format_is_imported_without_tar() -> None:
     ran = subprocess.run([sys.executable, "-c", ZIP], capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 0, ran.stderr
+
+
+SIGNALLED = """
+import os, sys
+from importlib import import_module
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == sys.argv[2]:
+            os.kill(os.getpid(), int(sys.argv[3]))
+
+sys.meta_path.insert(0, Finder())
+import_module(f"{sys.argv[1]}.__main__").main()
+"""
+
+
+@pytest.mark.parametrize("package", ["tap_s3_files", "tap_flight_sql", "target_bigquery", "target_redshift"])
+@pytest.mark.parametrize("module", ["logging", "singer_sdk.plugin_base"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_connector_is_imported_is_one_line(package: str, module: str, number: signal.Signals) -> None:
+    argv = [sys.executable, "-c", SIGNALLED, package, module, str(int(number))]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    line = f"{package.replace('_', '-')}: Interrupted ({number.name})\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (128 + number, "", line)

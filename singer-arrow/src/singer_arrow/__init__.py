@@ -28,9 +28,11 @@ warehouse     What warehouse targets share
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # `typing` would be imported before a connector can handle a signal
 if TYPE_CHECKING:
+    from typing import Any
+
     from singer_arrow import errors
     from singer_arrow.batch.message import Batch
     from singer_arrow.batch.writer import write_batch_files

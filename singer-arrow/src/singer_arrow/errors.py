@@ -10,10 +10,12 @@
     |   |-- DataError              a file or a message has invalid content
     |   |   `-- DriftError         a file does not fit its stream's schema
     |   |-- SchemaError            a schema is invalid, or two are incompatible
-    |   `-- LoadError              the warehouse refused a load
+    |   |-- LoadError              the warehouse refused a load
+    |   `-- FailedStreamsError     several streams of a tap failed, each for a reason of its own
     |-- RetriableError             a second try may succeed
     |   |-- ServiceError           the service was busy, unreachable or broke the connection
-    |   |   `-- ConflictError      another write to the same key was under way
+    |   |   |-- ConflictError      another write to the same key was under way
+    |   |   `-- ClosedPipeError    the target does not read any more
     |   |-- SupersededError        another run did the same work at the same time
     |   |-- ObjectChangedError     the object was replaced or deleted while it was read
     |   `-- UnfinishedStreamError  the input ended before a stream whose table is to be replaced did
@@ -71,9 +73,11 @@ class SingerArrowError(Exception):
 
     Attributes:
         code: Identifies the kind of error; the command line appends it, and docs/troubleshooting.md lists them.
+        ends_run: Whether it concerns all streams of a tap, not only the one that is read.
     """
 
     code: str = "error"
+    ends_run: bool = False
 
     def __str__(self) -> str:
         return one_line(super().__str__())
@@ -101,18 +105,21 @@ class CredentialsError(FatalError):
     """Credentials are missing, wrong, expired, or do not allow what was asked."""
 
     code = "credentials"
+    ends_run = True
 
 
 class AccessDeniedError(CredentialsError):
     """The credentials do not allow what was asked."""
 
     code = "access-denied"
+    ends_run = False
 
 
 class ExpiredCredentialsError(CredentialsError):
     """The credentials have expired."""
 
     code = "expired-credentials"
+    ends_run = True
 
 
 class NotFoundError(FatalError):
@@ -122,6 +129,7 @@ class NotFoundError(FatalError):
 
 
 _BAD_ROW = "bad-row"
+_MOST_NAMES = 20
 
 
 class DataError(FatalError):
@@ -238,6 +246,21 @@ class LoadError(FatalError):
     code = "load"
 
 
+class FailedStreamsError(FatalError):
+    """Several streams of a tap failed; each has a line of its own in the log.
+
+    Args:
+        failed: The streams.
+        total: Number of streams of the run.
+    """
+
+    code = "failed-streams"
+
+    def __init__(self, failed: Sequence[str], total: int) -> None:
+        names = ", ".join(map(repr, failed[:_MOST_NAMES])) + (", ..." if len(failed) > _MOST_NAMES else "")
+        super().__init__(f"{len(failed)} of {total} streams failed: {names}; the log has the reason of each")
+
+
 class RetriableError(SingerArrowError):
     """A second try may succeed."""
 
@@ -252,6 +275,12 @@ class ConflictError(ServiceError):
     """A write was refused because another one to the same key was under way."""
 
     code = "conflict"
+
+
+class ClosedPipeError(ServiceError):
+    """The target has closed the pipe."""
+
+    ends_run = True
 
 
 class SupersededError(RetriableError):

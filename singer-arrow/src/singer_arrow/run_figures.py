@@ -20,6 +20,8 @@ class StreamFigures:
     Args:
         stream: Name of the stream.
         is_complete: Whether all of the stream was read and sent, or loaded.
+        has_begun: Whether its turn came.
+        error: The error that ended this stream, while the run continued with others.
         counts: Numbers by name; `docs/report.schema.json` lists the names.
         seconds: From the first to the last count.
         phases: Seconds by phase; phases may overlap, and several threads may work on one.
@@ -35,6 +37,8 @@ class StreamFigures:
 
     stream: str
     is_complete: bool = False
+    has_begun: bool = True
+    error: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from singer_arrow.runtime.startup import end_at_signals
 
-from singer_arrow.sdk import cli
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def main() -> None:
     """Run the tap's command line."""
+    end_at_signals("tap-flight-sql")
+    from singer_arrow.sdk import cli
+
     cli.run("tap-flight-sql", _command, package="singer-arrow-tap-flight-sql")
 
 

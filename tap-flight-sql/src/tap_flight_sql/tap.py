@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+from singer_arrow.errors import SingerArrowError
 from singer_arrow.sdk.tap import ArrowTap
 from singer_arrow.storage.storage import Storage
 from tap_flight_sql.catalog import catalog_schema, table_streams
@@ -44,10 +45,15 @@ class TapFlightSql(ArrowTap):
         for name in (catalog or {}).keys() - {s.name for s in streams}:
             self.logger.warning("The catalog's stream %r is neither in 'streams' nor a table; it is left out", name)
         for stream in streams:
-            if catalog is None:
-                schema: Mapping[str, Any] = catalog_schema(self.server, stream)
-            else:
-                schema = catalog[stream.name].schema.to_dict() if stream.name in catalog else nothing
+            schema: Mapping[str, Any] = nothing
+            try:
+                if catalog is None:
+                    schema = catalog_schema(self.server, stream)
+                elif stream.name in catalog:
+                    schema = catalog[stream.name].schema.to_dict()
+            except SingerArrowError as error:
+                self.fail_stream(stream.name, error, is_only=len(streams) == 1)
+                continue
             found.append(
                 QueryStream(
                     self, run=self.settings, server=self.server, storage=self.storage, settings=stream, schema=schema

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
-from singer_arrow.sdk import cli
+from singer_arrow.runtime.startup import end_at_signals
 
 COMMANDS = {
     "init": "tap_s3_files.inspection.init_command:command",
@@ -18,6 +18,9 @@ COMMANDS = {
 
 def main() -> None:
     """Run the tap's command line."""
+    end_at_signals("tap-s3-files")
+    from singer_arrow.sdk import cli
+
     cli.run("tap-s3-files", _command, package="singer-arrow-tap-s3-files")
 
 

@@ -29,6 +29,9 @@ METADATA = pa.schema(
     ]
 )
 """The metadata columns: bucket, key, number of the row in its object from 1, time of the object's last change, ETag."""
+MOST_COLUMNS = 10_000
+"""As many as a table of BigQuery can have."""
+_MOST_REASON = f"at most {MOST_COLUMNS:,} are read; keys that hold values? Choose some with the setting 'columns'"
 
 
 def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:
@@ -74,7 +77,7 @@ def source_schema(
 
     Raises:
         ConfigError: The settings name a column that is not there, or a type that does not exist.
-        SchemaError: The files have no column.
+        SchemaError: The files have no column, or more than a table can have.
     """
     merged = {f.name: f for f in merge_all(inferred)}
     merged |= {f.name: f for f in partitions}
@@ -88,6 +91,9 @@ def source_schema(
     if not merged:
         files = f"its files ({sampled[0]}{', ...' if len(sampled) > 1 else ''})" if sampled else "its files"
         msg = f"Stream {stream.name!r}: no column was found in {files}; name them in the setting 'schema'"
+        raise SchemaError(msg)
+    if len(merged) > MOST_COLUMNS:
+        msg = f"Stream {stream.name!r}: its files have {len(merged):,} columns ({_MOST_REASON})"
         raise SchemaError(msg)
     return pa.schema([_open(f) for f in merged.values()])
 
@@ -217,6 +223,9 @@ class SchemaEvolution:
         if self._is_fixed or not isinstance(error, DriftError):
             raise with_row_advice(error)
         known = self.schema["properties"]
+        if (count := len(known.keys() | {f.name for f in error.fields})) > MOST_COLUMNS:
+            reason = f"with its columns the stream has {count:,} ({_MOST_REASON})"
+            raise DataError(reason, url=error.url, line=error.line)
         if any(f.name in self._own or (f.name in self._types and f.name in known) for f in error.fields):
             raise error
         wider = evolved(self.schema, [self._types.get(f.name, f) for f in error.fields], self._keys)

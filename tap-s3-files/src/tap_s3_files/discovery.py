@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
 import pyarrow as pa
 
-from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
+from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError, SingerArrowError
 from singer_arrow.formats import FORMATS
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.runtime.threads import ordered_results
@@ -36,32 +36,57 @@ def listed_objects(run: TapRun, stream: StreamSettings) -> Listing:
     return run.list_for_discovery(stream)
 
 
-def inferred_schemas(run: TapRun) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
+def inferred_schemas(
+    run: TapRun, fail: Callable[[str, SingerArrowError], None]
+) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
     """Yield each stream that has objects, with the schemas of its samples, and its partition columns.
 
-    Raises:
-        NotFoundError: A stream has no object.
-        ArchivedError: The samples of a stream are archived, and its settings do not skip such objects.
-        SchemaError: A file has a column that is named as one that the tap adds.
-        DataError: A file cannot be read.
+    Args:
+        run: What the streams share.
+        fail: Called with the name and the error of a stream that has no object, whose samples are archived or cannot
+            be read, or that has a column named as one that the tap adds; may raise it.
     """
     settings = run.settings
     samples: dict[str, list[ObjectInfo]] = {}
     folders: dict[str, list[pa.Field]] = {}
     for stream in settings.streams:
-        listed = listed_objects(run, stream)
-        samples[stream.name] = sample_objects(listed, settings.sample_files, *settings.window(stream))
-        folders[stream.name] = partition_columns(stream, listed)
-        _check_found(run, stream, listed, samples[stream.name])
-    tasks = (partial(infer_schema, run, s, info) for s in settings.streams for info in samples[s.name])
+        try:
+            listed = listed_objects(run, stream)
+            found_samples = sample_objects(listed, settings.sample_files, *settings.window(stream))
+            folders[stream.name] = partition_columns(stream, listed)
+            _check_found(run, stream, listed, found_samples)
+            samples[stream.name] = found_samples
+        except SingerArrowError as error:
+            fail(stream.name, error)
+    streams = [stream for stream in settings.streams if stream.name in samples]
+    tasks = (partial(_attempt, run, s, info) for s in streams for info in samples[s.name])
     results = ordered_results(run.pool, tasks, 2 * settings.max_workers)
-    for stream in settings.streams:
+    for stream in streams:
         found = [(info.url, next(results)) for info in samples[stream.name]]
+        problem = next(
+            (e for _, e in found if isinstance(e, SingerArrowError) and not isinstance(e, ArchivedError)), None
+        )
+        if problem is not None:
+            fail(stream.name, problem)
+            continue
         schemas = {url: schema for url, schema in found if isinstance(schema, pa.Schema)}
         if not schemas and not stream.types:
-            _check_archived(stream, (schema for _, schema in found))
+            archived = next((e for _, e in found if isinstance(e, ArchivedError)), None)
+            if archived is not None and stream.archived == "fail":
+                fail(stream.name, archived)
+            elif archived is not None:
+                why = "its samples are archived, so its columns are unknown"
+                logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
         if schemas or stream.types:
             yield stream, schemas, folders[stream.name]
+
+
+def _attempt(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | SingerArrowError | None:
+    """Return the schema of an object, or its error: the samples of other streams are inferred too."""
+    try:
+        return infer_schema(run, stream, info)
+    except SingerArrowError as error:
+        return error
 
 
 def partition_columns(stream: StreamSettings, listed: Listing) -> list[pa.Field]:
@@ -103,12 +128,3 @@ def _check_found(run: TapRun, stream: StreamSettings, listed: Listing, filled: l
         nothing = "no object matches its path" if may_be_empty else "its objects are gone"
         why = "all its objects are empty" if listed else nothing
         logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)
-
-
-def _check_archived(stream: StreamSettings, found: Iterable[object]) -> None:
-    error = next((e for e in found if isinstance(e, ArchivedError)), None)
-    if error is not None and stream.archived == "fail":
-        raise error
-    if error is not None:
-        why = "its samples are archived, so its columns are unknown"
-        logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)

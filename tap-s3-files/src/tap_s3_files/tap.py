@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, SingerArrowError
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.plugin import config_input
 from singer_arrow.sdk.setting_options import add_setting_options
@@ -183,21 +183,20 @@ class TapS3Files(ArrowTap):
             known = {name: entry.schema.to_dict() for name, entry in catalog.items()}
             nothing: Mapping[str, Any] = {"type": "object", "properties": {}}
             return [self._stream(s, known.get(s.name, nothing)) for s in self.settings.streams]
+        fail, found = partial(self.fail_stream, is_only=len(self.settings.streams) == 1), []
         try:
-            return [
-                self._stream(
-                    s,
-                    catalog_schema(
-                        source_schema(list(inferred.values()), s, partitions, sampled=list(inferred)),
-                        s,
-                        metadata_columns=self.settings.metadata_columns,
-                    ),
-                )
-                for s, inferred, partitions in inferred_schemas(self.shared)
-            ]
+            for s, inferred, partitions in inferred_schemas(self.shared, fail):
+                try:
+                    source = source_schema(list(inferred.values()), s, partitions, sampled=list(inferred))
+                    schema = catalog_schema(source, s, metadata_columns=self.settings.metadata_columns)
+                except SingerArrowError as error:
+                    fail(s.name, error)
+                else:
+                    found.append(self._stream(s, schema))
         except BaseException:
             self.shared.storage.cancelled.set()  # else the process would wait for samples that are asked for again
             raise
+        return found
 
     def _stream(self, settings: StreamSettings, schema: Mapping[str, Any]) -> FileStream:
         return FileStream(self, self.shared, settings, schema, events=lambda: self.sqs_events)

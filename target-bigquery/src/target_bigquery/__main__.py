@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from singer_arrow.runtime.startup import end_at_signals
 
-from singer_arrow.sdk import cli
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def main() -> None:
     """Run the target's command line."""
+    end_at_signals("target-bigquery")
+    from singer_arrow.sdk import cli
+
     cli.run("target-bigquery", _command, package="singer-arrow-target-bigquery")
 
 

@@ -228,3 +228,12 @@ def test_what_is_excluded_is_named_by_its_path() -> None:
     less = {"type": "object", "properties": {"x": {}}}
     some = {"properties": {"a": {}, "o": less, "l": {"items": less}, "m": {"additionalProperties": inner}}}
     assert set(excluded(full, some)) == {"b", "o.y", "l.y"}
+
+
+def test_more_columns_than_a_table_can_have() -> None:
+    wide = pa.schema([(f"c{n}", pa.int64()) for n in range(10_001)])
+    assert len(source_schema([wide], stream(columns=("c1", "c2")))) == 2
+    with pytest.raises(SchemaError, match="'orders': its files have 10,001 columns .* setting 'columns'"):
+        source_schema([wide], stream())
+    with pytest.raises(DataError, match="line 3: with its columns the stream has 10,00[23] .* setting 'columns'"):
+        SchemaEvolution(OLD).evolve_for(DriftError("new columns", list(wide), line=3))

@@ -55,6 +55,11 @@ class Finishing:
         """Note the end mark of a stream, whose rows all have their tokens."""
         self._ends.end(stream, self._checkpoints.newest)
 
+    @property
+    def unfinished(self) -> Collection[str]:
+        """Return the sinks of announced streams whose end mark is missing, or whose tables were not replaced."""
+        return self._kept.union(*(self._tables[stream] for stream in self._ends.unfinished()))
+
     def finish(self, scheduler: LoadScheduler) -> None:
         """Replace the tables of finished streams; everything that was read has been loaded into staging tables.
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.to_json import exact_number
-from singer_arrow.records.validation import KEYWORDS, all_dates, date_format, fits_schema, validator
+from singer_arrow.records.validation import KEYWORDS, all_dates, date_format, fits_schema, matches, validator
 from singer_arrow.schema.arrow_schema import is_json
 
 Rule = Callable[[pa.Array], bool]
@@ -233,6 +233,9 @@ def _scalar_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field, aga
         if not pt.is_string(t):
             return None
         rules.append(lambda column: all_dates(column.unique().to_pylist(), kind))
+    if "pattern" in asked and pt.is_string(t):
+        asked.discard("pattern")
+        rules.append(lambda column: all(matches(prop["pattern"], column.drop_null().unique())))
     if _is_step(prop.get("multipleOf"), t):
         asked.discard("multipleOf")
     if asked <= {"type"}:

@@ -14,6 +14,7 @@ from logging import Logger
 from typing import Any
 from urllib.parse import urljoin
 
+import pyarrow as pa
 from jsonschema import FormatChecker, validators
 from jsonschema.protocols import Validator
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # it has no types
@@ -21,6 +22,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
 from singer_arrow.casting.from_text import shorten
+from singer_arrow.records.validation import matches
 from singer_arrow.schema.plain_numbers import plain_numbers, whole_numbers
 
 Schema = dict[str, Any]
@@ -46,6 +48,7 @@ _HOLDERS = (*_NAMED, *_LISTED, *_SINGLE)
 """Keywords that hold schemas."""
 _REFERENCES = ("$ref", "$dynamicRef")
 _SETS = ("type", "required")
+_NO_PATTERN = "no regular expression that can be matched in linear time"
 _NEWEST = validators.Draft202012Validator
 
 
@@ -105,6 +108,9 @@ def in_newest_draft(schema: Mapping[str, Any]) -> tuple[Schema, list[Unusable]]:
         for node, found in list(find(root)):
             if node.pop(found.keyword, None) is not None:  # null is the same as no keyword
                 unusable.append(found)
+                if found.keyword == "patternProperties":  # the properties that it describes are no additional ones
+                    node.pop("additionalProperties", None)
+                    node.pop("unevaluatedProperties", None)
     return root, list(dict.fromkeys(unusable))
 
 
@@ -205,10 +211,12 @@ def _walk(node: Any, path: str) -> Iterator[tuple[Schema, str]]:
 def _checks() -> dict[str, Validator]:
     """Return what each keyword of the newest draft may have as its value, from its meta-schema."""
     found: dict[str, Validator] = {}
+    patterns = FormatChecker(())
+    patterns.checks("regex", pa.ArrowInvalid)(lambda pattern: len(matches(pattern, [""])) == 1)
     meta = _NEWEST.META_SCHEMA
     parts = [REGISTRY.contents(urljoin(meta["$id"], part["$ref"])) for part in meta["allOf"]]
     for part in (meta, *parts):
-        whole = _NEWEST(part, registry=REGISTRY, format_checker=FormatChecker(["regex"]))
+        whole = _NEWEST(part, registry=REGISTRY, format_checker=patterns)
         found |= {keyword: whole.evolve(schema=schema) for keyword, schema in part["properties"].items()}
     return found
 
@@ -240,7 +248,7 @@ def _fault(check: Validator, value: Any) -> str | None:
     error = next(check.iter_errors(value), None)
     if error is None:
         return None
-    return "no regular expression" if error.validator == "format" else "no value that it may have"
+    return _NO_PATTERN if error.validator == "format" else "no value that it may have"
 
 
 def _dead_references(root: Schema) -> Iterator[tuple[Schema, Unusable]]:

@@ -9,13 +9,16 @@ Numbers are ints and Decimals, as the SDK reads them; a Decimal without a fracti
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, localcontext
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from jsonschema import FormatChecker, TypeChecker, validators
-from jsonschema.exceptions import UnknownType, best_match
+from jsonschema.exceptions import UnknownType, ValidationError, best_match
 from jsonschema.protocols import Validator
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
@@ -26,7 +29,10 @@ from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.casting.from_text import shorten
 
 _LONGEST = 300
+_LONG_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9A-Fa-f]{4})")
+"""`\\u00e9` in a pattern, which Arrow's engine writes `\\x{00e9}`."""
 _DIGITS = 1000
+_MOST_REPORTED = 20
 
 
 def _moment(text: str) -> datetime:
@@ -49,9 +55,50 @@ def _multiple_of(against: Any, step: Any, value: Any, schema: Any) -> Iterator[A
         return iter(list(DEFAULT_JSONSCHEMA_VALIDATOR.VALIDATORS["multipleOf"](against, step, value, schema) or ()))
 
 
+def matches(pattern: str, texts: Any) -> list[bool]:
+    """Return which texts contain a match of a pattern, in time that is linear to their length (Python's is not).
+
+    Raises:
+        ArrowInvalid: It is no regular expression, or one with lookaround or back-references.
+    """
+    found: list[bool] = pc.match_substring_regex(
+        pa.array(texts, pa.string()), _LONG_ESCAPE.sub(r"\1\\x{\2}", pattern)
+    ).to_pylist()
+    return found
+
+
+def _pattern(against: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:  # noqa: ARG001
+    if against.is_type(value, "string") and not matches(pattern, [value])[0]:
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _pattern_properties(against: Any, patterns: Any, value: Any, schema: Any) -> Iterator[ValidationError]:  # noqa: ARG001
+    names = list(value) if against.is_type(value, "object") else []
+    for pattern, inner in patterns.items():
+        for name, is_found in zip(names, matches(pattern, names), strict=True):
+            if is_found:
+                yield from against.descend(value[name], inner, path=name, schema_path=pattern)
+
+
+def _additional_properties(against: Any, rest: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    if against.is_type(value, "object"):
+        known = schema.get("properties", {})
+        names = [name for name in value if name not in known]
+        for pattern in schema.get("patternProperties", ()):
+            names = [name for name, is_found in zip(names, matches(pattern, names), strict=True) if not is_found]
+        alone = {"additionalProperties": rest}
+        others = {name: value[name] for name in names}
+        yield from DEFAULT_JSONSCHEMA_VALIDATOR.VALIDATORS["additionalProperties"](against, rest, others, alone) or ()
+
+
 _VALIDATOR = validators.extend(
     DEFAULT_JSONSCHEMA_VALIDATOR,
-    {"multipleOf": _multiple_of},
+    {
+        "multipleOf": _multiple_of,
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    },
     type_checker=DEFAULT_JSONSCHEMA_VALIDATOR.TYPE_CHECKER.redefine("integer", _is_integer),
 )
 KEYWORDS = frozenset(_VALIDATOR.VALIDATORS)
@@ -76,9 +123,10 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
         ArithmeticError,
         TypeError,
         RecursionError,
+        UnicodeError,
         UnknownType,
         Unresolvable,
-    ) as failed:  # of numbers with too many digits; of a type that is none; of a $ref that leads nowhere
+    ) as failed:  # of numbers with too many digits; of a lone surrogate; of a type that is none; of a $ref to nothing
         reason = f"it cannot be checked against the SCHEMA ({type(failed).__name__})"
         raise BadRowError(reason) from None
     if error is not None:
@@ -124,8 +172,11 @@ class RecordCheck:
             return
         known = self._schema["properties"]
         for name in names:
+            if len(self._reported) > _MOST_REPORTED:
+                return
             if name not in known and name not in self._reported and name not in self._metadata:
-                self._logger.warning("No schema for record field '%s'", name)
+                more = "; others are not named" if len(self._reported) == _MOST_REPORTED else ""
+                self._logger.warning("No schema for record field %s%s", shorten(name), more)
                 self._reported.add(name)
 
 
@@ -133,7 +184,7 @@ def fits_schema(value: Any, against: Validator) -> bool:
     """Return whether a value is valid for a schema."""
     try:
         return next(iter(against.iter_errors(value)), None) is None
-    except (ArithmeticError, TypeError, RecursionError, UnknownType, Unresolvable):
+    except (ArithmeticError, TypeError, RecursionError, UnicodeError, UnknownType, Unresolvable):
         return False
 
 

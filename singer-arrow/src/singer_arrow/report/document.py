@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from singer_arrow.run_figures import RunFigures, StreamFigures
 
 VERSION = 1
 RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "running", "succeeded", "failed", "interrupted"
+INCOMPLETE, NOT_STARTED = "incomplete", "not-started"
 Report = dict[str, Any]
 _RENAMED = {
     "rows": "rows_written",
@@ -52,7 +53,8 @@ class RunOutcome:
     """How a run ended, or that it runs.
 
     Args:
-        status: `running`, `succeeded`, `failed` or `interrupted`.
+        status: `running`, `succeeded`, `failed`, `interrupted`, or, where the input of a target ended within a stream,
+            `incomplete`.
         exit_code: Exit code of the process; None while it runs.
         error: Class, message and code of the error that ended the run.
     """
@@ -82,6 +84,8 @@ def make_report(
         previous: The report of the run before it.
     """
     flat = dict(flattened(settings))
+    if outcome.status == SUCCEEDED and not all(stream.is_complete for stream in figures.streams):
+        outcome = replace(outcome, status=INCOMPLETE)
     return {
         "version": VERSION,
         "run": {
@@ -129,10 +133,16 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[di
 
 def _stream(stream: StreamFigures, outcome: RunOutcome, now: datetime) -> dict[str, Any]:
     lag = stream.lag_seconds(now)
-    unfinished = FAILED if outcome.status == SUCCEEDED else outcome.status
+    if stream.is_complete:
+        status = SUCCEEDED
+    elif stream.error is not None:
+        status = FAILED
+    else:
+        status = outcome.status if stream.has_begun else NOT_STARTED
     return {
         "stream": stream.stream,
-        "status": SUCCEEDED if stream.is_complete else unfinished,
+        "status": status,
+        "error": stream.error,
         "table": stream.table,
         "inputs": list(stream.inputs),
         "outputs": list(stream.outputs),

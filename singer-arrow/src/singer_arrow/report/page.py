@@ -73,6 +73,11 @@ def _error(report: Report) -> str:
     if error:
         code = f" [{escape(error['code'])}]" if error["code"] else ""
         return f'<div class="error"><b>{escape(error["type"])}{code}</b><br>{escape(error["message"])}</div>'
+    if run["status"] == "incomplete":
+        return (
+            '<div class="error"><b>Incomplete</b>: the input ended before the end of a stream. What came is loaded; '
+            "the log of the tap has the reason.</div>"
+        )
     if run["status"] == "interrupted":
         return (
             f'<div class="error"><b>Interrupted</b>, exit code {run["exit_code"]}. Run again with the last STATE.</div>'
@@ -116,6 +121,7 @@ def _streams(streams: list[dict[str, Any]]) -> str:
 
 def _stream(stream: Mapping[str, Any]) -> str:
     facts = [
+        ("Error", escape(stream.get("error") or "")),
         ("Table", f"<code>{escape(stream['table'])}</code>" if stream["table"] else ""),
         ("Watermark", f"{time_text(stream['watermark'])} UTC" if stream["watermark"] else ""),
         ("Left", ", ".join(_left(name, count) for name, count in stream["left"].items() if count)),

@@ -1,4 +1,5 @@
-"""Threads, temporary files, memory and sockets of the process.
+"""Threads, startup      Signals while a connector is imported
+temporary files, memory and sockets of the process.
 
 threads      Thread pools, background threads, parallel tasks with results in order, deferred signals
 termination  The exception of a signal, and its log line

@@ -6,6 +6,7 @@ import errno
 import gc
 import logging
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -14,7 +15,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory, with_code
 from singer_arrow.runtime.malloc import limit_arenas
+from singer_arrow.runtime.startup import end_at_signals
 from singer_arrow.runtime.termination import Terminated, begin, received
+from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.lazy_import import import_sdk
 
 SDK = "singer_sdk"
@@ -38,10 +41,15 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
         return
     if sys.platform == "win32":
         sys.exit(f"{name}: Windows is not supported: run it in WSL or in a container")
+    end_at_signals(name)
     limit_arenas()
     begin()
     try:
-        _imported(load)()
+        command = _imported(load)
+        for number in (signal.SIGINT, signal.SIGTERM):  # a connector sets handlers of its own, other commands do not
+            if callable(signal.getsignal(number)):
+                signal.signal(number, lambda received, _: interrupt(Terminated(received)))
+        command()
     except Terminated as ended:
         ended.log(logging.getLogger(name))
         raise

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from singer_sdk.io_base import SingerWriter
 from singer_sdk.singerlib import Message
 
-from singer_arrow.errors import ServiceError
+from singer_arrow.errors import ClosedPipeError
 from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.plugin import discard_output
@@ -38,7 +38,7 @@ class LineWriter(SingerWriter):
         """Write one line.
 
         Raises:
-            ServiceError: The reader has closed the pipe.
+            ClosedPipeError: The reader has closed the pipe.
         """
         with self._whole():
             super().write_message(message)
@@ -47,7 +47,7 @@ class LineWriter(SingerWriter):
         """Write lines that end each with a newline.
 
         Raises:
-            ServiceError: The reader has closed the pipe.
+            ClosedPipeError: The reader has closed the pipe.
         """
         with self._whole():
             try:
@@ -75,7 +75,7 @@ class LineWriter(SingerWriter):
         except BrokenPipeError:
             discard_output()
             msg = "The target has closed the pipe; see its log for the reason"
-            raise ServiceError(msg) from None
+            raise ClosedPipeError(msg) from None
         finally:
             self._writing = False
         self._exit_if_signalled()

@@ -11,8 +11,8 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
@@ -26,7 +26,14 @@ from singer_sdk.plugin_base import _ConfigInput
 from singer_sdk.singerlib import Catalog, CatalogEntry, Message
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory
+from singer_arrow.errors import (
+    FailedStreamsError,
+    ServiceError,
+    SingerArrowError,
+    is_of_disk,
+    is_of_memory,
+    with_code,
+)
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.run_figures import RunFigures, SentRows, StreamFigures
 from singer_arrow.runtime.termination import Terminated
@@ -66,7 +73,13 @@ class _BatchMessage(Message):
 
 
 class ArrowTap(Tap):
-    """A tap of `ArrowStream`s."""
+    """A tap of `ArrowStream`s.
+
+    In a run, a stream that fails does not keep the others from being read; the run ends with its error then.
+
+    Attributes:
+        failures: The errors of streams that failed, by name.
+    """
 
     dynamic_catalog: bool = True  # so that settings are checked in discovery too
     message_writer_class = LineWriter
@@ -77,8 +90,11 @@ class ArrowTap(Tap):
         *,
         catalog: Catalog | Mapping[str, Any] | None = None,
         state: Mapping[str, Any] | None = None,
+        is_run: bool = False,
         **kwargs: Any,
     ) -> None:
+        self.failures: dict[str, SingerArrowError] = {}
+        self._is_run = is_run
         self._given_state = checked_state(state or {})
         exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
         shorten_logs(type(self))
@@ -140,11 +156,49 @@ class ArrowTap(Tap):
             tap = cls.from_options(config=config, state=state, catalog=catalog, setup_mapper=True)
             monitor.watch(tap.figures)
             tap.sync_all()
+            tap.raise_failures()
 
     def figures(self) -> RunFigures:
         """Return the counts of all streams so far."""
-        streams = (s for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected)
-        return RunFigures(streams=tuple(s.figures() for s in streams))
+        streams = [s for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected]
+        shown = {s.name: replace(s.figures(), is_complete=s.is_finished, has_begun=s.has_begun) for s in streams} | {
+            name: StreamFigures(stream=name) for name in sorted(self.failures.keys() - {s.name for s in streams})
+        }
+        return RunFigures(
+            streams=tuple(
+                replace(figures, error=str(self.failures[name]) if name in self.failures else None)
+                for name, figures in shown.items()
+            )
+        )
+
+    def fail_stream(self, stream: str, error: SingerArrowError, *, is_only: bool) -> None:
+        """Record the error of one stream, and let the run continue with the others.
+
+        Args:
+            stream: Name of the stream.
+            error: Its error. It is raised if it concerns the whole run, as refused credentials do, or a service that
+                has failed another stream before; and outside of a run.
+            is_only: The run has no other stream.
+        """
+        again = isinstance(error, ServiceError) and any(isinstance(e, ServiceError) for e in self.failures.values())
+        if is_only or not self._is_run or error.ends_run or again:
+            raise error
+        text = with_code(str(error), error.code)
+        self.logger.debug("Stream %r failed", stream, exc_info=error)
+        self.logger.warning("Stream %r failed, and the run continues with the other streams: %s", stream, text)
+        self.failures[stream] = error.with_traceback(None)  # whose frames hold tasks and memory
+
+    def raise_failures(self) -> None:
+        """Raise the error of a stream that failed.
+
+        Raises:
+            FailedStreamsError: Several streams failed.
+        """
+        if len(self.failures) == 1:
+            raise next(iter(self.failures.values()))
+        if self.failures:
+            total = len(self.failures.keys() | {s.name for s in self.streams.values() if s.selected})
+            raise FailedStreamsError(list(self.failures), total)
 
     @classmethod
     def from_options(
@@ -168,6 +222,7 @@ class ArrowTap(Tap):
             state=json.load(known) if known else None,
             catalog=json.load(listed) if listed else None,
             setup_mapper=setup_mapper,
+            is_run=setup_mapper,
         )
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
@@ -191,6 +246,8 @@ class ArrowStream(MarkedStream):
     """
 
     TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.NONE
+    has_begun = False
+    """Whether the turn of the stream came."""
 
     @cached_property
     def sent(self) -> SentRows:
@@ -276,6 +333,12 @@ class ArrowStream(MarkedStream):
 
     # What the SDK asks for
 
+    def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
+        """Mark the end of a stream that did not fail."""
+        assert isinstance(self._tap, ArrowTap)
+        if self.name not in self._tap.failures:
+            super().finalize_state_progress_markers(state)
+
     def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
         """Yield the rows as records."""
         from singer_arrow.records.encoder import to_records
@@ -322,7 +385,13 @@ class ArrowStream(MarkedStream):
 
     def _sync_batches(self, batch_config: BatchConfig, context: Any = None) -> None:  # noqa: ARG002
         counters = (self.get_record_counter(), self.get_batch_counter())
-        with counters[0] as rows, counters[1] as count, self.get_sync_timer(), closing(self.batches()) as items:
+        with (
+            self._failing_alone(),
+            counters[0] as rows,
+            counters[1] as count,
+            self.get_sync_timer(),
+            closing(self.batches()) as items,
+        ):
             self.sent.begin()
             for item in items:
                 if isinstance(item, Batch):
@@ -333,19 +402,20 @@ class ArrowStream(MarkedStream):
                 else:
                     self.write_state(item)
             rows.tags.update(self.totals())
-        self.sent.end()
+            self.sent.end()
 
     def _sync_records(self, context: Any = None, *, write_messages: bool = True) -> Generator[dict[str, Any]]:
         from singer_arrow.records.encoder import EncodedRecords, rows_in
 
         writer = self._tap.message_writer
         if not (write_messages and isinstance(writer, LineWriter) and self._has_plain_records(context)):
-            yield from super()._sync_records(context, write_messages=write_messages)
+            with self._failing_alone():
+                yield from super()._sync_records(context, write_messages=write_messages)
             return
         counter, timer = self.get_record_counter(), self.get_sync_timer()
         counter.with_context({})
         timer.with_context({})
-        with counter as count, timer, closing(self.rows(self._encoder())) as items:
+        with self._failing_alone(), counter as count, timer, closing(self.rows(self._encoder())) as items:
             self.sent.begin()
             for item in items:
                 self.sent.add(rows_in(item))
@@ -356,9 +426,20 @@ class ArrowStream(MarkedStream):
                 else:
                     self._write_record_message(item)
                     count.increment()
-        self.sent.end()
-        self._finalize_state(self.stream_state)
-        self._write_state_message()
+            self.sent.end()
+            self._finalize_state(self.stream_state)
+            self._write_state_message()
+
+    @contextmanager
+    def _failing_alone(self) -> Iterator[None]:
+        """Record an error of the block as that of this stream, unless it concerns the whole run."""
+        self.has_begun = True
+        assert isinstance(self._tap, ArrowTap)
+        try:
+            yield
+        except SingerArrowError as error:
+            selected = [s for s in self._tap.streams.values() if s.selected]
+            self._tap.fail_stream(self.name, error, is_only=selected == [self] and not self._tap.failures)
 
     def _has_plain_records(self, context: Any) -> bool:
         """Return whether no stream map or flattening needs single records."""

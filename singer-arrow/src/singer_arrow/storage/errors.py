@@ -37,6 +37,7 @@ _EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestEx
 _NO_RANGE = re.compile(r"InvalidRange|416 Range Not Satisfiable|range was invalid|starting at \d+ but|beyond the end")
 _NO_PATH = re.compile(r'invalid path: (?:Error parsing )?Path "(.*?)"', re.DOTALL)
 _DENIED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden|\(403\)|status code: 403")
+_REFUSED_KEY = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch")
 _ENCRYPTED = re.compile(r"stored using a form of Server Side Encryption|InvalidEncryptionAlgorithm|MD5 hash of the key")
 _NOT_ENCRYPTED = re.compile(r"encryption parameters are not applicable")
 _ELSEWHERE = re.compile(
@@ -214,10 +215,12 @@ def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exce
         return CredentialsError(why)
     if denied or _DENIED.search(text):
         needed = _PERMISSIONS.get(url.scheme, "listing, reading and, for batch files, writing")
-        return AccessDeniedError(
+        error = AccessDeniedError(
             f"{url}: access is denied ({summary(answer)}); check the credentials, and that they allow {needed}; see "
             "docs/access.md"
         )
+        error.ends_run = _REFUSED_KEY.search(text) is not None
+        return error
     return ServiceError(f"{url}: the storage did not answer as it should ({summary(answer)}); try again")
 
 

@@ -167,10 +167,11 @@ class WarehouseRun(Generic[SettingsT_co]):
                 waiting[method.context.stream] += count
         tables = {stream: table for table, stream in dict(self._streams_of).items()}  # other threads add to it
         state, is_done = self.checkpoints.last, self.has_ended
+        unfinished = self.finishing.unfinished if is_done else ()
         streams = (
             StreamFigures(
                 stream=tally.stream,
-                is_complete=is_done,
+                is_complete=is_done and tally.stream not in unfinished,
                 counts=tally.counts(),
                 seconds=tally.seconds,
                 phases=tally.phases(),
@@ -204,6 +205,7 @@ class WarehouseRun(Generic[SettingsT_co]):
             stream.drain()
         self.scheduler.wait()
         self.finishing.finish(self.scheduler)
+        self.has_ended = True
 
     def end(self) -> None:
         """End a run whose loads are finished: release the last STATE, log the counts, complete the ledgers.
@@ -216,7 +218,6 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.finishing.check(self.logger)
         self.checkpoints.end()
         self.scheduler.stop(0)
-        self.has_ended = True
         self.tallies.report(self.logger)
         self.write_commits()
         if (days := self.settings.ledger_keep_days) is not None:

@@ -154,6 +154,13 @@ class Connection:
         self._is_ending = False
         self._lock = threading.Lock()
         self._was_reached = False
+        self._unreached_since: float | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no session could be opened for so long that nothing is tried again, whatever its own deadline is."""
+        since = self._unreached_since
+        return since is not None and time.monotonic() - since > DEADLINE_SECONDS
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -190,7 +197,7 @@ class Connection:
             try:
                 return function()
             except ServiceError as error:
-                if pause is None or not self._was_reached or self._is_ending:
+                if pause is None or not self._was_reached or self._is_ending or self.is_lost:
                     raise
                 waiting.before_again(pause, error)
         raise AssertionError
@@ -260,8 +267,9 @@ class Connection:
         try:
             driver: Any = redshift_connector.connect(**arguments)
         except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
+            self._unreached_since = self._unreached_since or time.monotonic()
             raise resources.translate_error(error, what) from None
-        self._was_reached = True
+        self._was_reached, self._unreached_since = True, None
         for (
             option
         ) in tcp.user_timeout():  # the driver sets keepalive alone, which does not count while data is on its way

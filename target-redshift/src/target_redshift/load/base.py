@@ -314,7 +314,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             try:
                 step()
             except RetriableError as error:
-                if pause is None:
+                if pause is None or self.context.client.is_lost:
                     raise
                 message = str(error).removesuffix("; run again")
                 self.context.logger.info("Stream %r: %s; loading again", self.context.stream, message)

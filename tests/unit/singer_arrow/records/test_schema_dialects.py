@@ -100,10 +100,14 @@ def test_numbers_that_are_whole_are_ints() -> None:
     assert newest({"maximum": Decimal("1e999999999")})["maximum"] == Decimal("1e999999999")
 
 
+NO_PATTERN = "no regular expression that can be matched in linear time"
+
+
 @pytest.mark.parametrize(
     ("prop", "keyword", "reason"),
     [
-        ({"pattern": "("}, "pattern", "'(' is no regular expression"),
+        ({"pattern": "("}, "pattern", f"'(' is {NO_PATTERN}"),
+        ({"pattern": "^(?!x)"}, "pattern", f"'^(?!x)' is {NO_PATTERN}"),
         ({"minLength": "3"}, "minLength", "'3' is no value that it may have"),
         ({"maxLength": Decimal("1.5")}, "maxLength", "1.5 is no value that it may have"),
         ({"enum": {}}, "enum", "{} is no value that it may have"),
@@ -118,7 +122,7 @@ def test_numbers_that_are_whole_are_ints() -> None:
         ({"$ref": "#/definitions/x"}, "$ref", "'#/definitions/x' leads to no schema in it"),
         ({"$ref": "https://example.com/x"}, "$ref", "'https://example.com/x' leads to no schema in it"),
         ({"$ref": "http://[::1"}, "$ref", "'http://[::1' leads to no schema in it"),
-        ({"patternProperties": {"(": {}}}, "patternProperties", "{'(': {}} is no regular expression"),
+        ({"patternProperties": {"(": {}}}, "patternProperties", f"{{'(': {{}}}} is {NO_PATTERN}"),
     ],
     ids=str,
 )
@@ -237,12 +241,48 @@ def test_a_schema_that_comes_again_is_as_good_as_new() -> None:
         run(first + first + lines({"type": "integer", "maximum": 5, "exclusiveMaximum": True}, "5"))
 
 
+HOSTILE, TEXT = "^(a+)+$", "a" * 60
+
+
+@pytest.mark.parametrize(
+    ("prop", "good", "bad", "reason"),
+    [
+        ({"type": "string", "pattern": HOSTILE}, f'"{TEXT}"', f'"{TEXT}!"', "does not match"),
+        ({"type": "string", "pattern": HOSTILE, "not": {"const": "b"}}, f'"{TEXT}"', f'"{TEXT}!"', "does not match"),
+        ({"type": "string", "pattern": r"^\u00e9$"}, '"é"', '"e"', "does not match"),
+        (
+            {"type": "object", "patternProperties": {HOSTILE: {"type": "integer"}}, "additionalProperties": False},
+            f'{{"{TEXT}": 1}}',
+            f'{{"{TEXT}!": 1}}',
+            "Additional properties",
+        ),
+        (
+            {"type": "object", "patternProperties": {"^a": {"type": "integer"}}},
+            '{"a": 1, "b": "x"}',
+            '{"ab": "x"}',
+            "is not of type 'integer'",
+        ),
+        (
+            {"type": "object", "patternProperties": {"^(?=a)": {}}, "additionalProperties": False},
+            '{"a": 1}',
+            "5",
+            "is not of type 'object'",
+        ),
+    ],
+    ids=["by column", "by record", "escaped", "closed", "by name", "left out"],
+)
+def test_patterns_are_matched_in_linear_time(prop: dict[str, Any], good: str, bad: str, reason: str) -> None:
+    assert len(run(lines(prop, good))) == 1
+    with pytest.raises(DataError, match=reason):
+        run(lines(prop, bad))
+
+
 def test_one_warning_for_each_keyword(caplog: pytest.LogCaptureFixture) -> None:
     text = lines({"type": "string", "pattern": "(", "maxLength": 2}, '"x"')
     with caplog.at_level(logging.WARNING):
         assert run(text + text) == ["x", "x"]
     warned = [r.getMessage() for r in caplog.records if "left out" in r.getMessage()]
-    text = "SCHEMA of stream 's': keyword 'pattern' of property 'a' is left out: '(' is no regular expression; "
-    assert warned == [text + "records are not checked for it"]
+    text = "SCHEMA of stream 's': keyword 'pattern' of property 'a' is left out: '(' is no regular expression that "
+    assert warned == [text + "can be matched in linear time; records are not checked for it"]
     with pytest.raises(DataError, match="is too long"):
         run(lines({"type": "string", "pattern": "(", "maxLength": 2}, '"xyz"'))

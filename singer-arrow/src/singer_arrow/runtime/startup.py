@@ -1,0 +1,25 @@
+"""Signals while a connector is imported: one line instead of a traceback. Imports next to nothing itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+def end_at_signals(name: str) -> None:
+    """End the process at once, with one line and exit code 128 + its number, at a signal that nothing handles yet.
+
+    Call this before other imports; the run sets handlers of its own later. Signals that are ignored stay so.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of handlers
+        os.write(2, f"{name}: Interrupted ({signal.Signals(number).name})\n".encode())
+        os._exit(128 + number)  # an exception could be swallowed by a module that is half imported
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, end)
