@@ -141,7 +141,7 @@ class Examples:
         )
 
     def _catalog(self) -> Iterator[Example]:
-        for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "COLUMN_COMMENTS", "LAYOUT", "TABLES", "SLICES", "NOW"):
+        for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "LAYOUT", "TABLES", "SLICES", "NOW"):
             yield _constant(name)
         yield _call("has_rows", self.table)
 

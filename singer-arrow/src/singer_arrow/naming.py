@@ -1,16 +1,17 @@
 """Valid and unique names of tables and columns in a warehouse, and of streams in keys. Pure.
 
 Names of ASCII letters, digits and underscores are unchanged; accents are dropped, and other characters become
-underscores. If two names collide, one of them gets a hash of its text as suffix, so names are the same on every run.
+underscores. If two names collide, one of them gets a hash of its text as suffix; which one it is, the table records.
 `NamingRules` describes a warehouse.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 LEDGER = "_sdc_batches"
@@ -20,6 +21,8 @@ REJECTED = "_sdc_rejected"
 STAGING = "_sdc_staging_"
 """Prefix of staging tables."""
 OUR_TABLES = re.compile(r"_sdc_", re.IGNORECASE)
+_LONGEST_OWNER = 300
+"""Characters; descriptions of columns take 1,024 in all."""
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -84,37 +87,51 @@ def stream_label(stream: str) -> str:
 
 
 def column_names(
-    properties: Sequence[str], rules: NamingRules, existing: Collection[str] = (), others: Collection[str] = ()
+    properties: Sequence[str],
+    rules: NamingRules,
+    existing: Collection[str] | Mapping[str, str | None] = (),
+    others: Collection[str] = (),
 ) -> dict[str, str]:
     """Return the column of each property; columns are unique ignoring case.
 
-    An existing column stays with its property: the one of exactly its name, or the one with its suffix. So names are
-    stable in whatever order properties appear. If two new properties collide, the first one gets the name.
+    An existing column stays with its owner, in whatever order properties appear or whichever are missing. One whose
+    owner is unknown belongs to the property with its suffix, else to the one of exactly its name, else to the first one
+    that becomes its name. If two new properties collide, the one of exactly that name gets it, else the first one.
 
     Args:
         properties: Property names of a SCHEMA or of an object in it, in order.
         rules: Rules of the warehouse.
-        existing: Columns of the table.
+        existing: Columns of the table, and the `owner_key` of the property that each belongs to, if that is known.
         others: Other columns, which belong to no property.
     """
     length = rules.column_length
-    plain = {name: _plain(name, rules.reserved_columns, rules) for name in properties}
-    names: dict[str, str] = {}
-    exact, have = frozenset(existing), {column.lower(): column for column in existing}
-    for name in properties:
-        suffixed = _suffixed(plain[name], name, length)
-        if name in exact:
-            names[name] = name
-        elif suffixed.lower() in have:
-            names[name] = have[suffixed.lower()]
-    taken = {column.lower() for column in (*names.values(), *others)}
-    for name in sorted((n for n in properties if n not in names), key=lambda n: _fit(plain[n], length) != n):
-        column = _fit(plain[name], length)
-        if column.lower() in taken:
-            column = _suffixed(plain[name], name, length)
+    owners: dict[str, str | None] = dict(existing if isinstance(existing, Mapping) else dict.fromkeys(existing))
+    plain = {name: plain_column(name, rules) for name in properties}
+    owned = {key: column for column, key in reversed(owners.items()) if key is not None}
+    free = {column.lower(): column for column, key in owners.items() if key is None}
+    names = {name: owned[key] for name in properties if (key := owner_key(name)) in owned}
+    for name in (n for n in properties if n not in names):
+        if column := free.get(_suffixed(plain[name], name, length).lower(), name if name in free.values() else None):
+            names[name] = column
+    taken = {c.lower() for c in (*owned.values(), *names.values(), *others)}
+    for name in sorted((n for n in properties if n not in names), key=lambda n: plain[n] != n):
+        column, tries = plain[name], 0
+        while column.lower() in taken:
+            column, tries = _suffixed(plain[name], f"{name} {tries}" if tries else name, length), tries + 1
         taken.add(column.lower())
-        names[name] = have.get(column.lower(), column)
+        names[name] = free.get(column.lower(), column)
     return {name: names[name] for name in properties}
+
+
+def plain_column(name: str, rules: NamingRules) -> str:
+    """Return the column name of a property that collides with no other."""
+    return _fit(_plain(name, rules.reserved_columns, rules), rules.column_length)
+
+
+def owner_key(name: str) -> str:
+    """Return the text by which the property of a column is written down: its name as JSON, or a hash if it is long."""
+    text = json.dumps(name, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= _LONGEST_OWNER else f'"sha256 {digest(name, 32)}"'
 
 
 def _plain(name: str, reserved: re.Pattern[str], rules: NamingRules) -> str:

@@ -272,6 +272,10 @@ SELECT c.oid AS reloid, local_cloud.full_name(c.relname::text) AS relname, c.rel
         ELSE 10 END AS releffectivediststyle, k.at AS relcreationtime
 FROM pg_class c LEFT JOIN local_cloud.layouts l ON l.table_id = c.oid LEFT JOIN local_cloud.created k ON k.table_id = c.oid;
 
+CREATE VIEW pg_catalog.pg_attribute_info AS
+SELECT attrelid, local_cloud.full_name(attname::text) AS attname, atttypid, attlen, attnum, atttypmod, attnotnull, atthasdef,
+    attisdropped, attislocal, attinhcount, attacl FROM pg_attribute;
+
 -- The cluster and its loads.
 
 CREATE VIEW pg_catalog.stv_slices AS
@@ -313,6 +317,6 @@ SELECT substr(r.rolname, 7)::name AS groname, r.oid AS grosysid,
 FROM pg_authid r WHERE r.rolname LIKE 'group:%';
 
 GRANT SELECT ON pg_catalog.svv_tables, pg_catalog.svv_columns, pg_catalog.svv_redshift_columns,
-    pg_catalog.svv_redshift_tables, pg_catalog.pg_table_def, pg_catalog.pg_class_info, pg_catalog.stv_slices,
+    pg_catalog.svv_redshift_tables, pg_catalog.pg_table_def, pg_catalog.pg_class_info, pg_catalog.pg_attribute_info, pg_catalog.stv_slices,
     pg_catalog.stl_load_errors, pg_catalog.sys_load_error_detail, pg_catalog.stl_load_commits, pg_catalog.svv_roles
     TO PUBLIC;

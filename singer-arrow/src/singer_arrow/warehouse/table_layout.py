@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.warehouse.variant_columns import Placed, is_or_was
-
-
-class Filled(Placed, Protocol):
-    """A column that a property fills."""
-
-    @property
-    def source(self) -> str:
-        """The property."""
-
+from singer_arrow.warehouse.variant_columns import Filled, is_or_was
 
 ColumnT = TypeVar("ColumnT", bound=Filled)
 

@@ -7,12 +7,12 @@ which a property of the stream may have too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Protocol
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.naming import NamingRules, column_names, digest
+from singer_arrow.naming import NamingRules, digest
 
 EVOLVE, FAIL = "evolve", "fail"
 CHOICES = (EVOLVE, FAIL)
@@ -30,6 +30,14 @@ class Placed(Protocol):
     @property
     def variant_of(self) -> str | None:
         """The column of which it is a variant."""
+
+
+class Filled(Placed, Protocol):
+    """A column that a property fills."""
+
+    @property
+    def source(self) -> str:
+        """The property."""
 
 
 def type_conflict(name: str, existing: object, column: object) -> SchemaError:
@@ -52,13 +60,6 @@ def marked(text: str | None) -> str | None:
     return first.removeprefix(MARK) if first.startswith(MARK) else None
 
 
-def columns_named(properties: Sequence[str], existing: Iterable[Placed], rules: NamingRules) -> dict[str, str]:
-    """Return the column of each property, see `column_names`; variant columns of the table belong to no property."""
-    existing = tuple(existing)
-    own = [e.name for e in existing if e.variant_of is None]
-    return column_names(properties, rules, own, [e.name for e in existing if e.variant_of is not None])
-
-
 def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
     """Yield the names that a column's variant may have, in the order in which they are tried; endless.
 
@@ -76,11 +77,6 @@ def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
             yield f"{name[: rules.column_length - 9]}_{digest(f'{name} {number}')}"
         else:
             yield name
-
-
-def may_be_variant(name: str, rules: NamingRules) -> bool:
-    """Return whether `variant_names` may make such a name."""
-    return "__" in name or len(name) >= rules.column_length
 
 
 def siblings(columns: Iterable[Placed], existing: Iterable[Placed]) -> tuple[str, ...]:

@@ -15,9 +15,11 @@ from singer_arrow.errors import (
     ServiceError,
     SingerArrowError,
 )
+from singer_arrow.warehouse import column_owners
 from singer_arrow.warehouse.variant_columns import marked
 from target_bigquery import sql
 from target_bigquery.connection.error_kinds import ErrorKind, classify
+from target_bigquery.tables.table_fields import records_owners
 from target_bigquery.tables.types import TableColumn, kind_of
 
 
@@ -126,9 +128,10 @@ class QueryResult:
 def table(name: str, found: Any) -> Table:
     """Read a table of Google's library."""
     fields = tuple(f.to_api_repr() for f in found.schema)
+    recorded = records_owners(fields)
     return Table(
         name=name,
-        columns=tuple(_existing(f) for f in fields),
+        columns=tuple(_existing(f, recorded=recorded) for f in fields),
         fields=fields,
         created=found.created,
         labels=dict(found.labels or {}),
@@ -157,10 +160,15 @@ def _partitions(found: Any) -> Partitioning | None:
     return None
 
 
-def _existing(field: Mapping[str, Any]) -> TableColumn:
-    fields = tuple(_existing(f) for f in field.get("fields") or ())
-    mode, variant_of = (field.get("mode") or "NULLABLE").upper(), marked(field.get("description"))
-    return TableColumn(field["name"], kind_of(field["type"]), mode, fields, variant_of)
+def _existing(field: Mapping[str, Any], *, recorded: bool) -> TableColumn:
+    return TableColumn(
+        name=field["name"],
+        kind=kind_of(field["type"]),
+        mode=(field.get("mode") or "NULLABLE").upper(),
+        fields=tuple(_existing(f, recorded=recorded) for f in field.get("fields") or ()),
+        variant_of=marked(field.get("description")),
+        owner=column_owners.owner(field.get("description"), field["name"], recorded=recorded),
+    )
 
 
 def job(found: Any) -> Job:

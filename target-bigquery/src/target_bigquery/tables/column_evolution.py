@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.warehouse.variant_columns import columns_named, variant_names
+from singer_arrow.warehouse.column_owners import columns_named
+from singer_arrow.warehouse.variant_columns import variant_names
 from target_bigquery.tables.naming import RULES
 from target_bigquery.tables.types import (
     MAX_COLUMNS,

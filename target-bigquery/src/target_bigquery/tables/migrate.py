@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
 from singer_arrow.naming import LEDGER, REJECTED, staging_name, stream_label
+from singer_arrow.warehouse.column_owners import check_new
 from singer_arrow.warehouse.descriptions import Descriptions, Path
+from singer_arrow.warehouse.settings import UPSERT
 from singer_arrow.warehouse.variant_columns import EVOLVE, siblings
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
@@ -22,7 +24,7 @@ from target_bigquery.tables import column_evolution as drift
 from target_bigquery.tables import table_layout as layout
 from target_bigquery.tables.column_evolution import ColumnEvolution, columns_of
 from target_bigquery.tables.naming import RULES
-from target_bigquery.tables.table_fields import NO_DESCRIPTIONS, api_field, lacks_description, relaxed, with_columns
+from target_bigquery.tables.table_fields import NO_DESCRIPTIONS, relaxed, with_columns
 from target_bigquery.tables.types import Column, missing_required, new_columns, nullable_required
 
 logger = logging.getLogger("target-bigquery")
@@ -157,7 +159,7 @@ def prepare_table(
                 fixed |= {c.name for c in wider if not _widen(client, name, c)}
             else:
                 may_be_null = frozenset(nullable) - {(key,) for key in keys}
-                return _fit(client, stream, table, columns, nullable=may_be_null, descriptions=descriptions)
+                return _fit(client, stream, table, columns, keys, nullable=may_be_null, descriptions=descriptions)
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
     path = client.path(client.settings.table_names(stream, RULES)[0])
@@ -246,7 +248,7 @@ def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descrip
     columns = columns_of(schema, nested=client.settings.nested)
     table = client.create_table(
         name,
-        [api_field(c, descriptions) for c in columns],
+        with_columns((), columns, descriptions, is_ours=True),
         partition=layout.partition(client, stream, columns),
         cluster=layout.cluster(client, stream, columns),
         labels={OWNER: stream_label(stream)},
@@ -286,6 +288,7 @@ def _fit(
     stream: str,
     table: Table,
     columns: tuple[Column, ...],
+    keys: Sequence[str],
     *,
     nullable: Collection[Path],
     descriptions: Descriptions,
@@ -300,7 +303,11 @@ def _fit(
         )
         raise SchemaError(msg)
     description = descriptions.table if not table.resource.description else None
+    fields = with_columns(relaxed(table.fields, strict), columns, descriptions, is_ours=OWNER in table.labels)
     if new_columns(columns, table.columns) or strict:
+        found_by = keys if client.settings.load_method == UPSERT else ()
+        for warning in check_new(client.path(table.name), columns, table.columns, RULES, found_by):
+            logger.warning("%s", warning)
         for variant, column in drift.new_variants(columns, table.columns):
             logger.warning(
                 "Table %s: values of stream %r that do not fit column %r go into column %r",
@@ -309,11 +316,10 @@ def _fit(
                 column,
                 variant,
             )
-        fields = relaxed(table.fields, strict)
-        table = client.set_fields(table, with_columns(fields, columns, descriptions), description=description)
-    elif description or lacks_description(table.fields, columns, descriptions):
+        table = client.set_fields(table, fields, description=description)
+    elif description or fields != list(table.fields):
         try:
-            table = client.set_fields(table, with_columns(table.fields, columns, descriptions), description=description)
+            table = client.set_fields(table, fields, description=description)
         except (CredentialsError, RefusedError) as error:
             logger.info("%s; the table keeps the descriptions that it has", error)
     layout.warn_of_layout(client, stream, table, columns)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from singer_arrow.naming import owner_key
+from singer_arrow.warehouse import column_owners
 from singer_arrow.warehouse.descriptions import MOST_OF_COLUMN, Descriptions, Path, shortened
-from singer_arrow.warehouse.variant_columns import mark
+from singer_arrow.warehouse.variant_columns import marked
 from target_bigquery.tables.types import Column
 
 NO_DESCRIPTIONS = Descriptions()
+
+
+def records_owners(fields: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the description of a column, at any depth, has the line of its owner."""
+    return any(column_owners.has_line(f.get("description")) or records_owners(f.get("fields") or ()) for f in fields)
 
 
 def api_field(column: Column, descriptions: Descriptions = NO_DESCRIPTIONS, path: Path = ()) -> dict[str, Any]:
@@ -28,29 +35,62 @@ def api_field(column: Column, descriptions: Descriptions = NO_DESCRIPTIONS, path
     }
     if column.fields:
         field["fields"] = [api_field(f, descriptions, at) for f in column.fields]
-    texts = [*([mark(column.variant_of)] if column.variant_of else []), *filter(None, [descriptions.columns.get(at)])]
-    if texts:
-        field["description"] = shortened("\n".join(texts), MOST_OF_COLUMN)
+    if text := _text(column_owners.owner_line(column), descriptions.columns.get(at)):
+        field["description"] = text
     return field
 
 
 def with_columns(
-    fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, path: Path = ()
+    fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, *, is_ours: bool = False
 ) -> list[dict[str, Any]]:
-    """Return a table's fields, with the stream's fields and descriptions that it lacks, at every depth."""
+    """Return a table's fields, with the stream's fields, descriptions and owners that it lacks, at every depth.
+
+    Args:
+        fields: Those of the table.
+        columns: Those that the stream fills.
+        descriptions: Of the properties.
+        is_ours: Whether this target made the table. Another's records owners once a name is not that of its property.
+    """
+    adopts = not records_owners(fields) and (is_ours or _is_named_otherwise(columns))
+    made = _merged(fields, columns, descriptions, (), adopts=adopts)
+    if adopts and not records_owners(made):
+        made[0]["description"] = _text(f"{column_owners.MARK}{owner_key(made[0]['name'])}", made[0].get("description"))
+    return made
+
+
+def _is_named_otherwise(columns: Iterable[Column]) -> bool:
+    return any((c.name != c.source and not c.variant_of) or _is_named_otherwise(c.fields) for c in columns)
+
+
+def _merged(
+    fields: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    descriptions: Descriptions,
+    path: Path,
+    *,
+    adopts: bool,
+) -> list[dict[str, Any]]:
     by_name = {c.name: c for c in columns}
     merged = []
     for field in fields:
-        made, column = dict(field), by_name.get(field["name"])
-        if column:
-            at = (*path, column.source)
-            if not field.get("description") and (text := descriptions.columns.get(at)):
-                made["description"] = text
-            if column.fields:
-                made["fields"] = with_columns(field.get("fields") or (), column.fields, descriptions, at)
+        made, column, text = dict(field), by_name.get(field["name"]), field.get("description")
+        at = (*path, column.source if column else field["name"])
+        if column and not column_owners.is_described(text):
+            text = _text(text, descriptions.columns.get(at))
+        if adopts and marked(text) is None:
+            text = _text(column_owners.owner_line(column) if column else column_owners.UNKNOWN, text)
+        if text:
+            made["description"] = text
+        if (column and column.fields) or (adopts and field.get("fields")):
+            inside = column.fields if column and not column.is_empty else ()
+            made["fields"] = _merged(field.get("fields") or (), inside, descriptions, at, adopts=adopts)
         merged.append(made)
     have = {f["name"] for f in fields}
     return [*merged, *(api_field(c, descriptions, path) for c in columns if c.name not in have)]
+
+
+def _text(*lines: str | None) -> str:
+    return shortened("\n".join(filter(None, lines)), MOST_OF_COLUMN)
 
 
 def relaxed(fields: Sequence[Mapping[str, Any]], names: Collection[str], path: str = "") -> list[dict[str, Any]]:
@@ -62,19 +102,3 @@ def relaxed(fields: Sequence[Mapping[str, Any]], names: Collection[str], path: s
         inside = {"fields": relaxed(field["fields"], names, f"{at}.")} if field.get("fields") else {}
         made.append({**field, **inside, **({"mode": "NULLABLE"} if is_meant else {})})
     return made
-
-
-def lacks_description(
-    fields: Sequence[Mapping[str, Any]], columns: Sequence[Column], descriptions: Descriptions, path: Path = ()
-) -> bool:
-    """Return whether a column that the table has could be given a description."""
-    have = {f["name"]: f for f in fields}
-    for column in columns if descriptions.columns else ():
-        if (field := have.get(column.name)) is None:
-            continue
-        at = (*path, column.source)
-        if not field.get("description") and at in descriptions.columns:
-            return True
-        if column.fields and lacks_description(field.get("fields") or (), column.fields, descriptions, at):
-            return True
-    return False

@@ -25,8 +25,9 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, json_field
+from singer_arrow.warehouse.column_owners import columns_named
 from singer_arrow.warehouse.descriptions import Path
-from singer_arrow.warehouse.variant_columns import columns_named, type_conflict
+from singer_arrow.warehouse.variant_columns import type_conflict
 from target_bigquery.tables.naming import RULES
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -94,13 +95,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column that a table has; `variant_of` is the one of which it is marked as a variant."""
+    """A column that a table has.
+
+    `variant_of` is the one of which it is marked as a variant; `owner` the `owner_key` of its property, if recorded.
+    """
 
     name: str
     kind: str
     mode: str = "NULLABLE"
     fields: tuple[TableColumn, ...] = ()
     variant_of: str | None = None
+    owner: str | None = None
 
     def __str__(self) -> str:
         return f"ARRAY<{self.kind}>" if self.mode == "REPEATED" else self.kind

@@ -6,12 +6,10 @@ import logging
 from datetime import datetime
 
 from singer_arrow.errors import SchemaError, SingerArrowError
-from singer_arrow.warehouse.variant_columns import may_be_variant
 from target_redshift import sql
 from target_redshift.connection import resources
 from target_redshift.connection.connection import Connection, Session
 from target_redshift.connection.resources import BadValue, Table
-from target_redshift.tables.naming import RULES
 
 logger = logging.getLogger("target-redshift")
 _TABLE = "r"
@@ -45,20 +43,14 @@ class Redshift(Connection):
         found = self.query(sql.TABLE, key, what=what).rows
         if not found:
             return None
-        created, comment, kind = found[0]
+        created, kind, *_ = found[0]
         if kind != _TABLE:
             hint = "rename it, or give the stream another table by the setting tables"
             msg = f"{self.path(name)} is a view, and rows go into tables; {hint}"
             raise SchemaError(msg)
+        comments = {column and str(column): str(text) for *_, column, text in found if text is not None}
         columns = tuple(resources.column_from_catalog(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
-        if any(may_be_variant(c.name, RULES) for c in columns):
-            columns = resources.with_variants(columns, self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
-        return Table(name, columns, created, comment)
-
-    def commented(self, table: str) -> frozenset[str]:
-        """Return the columns of a table that have a comment."""
-        key, what = [self.settings.schema, table], f"Reading the comments of table {self.path(table)}"
-        return frozenset(str(name) for name, _ in self.query(sql.COLUMN_COMMENTS, key, what=what).rows)
+        return Table(name, resources.with_comments(columns, comments), created, comments.get(None))
 
     def layout(self, table: str) -> tuple[str | None, list[str]]:
         """Return the dist key of a table, if it has one, and its sort keys, in order."""

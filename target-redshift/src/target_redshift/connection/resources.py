@@ -20,6 +20,7 @@ from singer_arrow.errors import (
     ServiceError,
     SingerArrowError,
 )
+from singer_arrow.warehouse import column_owners
 from singer_arrow.warehouse.variant_columns import marked
 from target_redshift import sql
 from target_redshift.connection.error_kinds import ErrorKind, classify
@@ -113,10 +114,15 @@ def column_from_catalog(row: Row) -> TableColumn:
     )
 
 
-def with_variants(columns: Sequence[TableColumn], comments: Sequence[Row]) -> tuple[TableColumn, ...]:
-    """Return the columns with the variants that their comments, rows of `sql.COLUMN_COMMENTS`, mark."""
-    marks = {str(name): marked(comment) for name, comment in comments}
-    return tuple(replace(c, variant_of=marks.get(c.name)) for c in columns)
+def with_comments(columns: Sequence[TableColumn], comments: Mapping[str | None, str]) -> tuple[TableColumn, ...]:
+    """Return the columns with their comments, and with the variants and owners that these record."""
+    recorded = any(map(column_owners.has_line, comments.values()))
+    texts = [comments.get(c.name) for c in columns]
+    owners = [column_owners.owner(text, c.name, recorded=recorded) for c, text in zip(columns, texts, strict=True)]
+    return tuple(
+        replace(c, variant_of=marked(text), owner=owner, comment=text)
+        for c, text, owner in zip(columns, texts, owners, strict=True)
+    )
 
 
 def bad_value(row: Row) -> BadValue:

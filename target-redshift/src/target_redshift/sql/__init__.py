@@ -16,7 +16,6 @@ names     Quoting of names and literals
 from __future__ import annotations
 
 from target_redshift.sql.catalog import (
-    COLUMN_COMMENTS,
     COLUMNS,
     LAYOUT,
     NOW,
@@ -84,7 +83,6 @@ from target_redshift.sql.tables import (
 __all__ = [
     "BEGIN",
     "COLUMNS",
-    "COLUMN_COMMENTS",
     "COMMIT",
     "COPIED_ROWS",
     "LAYOUT",

@@ -6,23 +6,18 @@ from __future__ import annotations
 
 SCHEMA_EXISTS = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
 TABLE = (
-    "SELECT c.relcreationtime, d.description, c.relkind FROM pg_class_info c "
-    "JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "LEFT JOIN pg_description d ON d.objoid = c.reloid AND d.objsubid = 0 WHERE n.nspname = %s AND c.relname = %s"
+    "SELECT c.relcreationtime, c.relkind, a.attname, d.description FROM pg_class_info c "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_description d ON d.objoid = c.reloid "
+    "LEFT JOIN pg_attribute_info a ON a.attrelid = d.objoid AND a.attnum = d.objsubid AND d.objsubid > 0 "
+    "WHERE n.nspname = %s AND c.relname = %s"
 )
-"""When a table of a schema was created, its comment, and its kind: `r`, or that of a view."""
+"""When a table of a schema was created, its kind (`r`, or that of a view), and each comment with its column; the
+table's own comment has none."""
 COLUMNS = (
     "SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale, is_nullable, "
     "column_default FROM svv_columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
 )
 """The columns of a table of a schema, in order."""
-COLUMN_COMMENTS = (
-    "SELECT a.attname, d.description FROM pg_description d JOIN pg_class_info c ON c.reloid = d.objoid "
-    "JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "JOIN pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid "
-    "WHERE n.nspname = %s AND c.relname = %s AND d.objsubid > 0"
-)
-"""The columns of a table of a schema that have a comment, and the comment."""
 LAYOUT = (
     "SELECT column_name, distkey, sortkey FROM svv_redshift_columns "
     "WHERE database_name = current_database() AND schema_name = %s AND table_name = %s"

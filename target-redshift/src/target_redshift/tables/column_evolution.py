@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.warehouse.variant_columns import columns_named, type_conflict, variant_names
+from singer_arrow.warehouse.column_owners import columns_named
+from singer_arrow.warehouse.variant_columns import type_conflict, variant_names
 from target_redshift.long_texts import COLUMN as LONG_TEXTS
 from target_redshift.tables.naming import RULES
 from target_redshift.tables.types import (

@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError
 from singer_arrow.naming import LEDGER, staging_name
+from singer_arrow.warehouse.column_owners import check_new
 from singer_arrow.warehouse.descriptions import Descriptions
+from singer_arrow.warehouse.settings import UPSERT
 from singer_arrow.warehouse.variant_columns import EVOLVE, siblings
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
@@ -238,9 +240,8 @@ def _create(
         with client.session() as session, session.transaction(what):
             session.execute(text, what=what)
             session.execute(sql.comment(quoted, comments.of_table(stream, descriptions.table)), what=what)
-            for column in columns:
-                if description := descriptions.columns.get((column.source,)):
-                    session.execute(sql.comment_column(quoted, column.name, description), what=what)
+            for column, comment in comments.of_columns(columns, descriptions, is_new_table=True):
+                session.execute(sql.comment_column(quoted, column, comment), what=what)
             for privilege, grantee in client.settings.grantees:
                 granting = f"Granting {grantee} {privilege} on table {client.path(name)}"
                 with _granting():
@@ -275,6 +276,10 @@ def _fit(
         )
         raise SchemaError(msg)
     if added := new_columns(columns, table.columns):
+        comments.write_comments(client, stream, table, columns, descriptions)  # the owners, before new ones are added
+        keys = choices["drift"].keys if client.settings.load_method == UPSERT else ()
+        for warning in check_new(client.path(table.name), columns, table.columns, RULES, keys):
+            logger.warning("%s", warning)
         for column in added:
             if column.variant_of:
                 logger.warning(
@@ -284,27 +289,23 @@ def _fit(
                     column.variant_of,
                     column.name,
                 )
-            _add_column(client, table.name, column, descriptions.columns.get((column.source,)))
+            _add_column(client, table.name, column, descriptions)
         return None
     layout.warn_of_layout(client, stream, table, columns)
     lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
     return Destination(table, columns, lengths)
 
 
-def _add_column(client: Redshift, table: str, column: Column, description: str | None) -> None:
-    """Add a column, a variant together with its mark, unless another run was faster."""
-    quoted, variant_of = client.quoted(table), column.variant_of
+def _add_column(client: Redshift, table: str, column: Column, descriptions: Descriptions) -> None:
+    """Add a column, together with its comment, unless another run was faster."""
+    quoted = client.quoted(table)
     what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table)}"
-    comment = comments.of_column(variant_of, description)
-    if comment is None:
-        _created(client, sql.add_column(quoted, column), what)
-        return
-    describing = sql.comment_column(quoted, column.name, comment)
 
     def add() -> None:
         with client.session() as session, session.transaction(what):
             session.execute(sql.add_column(quoted, column), what=what)
-            session.execute(describing, what=what)
+            for name, comment in comments.of_columns([column], descriptions):
+                session.execute(sql.comment_column(quoted, name, comment), what=what)
 
     with suppress(AlreadyExistsError):
         client.retried(add)

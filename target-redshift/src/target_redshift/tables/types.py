@@ -152,8 +152,8 @@ class Column:
 class TableColumn:
     """A column that a table has.
 
-    `is_filled`: it has a default or is an identity; `variant_of`: the column that it is marked as
-    a variant.
+    `is_filled`: it has a default or is an identity; `variant_of`: the column that it is marked as a variant of;
+    `owner`: the `owner_key` of its property, if recorded; `comment`: its comment.
     """
 
     name: str
@@ -164,6 +164,8 @@ class TableColumn:
     nullable: bool = True
     is_filled: bool = False
     variant_of: str | None = None
+    owner: str | None = None
+    comment: str | None = None
 
     def __str__(self) -> str:
         return ddl_type(self)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from singer_arrow.warehouse.descriptions import Descriptions, descriptions_of
 from singer_arrow.warehouse.variant_columns import marked
 from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.table_fields import api_field, lacks_description, relaxed, with_columns
+from target_bigquery.tables.table_fields import api_field, relaxed, with_columns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.struct([("lat", pa.float64()), ("a b", pa.string())]))])
 DESCRIPTIONS = Descriptions(None, {("id",): "key", ("place",): "where", ("place", "a b"): "spaced"})
@@ -18,7 +18,10 @@ DESCRIPTIONS = Descriptions(None, {("id",): "key", ("place",): "where", ("place"
 def test_descriptions_are_those_of_properties_at_every_depth() -> None:
     number, place = (api_field(c, DESCRIPTIONS) for c in columns_of(SCHEMA))
     assert (number["description"], place["description"]) == ("key", "where")
-    assert [(f["name"], f.get("description")) for f in place["fields"]] == [("lat", None), ("a_b", "spaced")]
+    assert [(f["name"], f.get("description")) for f in place["fields"]] == [
+        ("lat", None),
+        ("a_b", 'singer_property: "a b"\nspaced'),
+    ]
     variant = replace(columns_of(SCHEMA)[0], name="id__integer", variant_of="id")
     assert api_field(variant, DESCRIPTIONS)["description"] == "singer_variant: id\nkey"
     long = api_field(variant, descriptions_of({"properties": {"id": {"description": "k" * 2000}}}))["description"]
@@ -35,13 +38,11 @@ def test_fields_are_relaxed_at_every_depth() -> None:
 def test_what_has_a_description_keeps_it() -> None:
     columns = columns_of(SCHEMA)
     bare = [api_field(c) for c in columns]
-    assert lacks_description(bare, columns, DESCRIPTIONS)
     described = with_columns(bare, columns, DESCRIPTIONS)
     assert described == [api_field(c, DESCRIPTIONS) for c in columns]
-    assert not lacks_description(described, columns, DESCRIPTIONS)
-    assert not lacks_description(bare, columns, Descriptions("only the table", {}))
+    assert with_columns(described, columns, DESCRIPTIONS) == described
+    assert with_columns(bare, columns, Descriptions("only the table", {})) == bare
     own = [{**bare[0], "description": "mine"}, *described[1:]]
-    assert not lacks_description(own, columns, DESCRIPTIONS)
     assert with_columns(own, columns, DESCRIPTIONS)[0]["description"] == "mine"
 
 

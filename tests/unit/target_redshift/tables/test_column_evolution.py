@@ -9,7 +9,7 @@ import pytest
 
 from singer_arrow.errors import SchemaError
 from target_redshift import sql
-from target_redshift.connection.resources import with_variants
+from target_redshift.connection.resources import with_comments
 from target_redshift.conversion import Conversion
 from target_redshift.tables.column_evolution import ColumnEvolution, columns_of
 from target_redshift.tables.staging_columns import NotCopyable, jsonl_columns, upload_columns
@@ -98,8 +98,8 @@ def test_a_property_of_a_variants_name_gets_another_column() -> None:
 
 def test_marks_are_read_from_comments() -> None:
     table = [table_column("a", "bigint"), table_column("a__string", "varchar(256)"), table_column("a__float", "real")]
-    comments = [("a__string", "singer_variant: a"), ("a__float", "as it was measured")]
-    assert [c.variant_of for c in with_variants(table, comments)] == [None, "a", None]
+    comments = {"a__string": "singer_variant: a", "a__float": "as it was measured"}
+    assert [c.variant_of for c in with_comments(table, comments)] == [None, "a", None]
 
 
 def test_what_is_always_null_is_not_staged_in_a_type_that_nothing_becomes() -> None:
