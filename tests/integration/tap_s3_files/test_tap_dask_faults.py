@@ -76,6 +76,13 @@ def test_a_cluster_without_workers_is_waited_for_only_so_long(source: Source, st
     check_rest(source, ran, None)
 
 
+def test_workers_that_are_paused_take_no_tasks(source: Source, start: Start) -> None:
+    cluster = start(1, DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE="0.000001")
+    config = settings(source, cluster, dask_wait_seconds=3)
+    ran = source.tap("tap-s3-files", config=config)
+    assert f"the Dask scheduler at {cluster.address} has had no worker but 1 paused for 3 s, after " in last(ran)
+
+
 def test_a_task_that_kills_its_workers_is_named(source: Source, start: Start, s3_faults: FaultProxy) -> None:
     cluster = start(1, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
     s3_faults.set({"match": "^GET /[^/]+/in/[1-9]", "delay_ms": 3000})

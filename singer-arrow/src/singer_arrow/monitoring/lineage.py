@@ -13,12 +13,13 @@ from typing import Any, Self
 from singer_arrow.errors import ConfigError
 from singer_arrow.report.document import INTERRUPTED, RUNNING, SUCCEEDED, RunIdentity, RunOutcome
 from singer_arrow.run_figures import RunFigures, StreamFigures
+from singer_arrow.runtime.threads import within
 from singer_arrow.storage.urls import Url
 
 _SPEC = "https://openlineage.io/spec"
 _EVENTS = {RUNNING: "START", SUCCEEDED: "COMPLETE", INTERRUPTED: "ABORT"}
 _SECONDS = 10.0
-"""How long a receiver of events may take to answer."""
+"""How long a receiver may take for an event, with all that it answers."""
 Event = dict[str, Any]
 
 
@@ -150,8 +151,15 @@ class LineageEndpoint:
         headers = {"Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         request = urllib.request.Request(self.url, data, headers)  # noqa: S310 - http or https, as was checked
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - as above
-            answer.read()
+        opener = urllib.request.build_opener(_NoRedirects)
+        within(_SECONDS, lambda: opener.open(request, timeout=_SECONDS).close())  # the body means nothing
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses redirects: another host would get the key."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 def _is_http(url: str) -> bool:

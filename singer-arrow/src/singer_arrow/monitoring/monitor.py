@@ -27,7 +27,7 @@ from singer_arrow.report.document import (
     make_report,
 )
 from singer_arrow.run_figures import RunFigures
-from singer_arrow.runtime.threads import join_thread
+from singer_arrow.runtime.threads import join_thread, within
 
 if TYPE_CHECKING:
     from singer_arrow.monitoring.lineage import LineageEndpoint
@@ -41,6 +41,8 @@ _SECONDS = 5.0
 """Seconds between two updates of a report."""
 _METRIC_SECONDS = 30.0
 """Seconds between two metrics of the backlog."""
+_LAST_SECONDS = 30.0
+"""How long the last update of a report may take, and what was under way before it."""
 _SHOWN_SECONDS = 0.2
 """Seconds between two rows on a terminal."""
 
@@ -80,7 +82,7 @@ class RunMonitor:
 
     def __enter__(self) -> Self:
         if self._is_observed:
-            self._updates.start()
+            self._tried(self._updates.start)
         return self
 
     def __exit__(
@@ -88,11 +90,12 @@ class RunMonitor:
     ) -> None:
         self._ended.set()
         if self._is_observed:
-            join_thread(self._updates)
+            if self._updates.is_alive():
+                self._tried(lambda: within(_LAST_SECONDS, lambda: join_thread(self._updates)))
             outcome = self._outcome(error)
             self._tried(self._show_last)
             self._tried(self._log_backlog)
-            self._tried(lambda: self._write(outcome, page=True))
+            self._tried(lambda: within(_LAST_SECONDS, lambda: self._write(outcome, page=True)))
             self._tried(lambda: self._send(outcome), _NOT_SENT)
 
     @property

@@ -212,7 +212,7 @@ def _checks() -> dict[str, Validator]:
     """Return what each keyword of the newest draft may have as its value, from its meta-schema."""
     found: dict[str, Validator] = {}
     patterns = FormatChecker(())
-    patterns.checks("regex", pa.ArrowInvalid)(lambda pattern: len(matches(pattern, [""])) == 1)
+    patterns.checks("regex", (pa.ArrowInvalid, UnicodeError))(lambda pattern: len(matches(pattern, [""])) == 1)
     meta = _NEWEST.META_SCHEMA
     parts = [REGISTRY.contents(urljoin(meta["$id"], part["$ref"])) for part in meta["allOf"]]
     for part in (meta, *parts):

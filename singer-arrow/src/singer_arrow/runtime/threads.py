@@ -73,6 +73,30 @@ def join_thread(thread: threading.Thread) -> None:
         thread.join()
 
 
+def within(seconds: float, action: Callable[[], T]) -> T:
+    """Return what an action returns, which runs in a thread that is abandoned after some seconds.
+
+    Raises:
+        TimeoutError: It takes longer.
+    """
+    future: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(action())
+        except BaseException as error:  # noqa: BLE001 - raised again by future.result()
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="within", daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():
+            raise
+        msg = f"it took longer than {seconds:g} s"
+        raise TimeoutError(msg) from None
+
+
 @contextmanager
 def repeat_every(seconds: float, action: Callable[[], None], *, name: str) -> Iterator[None]:
     """Call `action` every `seconds` seconds in a thread of that name while the block runs."""

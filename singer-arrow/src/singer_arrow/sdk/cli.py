@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import gc
+import json
 import logging
 import os
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -43,6 +45,7 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
         sys.exit(f"{name}: Windows is not supported: run it in WSL or in a container")
     end_at_signals(name)
     limit_arenas()
+    _end_without_memory_for_threads(name)
     begin()
     try:
         command = _imported(load)
@@ -65,6 +68,32 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
         for line in lines:
             _log_error(name, line)
         sys.exit(1)
+
+
+def _end_without_memory_for_threads(name: str) -> None:
+    """End the process, in one line, when a thread ends for lack of memory: others would wait for it for ever.
+
+    A thread that cannot begin leaves `Thread.start` waiting, and one that ends leaves its tasks undone. What is lost
+    is what a kill would lose: nothing that is durable.
+    """
+
+    def end(error: BaseException) -> None:
+        for line in _lines(error):
+            text = json.dumps({"level": "error", "message": line}) if _writes_json() else f"{name}: {line}"
+            os.write(2, f"{text}\n".encode())
+        os._exit(1)
+
+    def of_threads(thrown: threading.ExceptHookArgs, before: Callable[..., object] = threading.excepthook) -> None:
+        if thrown.exc_value is not None and is_of_memory(thrown.exc_value):
+            end(thrown.exc_value)
+        before(thrown)
+
+    def unraisable(thrown: sys.UnraisableHookArgs, before: Callable[..., object] = sys.unraisablehook) -> None:
+        if isinstance(thrown.exc_value, MemoryError) and "thread started by" in (thrown.err_msg or ""):
+            end(thrown.exc_value)
+        before(thrown)
+
+    threading.excepthook, sys.unraisablehook = of_threads, unraisable
 
 
 def _writes_json() -> bool:
@@ -95,7 +124,7 @@ def _imported(load: Callable[[], Callable[[], object]]) -> Callable[[], object]:
         gc.enable()
 
 
-def _lines(error: Exception) -> list[str]:
+def _lines(error: BaseException) -> list[str]:
     """Return the lines for an expected error, or for a full disk or memory; none for a bug."""
     if type(error).__name__ == "ConfigValidationError" and _is_sdk(error):
         return [" ".join(str(e).split()) for e in getattr(error, "errors", [])]
@@ -121,7 +150,7 @@ def _temporary() -> str:
         return ""
 
 
-def _is_sdk(error: Exception) -> bool:
+def _is_sdk(error: BaseException) -> bool:
     """Return whether an error is one that the SDK reports to users; does not import the SDK."""
     return type(error).__module__ in (f"{SDK}.exceptions", f"{SDK}.singerlib.exceptions")
 

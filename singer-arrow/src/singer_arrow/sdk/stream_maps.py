@@ -8,20 +8,66 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import inspect
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
 from singer_sdk.helpers._flattening import flatten_schema
-from singer_sdk.mapper import NULL_STRING, CustomStreamMap, SameRecordTransform, StreamMap
+from singer_sdk.mapper import NULL_STRING, CustomStreamMap, PluginMapper, SameRecordTransform, StreamMap
 
-from singer_arrow.errors import SchemaError
+from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.schema.arrow_schema import is_json
 
 _NAMES = {"_", "record", "config", "fake", "__stream_name__", "__original_stream_name__"}
 """Names that are not properties in expressions of stream maps."""
+_HASHES = ("md5", "sha256")
+
+
+class _OwnSchema(dict[str, Any]):
+    """A schema of which each map of a stream gets a copy of its own; the SDK's is shallow, and loses properties."""
+
+    def __copy__(self) -> dict[str, Any]:
+        return copy.deepcopy(dict(self))
+
+
+class ExactMapper(PluginMapper):
+    """The SDK's mapper, whose maps change no schema but their own, in taps and in targets alike.
+
+    `md5` and `sha256` of null are null. An expression that fails for a record ends the run in one line.
+    """
+
+    def register_raw_stream_schema(
+        self, stream_name: str, schema: dict[str, Any], key_properties: Sequence[str] | None
+    ) -> None:
+        """Make the maps of a stream."""
+        super().register_raw_stream_schema(stream_name, _OwnSchema(schema), key_properties)
+        for stream_map in self.stream_maps[stream_name]:
+            if isinstance(stream_map, CustomStreamMap):
+                functions = stream_map.expr_evaluator.functions
+                functions |= {name: _of_text(functions[name]) for name in _HASHES}
+                stream_map._eval = _one_line_errors(stream_name, stream_map._eval)  # type: ignore[method-assign]
+
+
+def _of_text(function: Callable[[str], str]) -> Callable[[Any], str | None]:
+    return lambda value: None if value is None else function(value if isinstance(value, str) else str(value))
+
+
+def _one_line_errors(stream: str, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    def evaluated(**given: Any) -> Any:
+        try:
+            return evaluate(**given)
+        except Exception as error:  # noqa: BLE001 - of an expression that the user wrote, with any value in it
+            cause = error.__cause__ or error
+            why = f"{type(cause).__name__}: {' '.join(str(getattr(cause, 'message', cause)).split())}"
+            reason = f"Stream {stream!r}: the expression {given['expr']!r} of stream_maps fails: {why}"
+            hint = "Correct it; values may be null, as in `md5(x) if x else None`"
+            raise DataError(reason, hint=hint) from None
+
+    return evaluated
 
 
 def is_plain(stream_map: StreamMap) -> bool:

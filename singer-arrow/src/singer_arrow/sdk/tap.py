@@ -158,6 +158,13 @@ class ArrowTap(Tap):
             tap.sync_all()
             tap.raise_failures()
 
+    def setup_mapper(self) -> None:
+        """Make the mapper of the stream maps, for the streams of the catalog."""
+        from singer_arrow.sdk.stream_maps import ExactMapper
+
+        self._mapper = ExactMapper(dict(self.config), self.logger)
+        self.mapper.register_raw_streams_from_catalog(self.catalog)
+
     def figures(self) -> RunFigures:
         """Return the counts of all streams so far."""
         streams = [s for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected]

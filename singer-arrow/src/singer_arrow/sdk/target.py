@@ -35,7 +35,7 @@ from singer_arrow.sdk.record_lines import RecordLineRouter
 from singer_arrow.sdk.setting_options import add_setting_options, options_of
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.state_writer import StateOutput
-from singer_arrow.sdk.stream_maps import flattening_errors, keeps_values
+from singer_arrow.sdk.stream_maps import ExactMapper, flattening_errors, keeps_values
 from singer_arrow.sdk.stream_sinks import StreamSinks
 from singer_arrow.warehouse.run import RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import STORAGE_PARAMS, LoadSettings
@@ -164,6 +164,10 @@ class WarehouseTarget(Target):
             finally:
                 target.run.close()
 
+    def setup_mapper(self) -> None:
+        """Make the mapper of the stream maps."""
+        self._mapper = ExactMapper(dict(self.config), self.logger)
+
     # What the SDK calls for each message
 
     def _process_schema_message(self, message_dict: dict[str, Any]) -> None:
@@ -175,7 +179,7 @@ class WarehouseTarget(Target):
         with self.run.messages:
             self.run.record_queue.flush()
             self._sinks.changes += 1
-            self._schemas[stream] = copy.deepcopy(schema) if self.mapper.stream_maps_dict else schema  # maps change it
+            self._schemas[stream] = schema
             with flattening_errors(stream):
                 super()._process_schema_message(message_dict)
             maps = self.mapper.stream_maps[stream]

@@ -123,6 +123,7 @@ class Cluster:
         self._client = _client(settings)
         self._patience = min(_CHECK_SECONDS, settings.wait_seconds)
         self._threads: int | None = None
+        self._paused = 0
         self._last_counted = self._last_had_workers = time.monotonic()
         self._sent = self._done = 0
         self._wait_for_workers()
@@ -258,20 +259,29 @@ class Cluster:
         elif time.monotonic() - self._last_had_workers > self._settings.wait_seconds:
             if self._threads is None:
                 raise self._gone()
+            lacking = f"no worker but {self._paused} paused" if self._paused else "no worker"
             msg = (
-                f"the Dask scheduler at {self._address} has had no worker for {self._settings.wait_seconds:g} s, after "
-                f"{self._done} of {self._sent} tasks; start workers, then run again with the last STATE"
+                f"the Dask scheduler at {self._address} has had {lacking} for {self._settings.wait_seconds:g} s, after "
+                f"{self._done} of {self._sent} tasks; start workers{' with more memory' if self._paused else ''}, then "
+                "run again with the last STATE"
             )
             raise ServiceError(msg)
         elif is_due:
             what = "does not answer; waiting for it" if self._threads is None else "has no worker; waiting for one"
+            what = f"has {self._paused} workers, all paused for lack of memory; waiting" if self._paused else what
             logger.warning("the Dask scheduler at %s %s", self._address, what)
 
     def _count_threads(self) -> None:
-        """Ask the scheduler for the number of its workers' threads: None, if it does not answer in time."""
-        self._last_counted = time.monotonic()
+        """Ask the scheduler for the number of threads of workers that take tasks: None, if it does not answer in time.
+
+        A worker that is paused, for lack of memory, takes none.
+        """
+        self._last_counted, self._paused = time.monotonic(), 0
+        scheduler = self._client.scheduler
         try:
-            found = self._client.sync(self._client.scheduler.ncores, callback_timeout=self._patience)
+            found = self._client.sync(scheduler.ncores_running, callback_timeout=self._patience)
+            if not found:
+                self._paused = len(self._client.sync(scheduler.ncores, callback_timeout=self._patience))
         except TimeoutError:
             self._threads = None
         except (OSError, *_LOST):

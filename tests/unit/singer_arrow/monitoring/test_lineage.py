@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from run_reports import BEGIN
 
 from singer_arrow.errors import ConfigError
+from singer_arrow.monitoring import lineage
 from singer_arrow.monitoring.lineage import LineageEndpoint, dataset_of, make_event
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.report.document import RunIdentity, RunOutcome
@@ -92,6 +93,10 @@ class Server(HTTPServer):
     """A receiver of events, which answers with a status."""
 
     status = 201
+    elsewhere = ""
+    """Where it redirects to."""
+    drips: threading.Event | None = None
+    """Set once the test has ended; until then the answer comes byte by byte."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -109,9 +114,19 @@ class Handler(BaseHTTPRequestHandler):
         data = self.rfile.read(int(self.headers["Content-Length"]))
         assert isinstance(self.server, Server)
         self.server.received.append((self.headers["Authorization"], json.loads(data)))
+        if (ended := self.server.drips) is not None:
+            while not ended.wait(0.05):
+                self.wfile.write(b"H")
+            return
         self.send_response(self.server.status)
+        if self.server.elsewhere:
+            self.send_header("Location", self.server.elsewhere)
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def do_GET(self) -> None:  # of a redirect that is followed
+        assert isinstance(self.server, Server)
+        self.server.received.append((self.headers["Authorization"], {}))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing."""
@@ -146,6 +161,28 @@ def test_a_receiver_that_refuses_is_a_warning(server: Server, caplog: pytest.Log
     assert [r.getMessage() for r in caplog.records] == [
         "No event of OpenLineage could be sent: <HTTPError 500: 'Internal Server Error'>"
     ]
+
+
+def test_no_redirect_is_followed(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    server.status, server.elsewhere = 302, f"{server.url}/elsewhere"
+    with RunMonitor("tap-x", {"openlineage": {"url": server.url, "api_key": "key"}}, {}):
+        pass
+    assert [e["eventType"] for _, e in server.received] == ["START", "COMPLETE"]
+    assert ["302" in r.getMessage() for r in caplog.records] == [True]
+
+
+def test_an_answer_that_never_ends_is_a_warning(
+    server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lineage, "_SECONDS", 0.5)
+    server.drips = threading.Event()
+    try:
+        with RunMonitor("tap-x", {"openlineage": {"url": server.url}}, {}):
+            pass
+    finally:
+        server.drips.set()
+    reason = "No event of OpenLineage could be sent: TimeoutError('it took longer than 0.5 s')"
+    assert [r.getMessage() for r in caplog.records] == [reason]
 
 
 def test_events_are_appended_to_a_file(tmp_path: Path) -> None:

@@ -181,3 +181,41 @@ def test_other_threads_do_not_hold_an_interrupt_up() -> None:
         interrupt(KeyError())
     leave.set()
     thread.join()
+
+
+WITHOUT_MEMORY = """
+import _thread, sys, threading
+from singer_arrow.runtime.threads import ThreadPool, repeat_every
+from singer_arrow.sdk import cli
+
+main = _thread.get_ident()
+
+def no_memory():
+    if _thread.get_ident() != main:
+        raise MemoryError
+    return main
+
+def in_a_pool():
+    threading.get_ident = no_memory  # which a thread calls before it counts as started
+    ThreadPool(2, "task").submit(print).result()
+
+def alone():
+    threading.get_ident = no_memory
+    with repeat_every(1, print, name="x"):
+        pass
+
+def at_work():
+    threading.Thread(target=no_memory).start()
+    threading.Event().wait()
+
+cli.run("tap-x", lambda: globals()[sys.argv[1]])
+print("not reached")
+"""
+
+
+@pytest.mark.parametrize("case", ["in_a_pool", "alone", "at_work"])
+def test_a_thread_without_memory_ends_the_process_in_one_line(case: str) -> None:
+    argv = [sys.executable, "-c", WITHOUT_MEMORY, case]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    reason = "tap-x: This machine refuses memory or threads: out of memory; lower memory_limit_mb or max_workers, or "
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{reason}allow more [memory]\n")

@@ -37,6 +37,8 @@ def test_the_privates_that_are_used_exist() -> None:
     assert filtered._filter_fn.__name__ != "always_true"
     parsed = inspect.getclosurevars(custom._transform_fn).nonlocals["stream_map_parsed"]
     assert [(name, definition) for name, definition, _ in parsed] == [("name", None), ("twice", "id * 2")]
+    assert {"md5", "sha256"} <= custom.expr_evaluator.functions.keys()
+    assert callable(custom._eval)
 
 
 @pytest.mark.parametrize(
