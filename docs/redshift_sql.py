@@ -18,6 +18,7 @@ import pyarrow as pa
 from written_files import write_or_check
 
 from singer_arrow.load import ledger_lookup as batch_lookup
+from singer_arrow.load.conversion import RANK
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.warehouse.variant_columns import mark
 from target_redshift import sql
@@ -51,6 +52,7 @@ SCHEMA = pa.schema(
         pa.field("opens", pa.time64("us")),
         pa.field("picture", pa.binary()),
         json_field("tags"),
+        pa.field(RANK, pa.string()),
         pa.field("lines", pa.list_(pa.struct([("sku", pa.string()), ("quantity", pa.int64())]))),
     ]
 )
@@ -188,9 +190,10 @@ class Examples:
     def _publishing(self) -> Iterator[Example]:
         names = self.names
         both = self.staged | self.converted
-        yield _call("create_merged", self.merged, both, self.columns, self.keys, ordered=True)
-        yield _call("create_merged", self.merged, {self.staging: self.file}, self.columns, self.keys, ordered=False)
-        yield _call("create_merged", self.merged, self.converted, self.columns, self.keys, ordered=True)
+        (rank,) = (c.name for c in self.columns if c.source == RANK)
+        for staged, ordered in ((both, True), ({self.staging: self.file}, False), (self.converted, True)):
+            options = {"rank": rank, "ordered": ordered}
+            yield _call("create_merged", self.merged, staged, self.columns, self.keys, **options)
         yield _call("lock", self.ledger)
         yield _call("oldest_entry", self.ledger, MARK, has_parameters=True)
         yield _call("ledger_entries_of", self.ledger, 3, has_parameters=True)
@@ -205,7 +208,8 @@ class Examples:
         bounds = [Bound(self.keys[0], "-1", "3", is_number=True)]
         yield _call("merge", names.schema, names.table, self.merged, self.columns, self.keys, bounds=bounds)
         bounds.append(Bound(at, "2020-01-01 00:00:00+00", "2030-12-31 23:59:59.5+00", is_number=False))
-        yield _call("delete_matching", names.schema, names.table, self.merged, self.keys)
+        yield _call("delete_superseded", names.schema, names.table, self.merged, self.keys, rank=rank)
+        yield _call("delete_superseded", names.schema, names.table, self.merged, self.keys, rank=rank, bounds=bounds)
         gone = {"bounds": bounds, "deleted": at}
         yield _call("delete_matching", names.schema, names.table, self.merged, [*self.keys, at], **gone)
         yield _call("delete_marked_rows", self.merged, at)

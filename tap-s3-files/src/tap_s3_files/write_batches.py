@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +23,7 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
 from tap_s3_files.plan.cuts import Cut, Cuts
 from tap_s3_files.plan.log import identity, task_name
-from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.plan.model import Position, Task, rank
 from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.progress import Counts
 from tap_s3_files.read_task import NEW_VERSION, Piece, Worker, read
@@ -132,7 +133,8 @@ def _write(maker: _BatchFiles, worker: Worker, cuts: Cuts | None, start: Positio
             rest = after if divisible and not part.is_last else None
             if cuts is not None:
                 cuts.add(Cut(str(part.url), part.first_row, part.rows, part.bytes, rest))
-            yield Step(maker.message(part, part.first_row, FINAL if rest is None else part.rows), rest, more)
+            rows = FINAL if rest is None else part.rows
+            yield Step(maker.message(part, part.first_row, rows, by_object=pieces.rows), rest, more)
     except ObjectChangedError as error:
         if len(maker.task.objects) > 1:  # the bundle's other rows would be lost; the next try leaves the object out
             raise
@@ -157,6 +159,8 @@ class _CountedPieces:
         self._pieces, self._until = pieces, until
         self._spend = partial(worker.progress.spend, "read")
         self._after, self._counts = start, Counts()
+        self.rows = Counter[int]()
+        """The number of rows of each object."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         with closing(self._pieces) as pieces:
@@ -166,6 +170,7 @@ class _CountedPieces:
                     piece = found.up_to(self._until.rows)
                 self._after, self._counts = piece.after, self._counts + piece.counts
                 if piece.batch is not None:
+                    self.rows[piece.after.object] += piece.batch.num_rows
                     yield piece.batch
                 if piece is not found:
                     return
@@ -221,9 +226,10 @@ class _BatchFiles:
         urls = tuple(str(o.url) for o in passed.objects)
         size = sum(o.size for o in passed.objects)
         encoding = (self.job.passthrough, "gzip" if self.job.passthrough == "jsonl" else None)
-        return replace(self._message(encoding, urls, passed.rows, size, 0, FINAL), passthrough=True)
+        ranks = tuple(((None, rank(info, self.job.version)),) for info in passed.objects)
+        return replace(self._message(encoding, urls, passed.rows, size, 0, FINAL), passthrough=True, ranks=ranks)
 
-    def message(self, part: BatchFile, first_row: int, rows: int) -> Batch:
+    def message(self, part: BatchFile, first_row: int, rows: int, by_object: Mapping[int, int] | None = None) -> Batch:
         """Return the message for a batch file.
 
         Args:
@@ -231,15 +237,16 @@ class _BatchFiles:
             first_row: The row at which it began when it was first made.
             rows: Its rows at that time. The id of the last file does not depend on them: if an object of a bundle has
                 gone since an earlier run sent the file, the rest must still be recognized, or it would be loaded twice.
+            by_object: Rows of the file's objects, in order, if the task has several.
         """
-        return self._message(
-            (self._batch.format, self._batch.message_compression),
-            (str(part.url),),
-            part.rows,
-            part.bytes,
-            first_row,
-            rows,
-        )
+        objects, part_of = self.task.objects, self.task.range.number if self.task.range else 0
+        counts = [
+            (objects[n], count) for n, count in ({0: part.rows} if len(objects) == 1 else by_object or {}).items()
+        ]
+        ranks = tuple((count, rank(info, self.job.version, part_of, first_row)) for info, count in counts)
+        encoding = (self._batch.format, self._batch.message_compression)
+        message = self._message(encoding, (str(part.url),), part.rows, part.bytes, first_row, rows)
+        return replace(message, ranks=(ranks,))
 
     def _message(
         self, encoding: tuple[str, str | None], urls: tuple[str, ...], rows: int | None, size: int, *name: int

@@ -121,18 +121,22 @@ def merge(
     columns: Sequence[Column],
     keys: Sequence[str],
     *,
+    rank: str,
     emptied: Sequence[str] = (),
     bounds: Sequence[ColumnRanges] = (),
     deleted: str | None = None,
     filtered_by: str | None = None,
 ) -> str:
-    """Bring the rows of a staging table into a table: the last row of each key, in the order of the messages.
+    """Bring the rows of a staging table into a table, of each key the one of the greatest rank, of these the last.
+
+    A row of the table stays where its rank is greater, and of the same kind: begins with the same word.
 
     Args:
         table: Quoted name of the table.
         staging: Quoted name of the staging table, which has `ORDER` too.
         columns: The columns of both.
         keys: Names of the key columns; their values are never null.
+        rank: The column of the ranks.
         emptied: Columns of the table that become null in rows that were there.
         bounds: What the rows of the table are in that have the key of a staged row.
         deleted: A column that, if not null, marks the row of the key as deleted.
@@ -147,14 +151,19 @@ def merge(
     matches = " AND ".join(conditions)
     updates = [f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys]
     updates += [f"{quoted(name)} = NULL" for name in emptied]
-    update = f"WHEN MATCHED THEN UPDATE SET {', '.join(updates)} " if updates else ""
-    delete = f"WHEN MATCHED AND s.{quoted(deleted)} IS NOT NULL THEN DELETE " if deleted else ""
-    new = f"WHEN NOT MATCHED AND s.{quoted(deleted)} IS NULL" if deleted else "WHEN NOT MATCHED"
+    old, new = (f"{of}.{quoted(rank)}" for of in "ts")
+    matched = (
+        f"WHEN MATCHED AND ({old} > {new} AND SPLIT({old}, ' ')[OFFSET(0)] = SPLIT({new}, ' ')[OFFSET(0)]) IS NOT TRUE"
+    )
+    update = f"{matched} THEN UPDATE SET {', '.join(updates)} "
+    delete = f"{matched} AND s.{quoted(deleted)} IS NOT NULL THEN DELETE " if deleted else ""
+    missing = f"WHEN NOT MATCHED AND s.{quoted(deleted)} IS NULL" if deleted else "WHEN NOT MATCHED"
+    last = f"{quoted(rank)} DESC, {quoted(ORDER)} DESC"
     return (
         f"MERGE {table} AS t USING (SELECT {', '.join(names)} FROM {staging} WHERE TRUE "
-        f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {quoted(ORDER)} DESC) = 1) AS s "
+        f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {last}) = 1) AS s "
         f"ON {matches} {delete}{update}"
-        f"{new} THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{n}' for n in names)})"
+        f"{missing} THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{n}' for n in names)})"
     )
 
 
@@ -216,6 +225,7 @@ def widen_column(table: str, column: str, kind: str) -> str:
     return f"ALTER TABLE {table} ALTER COLUMN {quoted(column)} SET DATA TYPE {kind}"
 
 
+NOW = "SELECT CURRENT_TIMESTAMP() AS now"
 NOTHING = "SELECT 1"
 """Query of a job that does nothing, at no cost."""
 _CLAIM = re.compile(r"SELECT '(projects/[\w./:-]+)' AS write_stream")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from singer_arrow.batch.message import Batch
@@ -62,6 +63,7 @@ class BigQueryStreamTable(WarehouseTable):
             keys=keys,
             most_rejected=settings.most_rejected,
             deleted_column=self.deleted_column,
+            rank_column=self.rank_column,
             client=self.client,
             files=run.files,
             destination=destination,
@@ -86,6 +88,11 @@ class BigQueryStreamTable(WarehouseTable):
         if self.run.settings.stage is not None:
             return False
         return batch.format == "parquet" and (batch.byte_count or 0) >= ALONE_BYTES and len(batch.manifest) == 1
+
+    def warehouse_time(self) -> datetime:
+        (row,) = self.client.query(sql.NOW, what="Asking for the time").rows
+        moment: datetime = row["now"]
+        return moment
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
         client, table = self.client, self.destination.name

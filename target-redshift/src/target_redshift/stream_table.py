@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from singer_arrow.warehouse.descriptions import descriptions_of
 from singer_arrow.warehouse.table import WarehouseTable
@@ -47,6 +48,7 @@ class RedshiftStreamTable(WarehouseTable):
             keys=keys,
             most_rejected=run.settings.most_rejected,
             deleted_column=self.deleted_column,
+            rank_column=self.rank_column,
             client=self.client,
             files=run.files,
             staging_folder=run.staging_folder,
@@ -62,6 +64,9 @@ class RedshiftStreamTable(WarehouseTable):
         never_null = {e.name for e in self.destination.table.columns if not e.nullable}
         required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
         return Conversion(self.destination.columns, self.given, constants, keys, place, required)
+
+    def warehouse_time(self) -> datetime:
+        return self.client.now()
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
         client, table = self.client, self.destination.name

@@ -160,18 +160,20 @@ def test_bounds_are_part_of_the_condition() -> None:
         ColumnRanges("id", (("1", "5"),)),
         ColumnRanges("day", (("DATE '2024-01-01'", "DATE '2024-01-03'"), ("DATE '2024-02-01'",) * 2)),
     )
-    text = sql.merge("`t`", "`s`", [id_, day], keys, bounds=found)
+    text = sql.merge("`t`", "`s`", [id_, day], keys, rank="rank", bounds=found)
     assert (
         " ON t.`id` = s.`id` AND t.`day` = s.`day` AND t.`id` BETWEEN 1 AND 5 "
         "AND (t.`day` BETWEEN DATE '2024-01-01' AND DATE '2024-01-03' OR t.`day` = DATE '2024-02-01') "
-        "WHEN NOT MATCHED THEN INSERT "
+        "WHEN MATCHED AND "
     ) in text
 
 
 def test_deleted_rows_go_and_do_not_come() -> None:
     columns = [replace(COLUMNS[0]), Column("gone", "gone", "TIMESTAMP", pa.timestamp("us", "UTC"))]
-    text = sql.merge("`t`", "`s`", columns, ["id"], deleted="gone")
+    text = sql.merge("`t`", "`s`", columns, ["id"], rank="rank", deleted="gone")
+    newer = "(t.`rank` > s.`rank` AND SPLIT(t.`rank`, ' ')[OFFSET(0)] = SPLIT(s.`rank`, ' ')[OFFSET(0)])"
     assert text.partition(" ON ")[2] == (
-        "t.`id` = s.`id` WHEN MATCHED AND s.`gone` IS NOT NULL THEN DELETE WHEN MATCHED THEN UPDATE SET "
+        f"t.`id` = s.`id` WHEN MATCHED AND {newer} IS NOT TRUE AND s.`gone` IS NOT NULL THEN DELETE "
+        f"WHEN MATCHED AND {newer} IS NOT TRUE THEN UPDATE SET "
         "`gone` = s.`gone` WHEN NOT MATCHED AND s.`gone` IS NULL THEN INSERT (`id`, `gone`) VALUES (s.`id`, s.`gone`)"
     )

@@ -16,27 +16,27 @@ def test_names_are_quoted_whatever_they_hold() -> None:
     assert sql.quoted("a\\") == "`a\\\\`"
 
 
+NOT_NEWER = (
+    "WHEN MATCHED AND (t.`rank` > s.`rank` AND SPLIT(t.`rank`, ' ')[OFFSET(0)] = SPLIT(s.`rank`, ' ')[OFFSET(0)]) "
+    "IS NOT TRUE"
+)
+
+
 def test_merge() -> None:
-    columns = columns_of(pa.schema([("id", pa.int64()), ("part", pa.float64()), ("name", pa.string())]))
-    assert sql.merge("`t`", "`s`", columns, ["id", "part"]) == (
-        "MERGE `t` AS t USING (SELECT `id`, `part`, `name` FROM `s` WHERE TRUE "
-        "QUALIFY ROW_NUMBER() OVER (PARTITION BY `id`, CAST(`part` AS STRING) ORDER BY `_sdc_order` DESC) = 1) AS s "
-        "ON t.`id` = s.`id` AND t.`part` = s.`part` "
-        "WHEN MATCHED THEN UPDATE SET `name` = s.`name` "
-        "WHEN NOT MATCHED THEN INSERT (`id`, `part`, `name`) VALUES (s.`id`, s.`part`, s.`name`)"
+    columns = columns_of(pa.schema([("id", pa.int64()), ("part", pa.float64()), ("rank", pa.string())]))
+    assert sql.merge("`t`", "`s`", columns, ["id", "part"], rank="rank") == (
+        "MERGE `t` AS t USING (SELECT `id`, `part`, `rank` FROM `s` WHERE TRUE QUALIFY ROW_NUMBER() OVER "
+        "(PARTITION BY `id`, CAST(`part` AS STRING) ORDER BY `rank` DESC, `_sdc_order` DESC) = 1) AS s "
+        f"ON t.`id` = s.`id` AND t.`part` = s.`part` {NOT_NEWER} THEN UPDATE SET `rank` = s.`rank` "
+        "WHEN NOT MATCHED THEN INSERT (`id`, `part`, `rank`) VALUES (s.`id`, s.`part`, s.`rank`)"
     )
 
 
 def test_merge_empties_what_may_hold_earlier_values() -> None:
     columns = columns_of(pa.schema([("id", pa.int64()), ("n", pa.string())]))
-    text = sql.merge("`t`", "`s`", columns, ["id"], emptied=["n__integer", "x"])
+    text = sql.merge("`t`", "`s`", columns, ["id"], rank="n", emptied=["n__integer", "x"])
     assert " UPDATE SET `n` = s.`n`, `n__integer` = NULL, `x` = NULL WHEN NOT MATCHED" in text
     assert "`n__integer`" not in text.partition("WHEN NOT MATCHED")[2]
-
-
-def test_merge_of_keys_alone_updates_nothing() -> None:
-    columns = columns_of(pa.schema([("id", pa.int64())]))
-    assert "MATCHED THEN UPDATE" not in sql.merge("`t`", "`s`", columns, ["id"])
 
 
 def test_entries_are_parameters() -> None:
@@ -91,9 +91,10 @@ def test_a_table_may_require_a_condition_on_its_partitions() -> None:
     assert sql.delete_versions("`t`", "v", "d").endswith(f"< @version AND {every}")
     assert sql.mark_versions_deleted("`t`", "v", "x", "d").endswith(f"`x` IS NULL AND {every}")
     columns = columns_of(pa.schema([("id", pa.int64())]))
-    merge = sql.merge("`t`", "`s`", columns, ["id"], filtered_by="d")
+    merge = sql.merge("`t`", "`s`", columns, ["id"], rank="id", filtered_by="d")
     assert "ON t.`id` = s.`id` AND (t.`d` IS NULL OR t.`d` IS NOT NULL) WHEN" in merge
-    bounded = sql.merge("`t`", "`s`", columns, ["id"], filtered_by="d", bounds=[ColumnRanges("d", (("1", "2"),))])
+    bounds = [ColumnRanges("d", (("1", "2"),))]
+    bounded = sql.merge("`t`", "`s`", columns, ["id"], rank="id", filtered_by="d", bounds=bounds)
     assert "ON t.`id` = s.`id` AND t.`d` BETWEEN 1 AND 2 WHEN" in bounded
 
 

@@ -2,7 +2,12 @@
 
 {"type": "BATCH", "stream": "flights", "encoding": {"format": "parquet", "compression": "zstd"},
  "manifest": ["s3://stage/flights/3f9c-0.parquet"],
- "batch_id": "3f9c...", "row_count": 842, "byte_count": 31245, "version": 1763640000}
+ "batch_id": "3f9c...", "row_count": 842, "byte_count": 31245, "version": 1763640000,
+ "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv 00000.000000000000"],
+            [342, "object 2024-05-01 10:00:00.000000 in/b.csv 00000.000000000000"]]]}
+
+A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
+begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ _BUCKETS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[\w.@-]{1,255}", re.ASCII)
 _LONGEST_ID = 1024
 _LARGEST = (1 << 63) - 1
+Ranks = tuple[tuple[tuple[int | None, str], ...], ...]
+"""For each file its rows by rank, in their order: how many (None: all that are left), and the rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class Batch:
         byte_count: Bytes of the files, if known.
         version: Version of the table, as in ACTIVATE_VERSION.
         passthrough: Whether the files are the tap's source objects, which targets must not remove.
+        ranks: Ranks of the rows; empty from taps whose rows have none.
     """
 
     stream: str
@@ -48,6 +56,7 @@ class Batch:
     byte_count: int | None = None
     version: int | None = None
     passthrough: bool = False
+    ranks: Ranks = ()
 
     def to_message(self) -> dict[str, Any]:
         """Return the message for JSON, without keys that are None."""
@@ -58,6 +67,7 @@ class Batch:
             "byte_count": self.byte_count,
             "version": self.version,
             "passthrough": self.passthrough or None,
+            "ranks": self.ranks or None,
         }
         return {
             "type": "BATCH",
@@ -103,6 +113,7 @@ class Batch:
             byte_count=_optional(message, "byte_count", int, where),
             version=_optional(message, "version", int, where),
             passthrough=message.get("passthrough") not in (None, False),
+            ranks=_ranks(message.get("ranks"), len(manifest), where),
         )
 
 
@@ -118,6 +129,22 @@ def _optional(message: Mapping[str, Any], key: str, kind: type, where: str) -> A
         msg = f"{where}: {key!r} must be text without NUL, of at most {_LONGEST_ID} bytes, it is {value[:80]!r}"
         raise DataError(msg)
     return value
+
+
+def _ranks(value: Any, files: int, where: str) -> Ranks:
+    try:
+        found = tuple(tuple((count, rank) for count, rank in runs) for runs in value or ())
+        runs = [run for runs in found for run in runs]
+        if not all((n is None or (type(n) is int and n >= 0)) and " " in rank and _is_fit(rank) for n, rank in runs):
+            raise ValueError
+        if found and len(found) != files:
+            raise ValueError
+    except (TypeError, ValueError, AttributeError):
+        msg = (
+            f"{where}: 'ranks' must hold for each file a list of [rows or null, 'word text'], it is {repr(value)[:80]}"
+        )
+        raise DataError(msg) from None
+    return found
 
 
 def _is_fit(text: str) -> bool:

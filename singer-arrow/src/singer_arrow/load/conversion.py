@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from singer_arrow.batch.message import Ranks
 from singer_arrow.casting.cut_digits import to_microseconds
 from singer_arrow.casting.decimals import without_exponents
 from singer_arrow.enforcement.row_json import row_to_json
@@ -22,6 +24,8 @@ from singer_arrow.load.key_ranges import Extents
 
 ORDER = "_sdc_order"
 """The column that holds the place of a row among those of its stream, where that matters."""
+RANK = "_sdc_rank"
+"""The column that holds the rank of a row, in tables whose rows are merged; see `batch.message`."""
 ORDER_BITS = 36
 """A row's place: the place of its item among those of the stream, then this many bits for its place in the item."""
 
@@ -83,6 +87,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         required: Other properties that must not be null, because their columns are NOT NULL.
         place: Number of the item in its stream, if the rows get a column with their order.
         extents: Collects the ranges of the values of the last conversion.
+        ranks: Ranks of the rows, if they are not all the same; else that is one of the constants.
     """
 
     columns: tuple[ColumnT, ...]
@@ -92,6 +97,13 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     place: int | None = None
     required: frozenset[str] = frozenset()
     extents: Extents | None = None
+    ranks: Ranks = ()
+
+    @property
+    def rank_texts(self) -> set[str]:
+        """Return the ranks of the rows."""
+        constant = self.constants.get(RANK)
+        return {rank for runs in self.ranks for _, rank in runs} or ({constant} if constant else set())
 
     @abc.abstractmethod
     def read_field(self, column: ColumnT) -> pa.Field:
@@ -168,10 +180,14 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         schema, rows = self.upload_schema, 0
         if self.extents:
             self.extents.begin()
-        for url, batches in sources:
+        for number, (url, batches) in enumerate(sources):
             before = left = 0
-            for batch in batches:
-                at = _At(url, before, rows)
+            for read in batches:
+                at, batch = _At(url, before, rows), read
+                if self.ranks:
+                    skipped = rejects.skipped(url) if rejects is not None else ()
+                    ranks = _rank_array(self.ranks[number], before, read.num_rows, skipped)
+                    batch = read.append_column(pa.field(RANK, pa.string()), ranks)
                 try:
                     made = self._convert(batch, at, prepare, schema)
                 except DataError as error:
@@ -204,9 +220,11 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         self, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema, rejects: Rejects
     ) -> pa.RecordBatch:
         """Return the rows of a batch that can be loaded; `rejects` gets the others."""
-        bad = self._bad(batch, at, prepare, schema, rejects.most)
+        bad, given = self._bad(batch, at, prepare, schema, rejects.most), batch
+        if self.ranks:
+            given = batch.select(batch.schema.names[:-1])
         for row, error in bad.items():
-            rejects.leave_out(at.url, at.before + row, error, row_to_json(batch, row))
+            rejects.leave_out(at.url, at.before + row, error, row_to_json(given, row))
         return batch.take(rows_except(batch.num_rows, pa.array(list(bad), pa.int64())))
 
     def _located(
@@ -242,7 +260,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
     def _arrays(self, batch: pa.RecordBatch, at: _At) -> Iterator[pa.Array]:
         for column in self.columns:
-            if column.source in self.constants:
+            if column.source in self.constants and not (self.ranks and column.source == RANK):
                 value = pa.scalar(self.constants[column.source], column.arrow)
                 yield pa.repeat(value, batch.num_rows)
                 continue
@@ -266,6 +284,25 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             reason = f"it is null, and column {column.name!r} of the table must not be"
             hint = "Let the table's column be null, or correct it in the tap"
         return DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
+
+
+def _rank_array(runs: Sequence[tuple[int | None, str]], before: int, count: int, skipped: Sequence[int]) -> pa.Array:
+    """Return the ranks of rows of a file.
+
+    Args:
+        runs: Those of all its rows.
+        before: How many rows were read before.
+        count: Of how many rows.
+        skipped: Positions of rows that were not read, from 1, in order.
+    """
+    parts, end, first = list[pa.Array](), 0, before
+    for rows, rank in runs:
+        end = end + rows if rows is not None else before + count + len(skipped)
+        last = min(end - bisect_right(skipped, end), before + count)
+        if last > first:
+            parts.append(pa.repeat(pa.scalar(rank, pa.string()), last - first))
+            first = last
+    return pa.concat_arrays([*parts, pa.nulls(before + count - first, pa.string())])
 
 
 def _numbers(low: int, high: int) -> pa.Array:

@@ -153,6 +153,10 @@ class Rejects:
 
         return on_skip
 
+    def skipped(self, url: str) -> Sequence[int]:
+        """Return the positions of the rows of a file that were skipped so far, in order."""
+        return self._skipped.get(url, ())
+
     def leave_out(self, url: str, row: int, error: DataError, record: str) -> None:
         """Reject a row that was read; `row` is the number of rows read from its file before it."""
         position = _position(self._skipped.get(url, ()), row)

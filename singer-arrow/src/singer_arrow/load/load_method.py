@@ -32,6 +32,7 @@ class LoadContext:
         removes_batches: Batch files are removed once the STATE behind them is out.
         most_rejected: How many rows of an item may be bad; None: the first one ends the run.
         deleted_column: With upsert, a column that is not null where the row of the key is to be deleted.
+        rank_column: With upsert, the column of the rank of the rows; see `batch.message`.
     """
 
     stream: str
@@ -42,6 +43,7 @@ class LoadContext:
     removes_batches: bool = False
     most_rejected: int | None = None
     deleted_column: str | None = None
+    rank_column: str = ""
 
 
 class Prepared(Protocol):

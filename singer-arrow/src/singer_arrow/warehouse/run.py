@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -111,6 +113,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.is_read = False
         self.has_ended = False
         self.folders_read: dict[str, set[str]] = {}
+        self._clock: tuple[datetime, float] | None = None
 
     @property
     def limits(self) -> Limits:
@@ -184,6 +187,13 @@ class WarehouseRun(Generic[SettingsT_co]):
             for tally in self.tallies
         )
         return RunFigures(streams=tuple(streams), bytes_billed=self.bytes_billed, is_read=self.is_read)
+
+    def moment(self, ask: Callable[[], datetime]) -> datetime:
+        """Return the time by the clock of `ask`, which is asked once; never a later time than that clock's."""
+        if self._clock is None:
+            asked = ask()
+            self._clock = asked, _seconds()
+        return self._clock[0] + timedelta(seconds=_seconds() - self._clock[1])
 
     def drain_stream(self, stream: str) -> None:
         """Load all that was read of a stream so far, wait for it, and raise the first error."""
@@ -286,3 +296,8 @@ class WarehouseRun(Generic[SettingsT_co]):
 def _count_seconds(method: object, step: str, seconds: float) -> None:
     if isinstance(method, LoadMethod):
         method.context.tally.spend(step, seconds)
+
+
+def _seconds() -> float:
+    """Return seconds of a clock that is never set; where there is one, of one that counts while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()

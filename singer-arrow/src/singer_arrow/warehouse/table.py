@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import abc
 import itertools
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.batch import spool
-from singer_arrow.batch.message import Batch
+from singer_arrow.batch.message import Batch, Ranks
 from singer_arrow.errors import SchemaError
-from singer_arrow.load.conversion import Conversion, UploadColumn
+from singer_arrow.load.conversion import RANK, Conversion, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, cut
 from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadMethod
@@ -106,6 +108,9 @@ class WarehouseTable(abc.ABC):
                 self.stream_name,
                 DELETED_COLUMN,
             )
+        if run.settings.load_method == UPSERT and self.key_properties:
+            properties = {**self.schema["properties"], RANK: {"type": ["null", "string"]}}
+            self.schema = {**self.schema, "properties": properties}
         self.given = from_json_schema(self.schema)
         self.columns = self.prepare_table()
         self.method = self.make_load_method(self._load_method(), self._key_columns())
@@ -144,6 +149,10 @@ class WarehouseTable(abc.ABC):
             The number of removed rows.
         """
 
+    def warehouse_time(self) -> datetime:
+        """Return the time in UTC by the warehouse's clock, which all runs share."""
+        return datetime.now(UTC)
+
     def is_load_of_its_own(self, batch: Batch) -> bool:  # noqa: ARG002 - warehouses may use it
         """Return whether the batch is a load of its own, for speed."""
         return False
@@ -166,7 +175,7 @@ class WarehouseTable(abc.ABC):
         item = Item(
             urls=batch.manifest,
             file_format=batch.format,
-            conversion=self._conversion(self.metadata.values(batch.version)),
+            conversion=self._conversion(self.metadata.values(batch.version), batch.ranks),
             batch_id=batch.batch_id,
             rows=batch.row_count,
             bytes=batch.byte_count,
@@ -179,7 +188,8 @@ class WarehouseTable(abc.ABC):
     @cached_property
     def record_schema(self) -> pa.Schema | None:
         """Arrow schema that records are parsed to; None: they are passed on as JSON Lines."""
-        return self.conversion({}, keys=(), place=None).read_schema
+        merged = {RANK: None} if self.method.merges else {}
+        return self.conversion(merged, keys=(), place=None).read_schema
 
     def take_records(
         self, path: Path | None, rows: int, *, token: int, since: float, origins: RecordOrigins | None
@@ -196,7 +206,7 @@ class WarehouseTable(abc.ABC):
         item = Item(
             urls=(str(Url.parse(str(path))),) if path else (),
             file_format=spool.FORMAT if path and path.suffix == spool.SUFFIX else "jsonl",
-            conversion=self._conversion({}),
+            conversion=self._conversion({}, since=since),
             rows=rows,
             bytes=path.stat().st_size if path else 0,
             is_temporary=True,
@@ -237,6 +247,11 @@ class WarehouseTable(abc.ABC):
         return columns.get(DELETED_COLUMN) if self.run.settings.hard_delete else None
 
     @property
+    def rank_column(self) -> str:
+        """Column of the rank of the rows; empty where rows are not merged."""
+        return {c.source: c.name for c in self.columns}.get(RANK, "")
+
+    @property
     def nullable(self) -> frozenset[PropertyPath]:
         """Paths of the properties that may be null, at every depth."""
         return frozenset(_nullable(self.schema["properties"], ()))
@@ -248,13 +263,28 @@ class WarehouseTable(abc.ABC):
             return APPEND
         return method
 
-    def _conversion(self, constants: Mapping[str, Any]) -> Conversion[Any]:
-        merges = self.method.merges
-        return self.conversion(
-            constants,
-            keys=self.key_properties if merges else (),
-            place=next(self._places) if merges else None,
-        )
+    def _conversion(
+        self, constants: Mapping[str, Any], ranks: Ranks = (), *, since: float | None = None
+    ) -> Conversion[Any]:
+        if not self.method.merges:
+            return self.conversion(constants, keys=(), place=None)
+        different = {rank for runs in ranks for _, rank in runs} or {self._received(since)}
+        rank = different.pop() if len(different) == 1 else None
+        made = self.conversion({**constants, RANK: rank}, keys=self.key_properties, place=next(self._places))
+        return replace(made, ranks=ranks) if different else made
+
+    def _received(self, since: float | None) -> str:
+        """Return the rank of rows that have none of their own: the time, as the warehouse has it, of their arrival.
+
+        Rows that wait for others are as old as the last of these, but records have not waited for longer than they may:
+        a run that slept has older ones.
+
+        Args:
+            since: When the first of the rows was read, by time.monotonic.
+        """
+        waited = time.monotonic() - since - self.run.limits.age_seconds if since is not None else 0.0
+        moment = self.run.moment(self.warehouse_time) - timedelta(seconds=max(0.0, waited))
+        return f"received {moment:%Y-%m-%d %H:%M:%S.%f}"
 
     def _key_columns(self) -> tuple[str, ...]:
         columns = {c.source: c.name for c in self.columns}

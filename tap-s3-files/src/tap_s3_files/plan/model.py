@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from singer_arrow.read_progress import ResumePoint
@@ -138,6 +138,20 @@ def position(info: ObjectInfo) -> Watermark:
 def version_of(info: ObjectInfo) -> Version:
     """Identify one version of an object."""
     return str(info.url), info.etag or f"{info.size}@{info.modified.isoformat()}"
+
+
+def rank(info: ObjectInfo, version: int | None, part: int = 0, first_row: int = 0) -> str:
+    """Return the rank of rows of an object, see `singer_arrow.batch.message`: by time of last change, name, and place.
+
+    Args:
+        info: The object.
+        version: Version of the table; rows of a newer one replace those of an older one, whatever their objects are.
+        part: The range of the object that they are in.
+        first_row: Row of the range at which their batch file began when it was first made.
+    """
+    kind = "object" if version is None else f"version {version:020d}"
+    place = f"{part:05d}.{first_row:012d}"
+    return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {info.url.bucket}/{info.url.key} {place}"
 
 
 def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:

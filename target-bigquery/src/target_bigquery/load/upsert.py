@@ -1,4 +1,7 @@
-"""upsert: each group is loaded into a staging table of its own, then merged into the table in the order of messages."""
+"""upsert: each group is loaded into a staging table of its own, then merged into the table in the order of messages.
+
+Of the rows of a key the one of the greatest rank is in the table, whatever comes last.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +101,7 @@ class Upsert(BigQueryLoadMethod):
         into, staging = bigquery.quoted(table.name), bigquery.quoted(staged.table)
         text = sql.merge(
             *(into, staging, table.columns, self.context.keys),
+            rank=self.context.rank_column,
             emptied=table.siblings,
             bounds=staged.bounds,
             deleted=self.context.deleted_column,

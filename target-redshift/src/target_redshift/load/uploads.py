@@ -19,6 +19,7 @@ from singer_arrow.batch.reader import missing_file, read_file
 from singer_arrow.errors import EmptyObjectError, NotFoundError
 from singer_arrow.formats.parquet.parquet_format import codecs_of, read_footer
 from singer_arrow.load import item as items
+from singer_arrow.load.conversion import RANK
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.storage import Storage
@@ -29,7 +30,7 @@ from target_redshift.load.row_spool import Spool
 from target_redshift.load.s3_staging import CopyFile
 from target_redshift.nul_characters import FAIL
 from target_redshift.tables import staging_columns as staging
-from target_redshift.tables.staging_columns import NotCopyable, StagingColumn
+from target_redshift.tables.staging_columns import Change, NotCopyable, StagingColumn
 from target_redshift.tables.types import Column
 
 logger = logging.getLogger("target-redshift")
@@ -58,7 +59,7 @@ class Layout:
     @property
     def key(self) -> Layout:
         """What files of one COPY share: the moment at which each of their messages came does not part them."""
-        plain = [replace(c, constant="") if c.constant and c.name in _MOMENTS else c for c in self.columns]
+        plain = [replace(c, constant="") if c.constant and _is_moment(c) else c for c in self.columns]
         return replace(self, columns=tuple(plain))
 
     @property
@@ -219,8 +220,11 @@ class Files:
             return columns
         if unknown := codecs_of(footer.metadata) - _CODECS:
             return NotCopyable(f"COPY does not read {min(unknown)}")
+        ranks = staging.rank_columns(columns, item.conversion.columns, item.conversion.rank_texts)
+        if isinstance(ranks, NotCopyable):
+            return ranks
         file = CopyFile(url, footer.size, footer.metadata.num_rows)
-        return Layout("parquet", (*columns, *added)), file
+        return Layout("parquet", (*columns, *added, *ranks)), file
 
     def _jsonl(self, url: str, item: Item, keys: Sequence[str]) -> tuple[Layout, CopyFile] | NotCopyable:
         if item.batch_id is None or item.rows is None or len(item.urls) != 1:
@@ -229,13 +233,16 @@ class Files:
         columns = staging.jsonl_columns(columns_read, keys)
         if isinstance(columns, NotCopyable):
             return columns
+        ranks = staging.rank_columns(columns, item.conversion.columns, item.conversion.rank_texts)
+        if isinstance(ranks, NotCopyable):
+            return ranks
         with _missing_is_fatal():
             fetched = self.storage.get(Url.parse(url), start=0, end=4)
         head = bytes(fetched.data)
         compression = _MAGIC.get(head[:2])
         if compression is None and head[:1] != b"{":
             return NotCopyable("its compression is unknown")
-        return Layout("jsonl", (*columns, *added), compression), CopyFile(url, fetched.info.size, item.rows)
+        return Layout("jsonl", (*columns, *added, *ranks), compression), CopyFile(url, fetched.info.size, item.rows)
 
     def _converted(self, item: Item, check: Check, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
         conversion = item.conversion
@@ -251,10 +258,16 @@ class Files:
         return conversion.all_batches(((url, rows(url)) for url in item.urls), prepare=check, rejects=rejects)
 
 
+def _is_moment(column: StagingColumn) -> bool:
+    is_rank = column.column is not None and column.column.source == RANK and column.change is not Change.RANK
+    return column.name in _MOMENTS or (is_rank and (column.constant or "").startswith("received "))
+
+
 def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:
     """Return the columns that files may have, and those that are added to them."""
     columns_read = [c for c in conversion.columns if c.source not in conversion.constants and not c.holds_long_texts]
-    return columns_read, staging.constant_columns(conversion.columns, conversion.constants)
+    constants = {name: value for name, value in conversion.constants.items() if name != RANK}
+    return columns_read, staging.constant_columns(conversion.columns, constants)
 
 
 @contextmanager

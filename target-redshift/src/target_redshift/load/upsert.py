@@ -1,4 +1,6 @@
-"""upsert: each group is merged into the table, in the order of the messages; of several rows with a key the last wins.
+"""upsert: each group is merged into the table, in the order of the messages.
+
+Of several rows with a key the one of the greatest rank wins, of these the last; rows of the table count too.
 
 Converted rows have a column of their order in the stream. Files that COPY took as they are do not; if a query finds
 a key twice in them, they are converted too.
@@ -46,7 +48,8 @@ class Upsert(RedshiftLoadMethod):
             self.convert(group, "a key is twice in its files")
             tables, is_ordered = self.staged(group), True
         name, columns = tables.name(), self.context.destination.columns
-        text = sql.create_merged(name, tables.columns, columns, self.context.keys, ordered=is_ordered)
+        rank = self.context.rank_column
+        text = sql.create_merged(name, tables.columns, columns, self.context.keys, rank=rank, ordered=is_ordered)
         tables.session.execute(text, what=self.what)
         self._look_at_keys(name, group, tables)
         fit_texts(self.context, tables.session, {name: [c.name for c in columns]}, group.copy_batches)
@@ -58,16 +61,14 @@ class Upsert(RedshiftLoadMethod):
         assert source
         table, columns, keys = context.destination.name, context.destination.columns, context.keys
         schema, bounds = context.client.settings.schema, tables.bounds
+        older = sql.delete_superseded(schema, table, source, keys, rank=context.rank_column, bounds=bounds)
+        tables.session.execute(older, what=self.what)
         if context.deleted_column and tables.deletions:
             gone = sql.delete_matching(schema, table, source, keys, bounds=bounds, deleted=context.deleted_column)
             tables.session.execute(gone, what=self.what)
             tables.session.execute(sql.delete_marked_rows(source, context.deleted_column), what=self.what)
-        if any(c.name not in keys for c in columns):
-            text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.siblings, bounds=bounds)
-            tables.session.execute(text, what=self.what)
-            return
-        tables.session.execute(sql.delete_matching(schema, table, source, keys, bounds=bounds), what=self.what)
-        tables.session.execute(sql.insert_all(self.table, source, columns), what=self.what)
+        text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.siblings, bounds=bounds)
+        tables.session.execute(text, what=self.what)
 
     def _has_duplicates(self, tables: StagingTables) -> bool:
         text = sql.duplicate_key(tables.columns, self.context.destination.columns, self.context.keys)

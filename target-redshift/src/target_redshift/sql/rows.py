@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from target_redshift.merge_pruning import Bound
 from target_redshift.sql.names import listed, literal, quoted
-from target_redshift.tables.staging_columns import ORDER, Change, StagingColumn
+from target_redshift.tables.staging_columns import OBJECT_COLUMNS, ORDER, Change, StagingColumn
 from target_redshift.tables.types import Column, ddl_type
 
 ROW = "_sdc_row"
@@ -50,7 +50,9 @@ def insert(table: str, staging: str, staged: Sequence[StagingColumn], columns: S
     return f"INSERT INTO {table} ({listed([c.name for c in columns])}) SELECT {_values(staged, columns)} FROM {staging}"
 
 
-def create_merged(name: str, staged: Staged, columns: Sequence[Column], keys: Sequence[str], *, ordered: bool) -> str:
+def create_merged(
+    name: str, staged: Staged, columns: Sequence[Column], keys: Sequence[str], *, rank: str, ordered: bool
+) -> str:
     """Create a temporary table of the staged rows in the table's own types, for `merge`, which takes no query.
 
     Args:
@@ -58,13 +60,15 @@ def create_merged(name: str, staged: Staged, columns: Sequence[Column], keys: Se
         staged: The staging tables.
         columns: The columns that it gets.
         keys: Names of the key columns.
-        ordered: Of several rows with a key, keep the last one by `ORDER`, which all staging tables have; else there are
-            no such rows.
+        rank: The column of the ranks.
+        ordered: Of several rows with a key, keep the one of the greatest rank, of these the last one by `ORDER`, which
+            all staging tables have; else there are no such rows.
     """
     names = listed([c.name for c in columns])
     if not ordered:
         return f"CREATE TEMP TABLE {name} AS {_rows(staged, columns)}"
-    numbered = f"ROW_NUMBER() OVER (PARTITION BY {listed(keys)} ORDER BY {quoted(ORDER)} DESC) AS {quoted(ROW)}"
+    last = f"{quoted(rank)} DESC NULLS LAST, {quoted(ORDER)} DESC"
+    numbered = f"ROW_NUMBER() OVER (PARTITION BY {listed(keys)} ORDER BY {last}) AS {quoted(ROW)}"
     rows = _rows(staged, columns, ordered=True)
     return (
         f"CREATE TEMP TABLE {name} AS SELECT {names} FROM (SELECT {names}, {numbered} FROM ({rows}) AS s) AS r "
@@ -88,7 +92,7 @@ def merge(
         schema: The table's schema, not quoted.
         table: Its name, not quoted.
         source: Quoted name of another table, which has no two rows of a key.
-        columns: The columns of both; some are no keys.
+        columns: The columns of both.
         keys: Names of the key columns; their values are never null.
         emptied: Columns of the table that become null in rows that were there.
         bounds: What the rows of the table are in that have such keys.
@@ -111,9 +115,9 @@ def delete_matching(
     keys: Sequence[str],
     *,
     bounds: Sequence[Bound] = (),
-    deleted: str | None = None,
+    deleted: str,
 ) -> str:
-    """Remove the rows whose keys another table has.
+    """Remove the rows whose keys another table has in rows that mark them as deleted.
 
     Args:
         schema: The table's schema, not quoted.
@@ -121,10 +125,30 @@ def delete_matching(
         source: Quoted name of the other table.
         keys: Names of the key columns.
         bounds: What the rows of the table are in that have such keys.
-        deleted: A column of the other table; only those of its rows count that have a value there.
+        deleted: A column of the other table, in which such rows have a value.
     """
-    only = f" AND {source}.{quoted(deleted)} IS NOT NULL" if deleted else ""
-    return f"DELETE FROM {quoted(schema, table)} USING {source} WHERE {_matches(table, source, keys, bounds)}{only}"
+    matches = f"{_matches(table, source, keys, bounds)} AND {source}.{quoted(deleted)} IS NOT NULL"
+    return f"DELETE FROM {quoted(schema, table)} USING {source} WHERE {matches}"
+
+
+def delete_superseded(
+    schema: str, table: str, source: str, keys: Sequence[str], *, rank: str, bounds: Sequence[Bound] = ()
+) -> str:
+    """Remove the rows of a source whose keys a table has with a greater rank, which begins with the same word.
+
+    Args:
+        schema: The table's schema, not quoted.
+        table: Its name, not quoted.
+        source: Quoted name of the source.
+        keys: Names of the key columns.
+        rank: The column of the ranks.
+        bounds: What the rows of the table are in that have such keys.
+    """
+    old, new = quoted(table, rank), f"{source}.{quoted(rank)}"
+    newer = f"{old} > {new} AND SPLIT_PART({old}, ' ', 1) = SPLIT_PART({new}, ' ', 1)"
+    return (
+        f"DELETE FROM {source} USING {quoted(schema, table)} WHERE {_matches(table, source, keys, bounds)} AND {newer}"
+    )
 
 
 def delete_marked_rows(source: str, deleted: str) -> str:
@@ -173,9 +197,21 @@ def _rows(staged: Staged, columns: Sequence[Column], *, ordered: bool = False) -
 def _values(staged: Sequence[StagingColumn], columns: Sequence[Column], *, named: bool = False) -> str:
     have = {c.column.name: c for c in staged if c.column}
     values = [_changed(have[c.name], c) if c.name in have else f"CAST(NULL AS {ddl_type(c)})" for c in columns]
+    for place, ranked in enumerate(have.get(c.name) for c in columns):
+        if ranked is not None and ranked.change is Change.RANK:
+            values[place] = _rank(ranked, [c for c in staged if c.column])
     if not named:
         return ", ".join(values)
     return ", ".join(f"{v} AS {quoted(c.name)}" for v, c in zip(values, columns, strict=True))
+
+
+def _rank(staged: StagingColumn, columns: Sequence[StagingColumn]) -> str:
+    """Return the rank of a row of tap-s3-files, as `tap_s3_files.plan.model.rank` writes it."""
+    of = {c.column.source: _changed(c, c.column) for c in columns if c.column}
+    modified, bucket, file = (f"({of[name]})" for name in OBJECT_COLUMNS)
+    before, behind = (staged.constant or "").split("\n")
+    moment = f"TO_CHAR({modified} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
+    return f"{literal(before)} || {moment} || ' ' || {bucket} || '/' || {file} || {literal(behind)}"
 
 
 def _changed(staged: StagingColumn, column: Column) -> str:
@@ -191,5 +227,5 @@ def _changed(staged: StagingColumn, column: Column) -> str:
             return f"JSON_PARSE({value})"
         case Change.BASE64:
             return f"TO_VARBYTE({value}, 'base64')"
-        case Change.NONE:
+        case Change.NONE | Change.RANK:
             return value

@@ -22,7 +22,8 @@ TIME, maps, decimals of more digits; in JSON Lines of others also decimals, whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -30,6 +31,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.load.conversion import RANK
 from singer_arrow.schema.arrow_schema import JSON_METADATA
 from target_redshift.tables.types import MAX_COLUMNS, MAX_DIGITS, MAX_SCALE, MAX_VARBYTE, MAX_VARCHAR, Column, ddl_type
 
@@ -37,6 +39,8 @@ ORDER = "_sdc_order"
 """Column of staging tables that holds the place of a row among those of its group."""
 TEXT = f"VARCHAR({MAX_VARCHAR})"
 _FLOATS = ("REAL", "DOUBLE PRECISION")
+_OBJECT_RANK = re.compile(r"(object |version \d{20} )\d{4}-\d\d-\d\d [\d:.]{15} .*( \d{5}\.\d{12})", re.DOTALL)
+OBJECT_COLUMNS = ("_sdc_source_modified_at", "_sdc_source_bucket", "_sdc_source_file")
 BYTES = f"VARBYTE({MAX_VARBYTE})"
 
 
@@ -48,6 +52,7 @@ class Change(Enum):
     UTC = "takes it as a time of UTC"
     JSON = "parses it as JSON"
     BASE64 = "decodes it"
+    RANK = "completes it by the columns of the row's object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,31 @@ def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[S
             return NotCopyable(f"property {column.source!r} is a date, and its column has a time")
         staged.append(_from_text(column, "jsonl"))
     return _complete(staged, keys)
+
+
+def rank_columns(
+    staged: Sequence[StagingColumn], columns: Sequence[Column], ranks: Collection[str]
+) -> list[StagingColumn] | NotCopyable:
+    """Return the staging column of the ranks of a file's rows, or why they must be written into the file.
+
+    In a rank of tap-s3-files the time and the name of the object differ from row to row, what is before and behind does
+    not. These two are in the columns that the tap's setting metadata_columns adds.
+
+    Args:
+        staged: Columns of the file.
+        columns: The columns of the stream.
+        ranks: Of the rows, none twice; empty if they have none.
+    """
+    if not ranks:
+        return []
+    (column,) = (c for c in columns if c.source == RANK)
+    around = {(found[1], found[2]) for rank in ranks if (found := _OBJECT_RANK.fullmatch(rank))}
+    if not around and len(ranks) == 1:
+        return [_constant(column, next(iter(ranks)))]
+    kinds = {c.column.source: c.column.kind for c in staged if c.column}
+    if len(around) != 1 or [kinds.get(c) for c in OBJECT_COLUMNS] != ["TIMESTAMPTZ", "VARCHAR", "VARCHAR"]:
+        return NotCopyable("its rows need their ranks, and it lacks columns of the tap's metadata_columns")
+    return [StagingColumn(column.name, ddl_type(column), column, Change.RANK, "\n".join(around.pop()))]
 
 
 def constant_columns(columns: Sequence[Column], constants: Mapping[str, Any]) -> list[StagingColumn]:
