@@ -21,6 +21,7 @@ from singer_arrow.batch.reader import read_file
 from singer_arrow.casting.to_json import iso_texts, json_texts
 from singer_arrow.errors import LoadError, SchemaError
 from singer_arrow.load import conversion
+from singer_arrow.load.conversion import RANK
 from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadContext, LoadMethod
 from singer_arrow.warehouse.run import WarehouseRun
@@ -144,7 +145,6 @@ class Append(LoadMethod[Context, Prepared]):
     """append-only: rows are added; batches that the ledger has are left out."""
 
     keeps_ledger = True
-    insert = "INSERT"
 
     def make_ready(self, item: Item[Conversion]) -> Prepared:
         schema = item.conversion.read_schema
@@ -168,7 +168,7 @@ class Append(LoadMethod[Context, Prepared]):
     def publish(self, staged: Sequence[Prepared]) -> None:
         names = ", ".join(quoted(c.name) for c in self.context.columns)
         marks = ", ".join("?" * len(self.context.columns))
-        statement = f"{self.insert} INTO {quoted(self.context.stream)} ({names}) VALUES ({marks})"
+        statement = f"INSERT INTO {quoted(self.context.stream)} ({names}) VALUES ({marks}){self.on_conflict()}"  # noqa: S608
         with transaction(self.context.path) as database:
             for part in self.fresh(staged):
                 for batch in part.batches:
@@ -176,6 +176,10 @@ class Append(LoadMethod[Context, Prepared]):
                 if part.item.batch_id:
                     entry = (self.context.stream, part.item.batch_id, datetime.now(UTC).isoformat())
                     database.execute("INSERT OR REPLACE INTO _sdc_batches VALUES (?, ?, ?)", entry)
+
+    def on_conflict(self) -> str:
+        """Return the clause for rows whose key the table has."""
+        return ""
 
     def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
         marks = ", ".join("?" * len(batch_ids))
@@ -186,11 +190,18 @@ class Append(LoadMethod[Context, Prepared]):
 
 
 class Upsert(Append):
-    """upsert: a row replaces the one with the same key; groups are published in the order of the messages."""
+    """upsert: a row replaces the one with the same key, unless that is newer; groups come in the order of messages."""
 
     ordered = True
     merges = True
-    insert = "INSERT OR REPLACE"
+
+    def on_conflict(self) -> str:
+        changes = ", ".join(f"{quoted(c.name)} = excluded.{quoted(c.name)}" for c in self.context.columns)
+        old, new = (f"{of}.{quoted(RANK)}" for of in (quoted(self.context.stream), "excluded"))
+        word = "SUBSTR({0}, 1, INSTR({0}, ' '))"
+        newer = f"{old} > {new} AND {word.format(old)} = {word.format(new)}"
+        keys = ", ".join(map(quoted, self.context.keys))
+        return f" ON CONFLICT ({keys}) DO UPDATE SET {changes} WHERE ({newer}) IS NOT TRUE"
 
 
 METHODS: dict[str, type[Append]] = {"append-only": Append, "upsert": Upsert}

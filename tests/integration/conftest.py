@@ -10,6 +10,7 @@ import pytest
 from forked_programs import ForkedPrograms
 from google.cloud import bigquery
 from redshift_lines import Loads, Open, RedshiftBatches
+from warehouses import without_ranks
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
@@ -33,10 +34,11 @@ def config(cloud: Cloud, dataset: str) -> dict[str, Any]:
 
 @pytest.fixture
 def table(bq: Any, dataset: str) -> Callable[..., list[dict[str, Any]]]:
-    """Reads a BigQuery table, by default `rows`, ordered by a column, by default `id`."""
+    """Reads a BigQuery table without ranks, by default `rows`, ordered by a column, by default `id`."""
 
     def read(name: str = "rows", order: str = "id") -> list[dict[str, Any]]:
-        return [dict(r) for r in bq.query(f"SELECT * FROM `{dataset}.{name}` ORDER BY {order}").result()]
+        found = bq.query(f"SELECT * FROM `{dataset}.{name}` ORDER BY {order}").result()
+        return without_ranks(dict(r) for r in found)
 
     return read
 

@@ -12,6 +12,7 @@ from typing import Any
 import local_settings
 import pyarrow as pa
 from singer_lines import COLUMNS, Message, batch_of, counted, load
+from warehouses import without_ranks
 
 from local_cloud import Cloud
 from singer_arrow.formats import WRITABLE
@@ -94,9 +95,10 @@ class Loads:
         return list(cursor.fetchall()) if cursor.description else []
 
     def table(self, name: str = "rows", order: str = "id") -> list[dict[str, Any]]:
-        """Return the rows of a table."""
+        """Return the rows of a table, without their ranks."""
         cursor = self._connection.execute(f'SELECT * FROM "{self.schema}"."{name}" ORDER BY {order}')
-        return [dict(zip([c.name for c in cursor.description], row, strict=True)) for row in cursor.fetchall()]
+        names = [c.name for c in cursor.description]
+        return without_ranks(dict(zip(names, row, strict=True)) for row in cursor.fetchall())
 
     def ids(self) -> list[int]:
         """Return the ids in the table, sorted."""

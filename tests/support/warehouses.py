@@ -12,6 +12,7 @@ import local_settings
 from singer_lines import Message, load
 
 from local_cloud import Cloud
+from singer_arrow.load.conversion import RANK
 from singer_arrow.sdk.target import WarehouseTarget
 from target_bigquery.target import TargetBigQuery
 from target_redshift.target import TargetRedshift
@@ -20,6 +21,11 @@ Row = dict[str, Any]
 LEDGER = "_sdc_batches"
 READERS: dict[int, Callable[[Any], Any]] = {4000: json.loads, 6551: bytes.fromhex}
 """Parsers of SUPER and VARBYTE values, types that psycopg lacks."""
+
+
+def without_ranks(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows without the column that each upsert adds."""
+    return [{name: value for name, value in row.items() if name != RANK} for row in rows]
 
 
 class Warehouse(abc.ABC):
@@ -65,8 +71,8 @@ class Warehouse(abc.ABC):
         return tuple(row.values())
 
     def table(self, name: str = "rows", order: str = "id") -> list[Row]:
-        """Return the rows of a table."""
-        return self.run(f"SELECT * FROM {self.quoted(name)} ORDER BY {order}")
+        """Return the rows of a table, without their ranks."""
+        return without_ranks(self.run(f"SELECT * FROM {self.quoted(name)} ORDER BY {order}"))
 
     @abc.abstractmethod
     def quoted(self, table: str, schema: str = "") -> str:
@@ -85,11 +91,11 @@ class Warehouse(abc.ABC):
         """Remove the schema with its tables."""
 
     def contents(self, schema: str = "") -> dict[str, Any]:
-        """Return columns and rows of all tables of the schema except the ledger."""
+        """Return columns and rows of all tables of the schema except the ledger; rows without ranks."""
         found = {}
         for name in self.tables(schema):
             if name != LEDGER:
-                rows = self.run(f"SELECT * FROM {self.quoted(name, schema)}")
+                rows = without_ranks(self.run(f"SELECT * FROM {self.quoted(name, schema)}"))
                 lines = sorted(json.dumps(row, default=str, sort_keys=True) for row in rows)
                 found[name] = (self.columns(name, schema), lines)
         return found

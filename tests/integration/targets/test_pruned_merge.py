@@ -191,7 +191,7 @@ def test_a_merge_reads_the_days_of_its_keys(
     changes = [row(40 * n + 1, DAYS[n], v=1) for n in (38, 39)] + [row(5, DAYS[0], v=1), row(9000, DAYS[39], v=1)]
     caplog.set_level(logging.INFO)
     load([schema(columns=COLUMNS, keys=("id", "day")), batch(changes, columns=COLUMNS), state(2)], dict(config))
-    staged = 4 * 6 * 8  # rows of six columns, as the local BigQuery counts
+    staged = 4 * 7 * 8  # rows of seven columns, as the local BigQuery counts
     assert merged(bq, warehouse.schema)[-1] == 3 * whole // 40 + staged
     assert "and reads of the table what the values of day ask for" in caplog.text
     assert warehouse.one("SELECT COUNT(*), SUM(v), COUNT(DISTINCT id) FROM {rows}") == (1601, 4, 1601)
@@ -202,7 +202,7 @@ def test_a_merge_reads_all_days_where_a_key_may_be_on_any(warehouse: BigQuery, b
     whole = bq.get_table(f"{warehouse.schema}.rows").num_bytes
     moved = [row(1, DAYS[39], v=1), row(2, None, v=1), row(1599, DAYS[0], v=1)]
     load([schema(columns=COLUMNS, keys=("id",)), batch(moved, columns=COLUMNS), state(2)], dict(config))
-    assert merged(bq, warehouse.schema)[-1] == whole + 3 * 6 * 8
+    assert merged(bq, warehouse.schema)[-1] == whole + 3 * 7 * 8
     assert warehouse.one("SELECT COUNT(*), COUNT(DISTINCT id), SUM(v) FROM {rows}") == (1600, 1600, 3)
 
 
@@ -215,7 +215,7 @@ def test_a_merge_reads_the_days_of_its_rows_where_keys_stay(
     changes = [row(1, DAYS[0], v=1), row(1599, DAYS[39], v=1), row(9001, DAYS[39], v=1)]
     load([schema(columns=COLUMNS, keys=("id",)), batch(changes, columns=COLUMNS), state(3)], dict(config))
     read = 80 if stay is True or "rows" not in stay else 1600
-    assert merged(bq, warehouse.schema)[-1] == read * size + 3 * 6 * 8
+    assert merged(bq, warehouse.schema)[-1] == read * size + 3 * 7 * 8
     assert warehouse.one("SELECT COUNT(*), COUNT(DISTINCT id), SUM(v) FROM {rows}") == (1601, 1601, 3)
 
 

@@ -100,6 +100,14 @@ def test_upsert_replaces_rows_with_the_same_key(database: Database) -> None:
     assert database.query("SELECT id, name FROM rows ORDER BY id") == [(1, "new"), (2, "newer")]
 
 
+def test_upsert_keeps_rows_of_a_greater_rank(database: Database) -> None:
+    for rank in ("a 2", "a 1", "b 1", "a 3"):
+        ranked = {**database.batch(1, range(2)), "ranks": [[[1, rank], [1, "a 5"]]]}
+        database.load(schema(SIMPLE, "id"), ranked, load_method="upsert")
+        kept = "a 2" if rank == "a 1" else rank
+        assert database.query("SELECT _sdc_rank FROM rows ORDER BY id") == [(kept,), ("a 5",)]
+
+
 def test_a_batch_is_loaded_once_and_again_into_an_emptied_table(database: Database) -> None:
     messages = [schema(SIMPLE), database.batch(1, range(10)), state(1)]
     for _ in range(2):

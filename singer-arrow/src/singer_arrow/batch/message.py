@@ -25,6 +25,7 @@ _READ = ("s3", "gs", "az", "file", "http", "https", "ftp", "ftps", "sftp", "scp"
 _BUCKETS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[\w.@-]{1,255}", re.ASCII)
 _LONGEST_ID = 1024
+_LONGEST_RANK = 2048
 _LARGEST = (1 << 63) - 1
 Ranks = tuple[tuple[tuple[int | None, str], ...], ...]
 """For each file its rows by rank, in their order: how many (None: all that are left), and the rank."""
@@ -135,7 +136,10 @@ def _ranks(value: Any, files: int, where: str) -> Ranks:
     try:
         found = tuple(tuple((count, rank) for count, rank in runs) for runs in value or ())
         runs = [run for runs in found for run in runs]
-        if not all((n is None or (type(n) is int and n >= 0)) and " " in rank and _is_fit(rank) for n, rank in runs):
+        if not all(
+            (n is None or (type(n) is int and n >= 0)) and " " in rank and _is_fit(rank, _LONGEST_RANK)
+            for n, rank in runs
+        ):
             raise ValueError
         if found and len(found) != files:
             raise ValueError
@@ -147,10 +151,10 @@ def _ranks(value: Any, files: int, where: str) -> Ranks:
     return found
 
 
-def _is_fit(text: str) -> bool:
-    """Return whether the ledgers of both warehouses can hold the text."""
+def _is_fit(text: str, most_bytes: int = _LONGEST_ID) -> bool:
+    """Return whether tables of both warehouses can hold the text."""
     try:
-        return "\0" not in text and len(text.encode()) <= _LONGEST_ID
+        return "\0" not in text and len(text.encode()) <= most_bytes
     except UnicodeEncodeError:  # a lone surrogate
         return False
 

@@ -151,7 +151,10 @@ def rank(info: ObjectInfo, version: int | None, part: int = 0, first_row: int = 
     """
     kind = "object" if version is None else f"version {version:020d}"
     place = f"{part:05d}.{first_row:012d}"
-    return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {info.url.bucket}/{info.url.key} {place}"
+    name = f"{info.url.bucket}/{info.url.key}".encode(
+        errors="backslashreplace"
+    ).decode()  # local names may be no Unicode
+    return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {name} {place}"
 
 
 def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:

@@ -244,7 +244,7 @@ class Jobs(Connection):
             )
 
         try:
-            self.call(f"Taking job id {job_id}", insert)
+            _asked_for(resources.job(self.call(f"Taking job id {job_id}", insert)), job_id)
         except AlreadyExistsError:
             job = self.job(job_id, patience=KNOWN_AFTER_SECONDS)
             if job is None:
@@ -271,7 +271,7 @@ class Jobs(Connection):
                     return None
                 time.sleep(pause)
             else:
-                return resources.job(found)
+                return _asked_for(resources.job(found), job_id)
         return None
 
     def wait(self, job_id: str, what: str) -> Job:
@@ -306,10 +306,25 @@ class Jobs(Connection):
     def _insert(self, what: str, insert: Callable[[str], Any], job_id: str) -> Job:
         """Insert a job under an id, and wait for it; if the id is taken, an earlier try of ours has mostly done it."""
         try:
-            job = resources.job(self.call(f"{what} (job {job_id})", lambda: insert(job_id)))
+            job = _asked_for(resources.job(self.call(f"{what} (job {job_id})", lambda: insert(job_id))), job_id)
         except AlreadyExistsError:
             return self.wait(job_id, what)
         return job if job.is_done else self.wait(job_id, what)
+
+
+def _asked_for(job: Job, job_id: str) -> Job:
+    """Return the job if it has the id under which it was inserted, by which later runs know what is loaded.
+
+    Raises:
+        LoadError: It is another one.
+    """
+    if job.id != job_id:
+        msg = (
+            f"BigQuery was asked for job {job_id} and answers with job {job.id}, so it cannot be known what is loaded; "
+            "set api_endpoint to a service that runs a job under the id that it is given, and empty what was loaded"
+        )
+        raise LoadError(msg)
+    return job
 
 
 def _rows(job: Any) -> list[Mapping[str, Any]]:

@@ -18,6 +18,7 @@ OURS = Batch(
     row_count=842,
     byte_count=31245,
     version=17,
+    ranks=(((500, "a 1"), (342, "a 2")), ((None, "b 1"),)),
 )
 
 
@@ -48,6 +49,12 @@ def test_a_message_of_the_sdk() -> None:
         ({"manifest": [None]}, "'manifest' must be a list"),
         ({"batch_id": 3}, "'batch_id' must be text, it is 3"),
         ({"row_count": "3"}, "'row_count' must be an integer"),
+        ({"ranks": [[[500, "a 1"]]]}, "'ranks' must hold for each file"),  # there are two
+        ({"ranks": [[[-1, "a 1"]], []]}, "'ranks' must hold"),
+        ({"ranks": [[[None, "without"]], []]}, "'ranks' must hold"),
+        ({"ranks": [[[None, "a \0"]], []]}, "'ranks' must hold"),
+        ({"ranks": [[[None, 7]], []]}, "'ranks' must hold"),
+        ({"ranks": 7}, "'ranks' must hold"),
         ({"version": True}, "'version' must be an integer"),
         ({"manifest": ["https://u:SECRET@h/"]}, "'https://h/' in its manifest is not the URL of a file"),
         ({"manifest": ["gopher://u:SECRET@h/x"]}, "'gopher://h/x' in its manifest has the scheme"),
@@ -65,4 +72,4 @@ def test_malformed(change: dict[str, object], reason: str) -> None:
 
 @pytest.mark.parametrize("url", ["s3://b/line\nbreak\t.parquet", "/data/line\nbreak", "https://h/a%0ab"])
 def test_keys_of_buckets_and_files_may_hold_anything(url: str) -> None:
-    assert Batch.from_message({**OURS.to_message(), "manifest": [url]}).manifest == (url,)
+    assert Batch.from_message({**OURS.to_message(), "manifest": [url], "ranks": None}).manifest == (url,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +11,9 @@ import pytest
 from recording_target import Column, Plain
 
 from singer_arrow.errors import DataError
-from singer_arrow.load.conversion import ORDER, ORDER_BITS
+from singer_arrow.load.conversion import ORDER, ORDER_BITS, RANK
+from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.read_progress import Skipped
 
 NANO, MICRO = pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC")
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -91,3 +93,28 @@ def test_a_day_whose_midnight_no_moment_can_be_is_named() -> None:
     days = pa.record_batch([pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())], names=["day"])
     with pytest.raises(DataError, match=r"^a, row 2, column 'day': .*out of bounds"):
         list(Plain(columns, days.schema).batches([days], "a"))
+
+
+def test_rows_have_the_ranks_of_their_places_also_where_others_are_left_out() -> None:
+    """Of 9 rows in the first file the rows 2, 3 and 6 cannot be read, and row 8 has no key."""
+    ranks = (((3, "a"), (3, "b"), (None, "c")), ((None, "d"),))
+    columns = (Column("id", "id", pa.int64()), Column(RANK, RANK, pa.string()))
+    made = Plain(columns, pa.schema([("id", pa.int64())]), {RANK: None}, ("id",), ranks=ranks)
+    rejects = Rejects(10)
+
+    def first() -> Iterator[pa.RecordBatch]:
+        on_skip = rejects.skip_callback("one")
+        for position in (2, 3, 6):
+            on_skip(Skipped(position, None, "bad", "{}"))
+        yield ids(1, 4)
+        yield ids(5, 7, None, 9)
+
+    def ids(*numbers: int | None) -> pa.RecordBatch:
+        return pa.record_batch({"id": pa.array(numbers, pa.int64())})
+
+    sources = [("one", first()), ("two", iter([ids(10, 11)]))]
+    rows = pa.Table.from_batches(list(made.all_batches(sources, rejects=rejects)))
+    assert rows["id"].to_pylist() == [1, 4, 5, 7, 9, 10, 11]
+    assert rows[RANK].to_pylist() == ["a", "b", "b", "c", "c", "d", "d"]
+    assert rejects.rows[-1].position == 8
+    assert rejects.rows[-1].record == '{"id":null}'

@@ -1,6 +1,6 @@
 """A plan contains each object once, does not depend on the listing's order, and keeps its bounds."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,16 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.model import Segment, in_order, in_window, make_segments, make_tasks, position, watermark_after
+from tap_s3_files.plan.model import (
+    Segment,
+    in_order,
+    in_window,
+    make_segments,
+    make_tasks,
+    position,
+    rank,
+    watermark_after,
+)
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -113,3 +122,17 @@ def test_the_window_has_its_start_and_not_its_end() -> None:
     assert in_window(at, at.modified, at.modified + timedelta(seconds=1))
     assert not in_window(at, None, at.modified)
     assert not in_window(at, at.modified + timedelta(seconds=1), None)
+
+
+def test_ranks_order_rows_by_version_change_name_and_place() -> None:
+    zone = timezone(timedelta(hours=-5))
+    elsewhere = info("a")._replace(modified=info("a", seconds=9).modified.astimezone(zone))
+    objects = [rank(info(n, seconds=s), None) for n, s in (("b", 0), ("a", 1), ("c", 1), ("a", 2))]
+    parts = [rank(elsewhere, None, part, row) for part, row in ((0, 0), (0, 9), (0, 1 << 40), (10, 0), (11, 5))]
+    versions = [rank(info(n, seconds=s), v) for v, n, s in ((9, "a", 5), (10, "a", 1), (1_714_557_600_000, "a", 0))]
+    for ordered in ([*objects, *parts], versions):
+        assert ordered == sorted(ordered)
+    assert parts[0] == rank(info("a", seconds=9), None)
+    assert {text.split()[0] for text in objects} == {"object"}
+    assert {text.split()[0] for text in versions} == {"version"}
+    assert "\\udcff" in rank(info("\udcff"), None)
