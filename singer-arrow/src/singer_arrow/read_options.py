@@ -47,8 +47,8 @@ class ReadOptions:
         sheet: Name or number (from 1) of a workbook's sheet. Default: the first.
         loose_text: Accept JSON numbers, booleans, arrays and objects as JSON text in text columns, as for a schema that
             allows several types. Otherwise they do not fit.
-        rounds_decimals: Accept decimals and integers of columnar files in float columns even if digits are lost, as for
-            a JSON Schema of `number`. Otherwise only numbers that a float represents exactly fit.
+        rounds_decimals: Round decimals with a fraction in float columns of columnar files, as for a JSON Schema of
+            `number`. Otherwise only numbers that a float represents exactly fit.
         cuts_digits: Cut off digits beyond microseconds of columnar files where the schema has microseconds, with a
             warning, as in text. Otherwise such values do not fit.
         on_bad_row: Policy for rows that cannot be read or hold a value that does not fit its column: `fail` raises

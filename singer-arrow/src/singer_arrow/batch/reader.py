@@ -28,9 +28,9 @@ def read_file(
     """Yield the rows of one file of a manifest, in order, in batches of exactly `schema`.
 
     Columns that the file lacks are null, columns that `schema` lacks are not read. Text columns accept other kinds as
-    JSON text, because a JSON Schema of several types becomes text. Decimals and integers are rounded where the schema
-    has floats, and nanoseconds cut to microseconds, as in text. Compression is detected by the first bytes, because the
-    SDK's JSONL encoder compresses even without `compression`.
+    JSON text, because a JSON Schema of several types becomes text. Decimals with a fraction are rounded where the
+    schema has floats, and nanoseconds cut to microseconds, as in text. Compression is detected by the first bytes,
+    because the SDK's JSONL encoder compresses even without `compression`.
 
     Args:
         storage: Storage of the file.

@@ -6,6 +6,7 @@ layouts          Dictionaries, runs and views -> plain columns. Pure
 from_json        Parsed JSON values -> values of Arrow types. Pure
 to_json          Columns and values -> JSON. Pure
 decimals         Casts from, to and between decimals. Pure
+whole_numbers    Whole numbers in columns of floats: which ones a float holds. Pure
 temporal_text    Dates, times and timestamps as text. Pure
 utf8             Validation of text, decimals and times that file readers do not check. Pure
 spelling         Custom formats of dates, numbers and booleans in text files

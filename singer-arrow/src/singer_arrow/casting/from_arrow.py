@@ -2,8 +2,8 @@
 
 Struct members are matched by name: missing ones are null, extra ones are dropped. Timestamps without a zone are in UTC.
 For text, bytes must be UTF-8, UUIDs get their standard form, and other values their JSON text. Integers and decimals
-become floats only without loss of digits; wider floats are rounded. Digits beyond microseconds are cut off within
-`collect_truncated`, and do not fit otherwise. Nulls fit every type.
+become floats only without loss of digits (`whole_numbers`); wider floats are rounded. Digits beyond microseconds are
+cut off within `collect_truncated`, and do not fit otherwise. Nulls fit every type.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from singer_arrow.casting.from_text import BadValueError, display_value, from_te
 from singer_arrow.casting.temporal_text import beyond_years, check_printable, temporal_to_text
 from singer_arrow.casting.to_json import is_list, json_texts, text_as_json
 from singer_arrow.casting.utf8 import is_valid_utf8
+from singer_arrow.casting.whole_numbers import are_large, holds, large_rows
 from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -219,9 +220,14 @@ def _same_back(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
-    there = column.cast(target)
-    if pt.is_decimal(column.type) and not from_text(there.cast(pa.string()), column.type).equals(column):
-        msg = "digits would be lost"  # the shortest text of a float has its significant digits
+    is_decimal = pt.is_decimal(column.type)
+    there, rows = column.cast(target, safe=False), pa.array([], pa.int64())
+    if is_decimal:  # the shortest text of a float has its significant digits
+        rows = pc.indices_nonzero(pc.not_equal(from_text(there.cast(pa.string()), column.type), column))
+    elif pt.is_integer(column.type) and are_large(there):
+        rows = large_rows(there)
+    if not all(holds(target, v) and v == int(v) for v in column.take(rows).to_pylist()):
+        msg = "digits would be lost"
         raise ValueError(msg)
     given = pc.is_inf(column) if pt.is_floating(column.type) else pa.scalar(value=False)
     if pc.any(pc.and_not(pc.is_inf(there), given)).as_py():

@@ -6,9 +6,9 @@ Text is never a number and a number never text, but `1.0` is an integer. Decimal
 from __future__ import annotations
 
 import json
-import math
 import re
 from decimal import Decimal
+from math import isfinite
 from typing import Any, NoReturn
 
 import msgspec
@@ -18,6 +18,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.cut_digits import set_column
 from singer_arrow.casting.from_text import BadValueError, from_text, shorten, type_in_words
 from singer_arrow.casting.to_json import LONE_SURROGATE, exact_number, json_text
+from singer_arrow.casting.whole_numbers import holds, nearest
 from singer_arrow.schema.arrow_schema import is_json
 
 _KINDS = {
@@ -211,19 +212,12 @@ def _scalar(value: Any, t: pa.DataType, *, loose_text: bool) -> Any:
         )
         return int(value) if number and low <= value < high and value == int(value) else None
     if pt.is_floating(t):
-        return float(value) if number and _finite(value, t) else None
+        return float(value) if number and holds(t, value) else None
     if pt.is_decimal(t):
         return _from_text(str(value), t) if number or isinstance(value, str) else None
     if isinstance(value, str):
         return _from_text(value, t)
     return None
-
-
-def _finite(value: int | Decimal, t: pa.DataType) -> bool:
-    try:
-        return math.isfinite(float(value)) and (t.bit_width > 32 or abs(float(value)) < 2.0**128)
-    except OverflowError:
-        return False
 
 
 def _json(value: Any) -> str:
@@ -254,6 +248,8 @@ def _from_text(value: str, t: pa.DataType) -> Any:
 def describe_mismatch(value: Any, t: pa.DataType) -> str:
     """Return the error text for a value that does not fit."""
     whole = isinstance(value, int) and not isinstance(value, bool)
+    if pt.is_floating(t) and (whole or isinstance(value, Decimal)) and isfinite(nearest(t, value)):
+        return f"{json_text(value)[:60]} is not a number that the type {t} holds"
     if (whole and pt.is_integer(t)) or (pt.is_floating(t) and (whole or isinstance(value, Decimal))):
         return f"the number {json_text(value)[:60]} is too large for the type {t}"
     if isinstance(value, dict | list):

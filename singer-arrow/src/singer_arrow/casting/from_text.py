@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
+from math import isfinite
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,7 @@ from singer_arrow.casting.cut_digits import record_truncated
 from singer_arrow.casting.decimals import text_to_decimals
 from singer_arrow.casting.temporal_text import temporal_to_text
 from singer_arrow.casting.utf8 import decode_bytes, is_valid_utf8, storage_type
+from singer_arrow.casting.whole_numbers import are_large, holds_text, large_rows
 
 TIMESTAMP = (
     r"^(?P<date>\d{4}-\d\d-\d\d)"
@@ -39,11 +41,11 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class BadValueError(ValueError):
-    """A value that does not fit a type; `row` is its index in the column."""
+    """A value that does not fit a type; `row` is its index in the column, `kind` what fits, in words."""
 
     def __init__(self, row: int, value: object, kind: str) -> None:
         super().__init__(f"{shorten(value)} is not {kind}")
-        self.row, self.value = row, value
+        self.row, self.value, self.kind = row, value, kind
 
 
 def shorten(value: object) -> str:
@@ -109,10 +111,7 @@ def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
     except (pa.ArrowException, ValueError, ArithmeticError):
         row = _first_bad(column, t, convert)
         value = column[row].as_py()
-        too_large = pt.is_floating(t) and _is_number(value)
-        raise BadValueError(
-            row, value, f"within the range of the type {t}" if too_large else type_in_words(t)
-        ) from None
+        raise BadValueError(row, value, _float_in_words(value, t) if pt.is_floating(t) else type_in_words(t)) from None
 
 
 def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:
@@ -188,19 +187,22 @@ def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
 def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
     text = pc.utf8_trim_whitespace(column)
     numbers = text.cast(t)
-    infinite = pc.is_inf(numbers)
-    if pc.any(infinite).as_py() and not _all_match(text.filter(infinite), _INFINITY):
-        msg = "a number is too large"
-        raise ValueError(msg)
+    if are_large(numbers):
+        rows = large_rows(numbers)
+        texts = text.take(rows)
+        finite = texts.filter(pc.invert(pc.match_substring_regex(texts, _INFINITY)))
+        if not all(holds_text(t, value.encode()) for value in finite.to_pylist()):
+            msg = "a number is too large, or loses digits"
+            raise ValueError(msg)
     return numbers
 
 
-def _is_number(text: str) -> bool:
+def _float_in_words(text: str, t: pa.DataType) -> str:
     try:
-        float(text)
+        is_finite = isfinite(float(text))
     except ValueError:
-        return False
-    return True
+        return type_in_words(t)
+    return f"a number that the type {t} holds" if is_finite else f"within the range of the type {t}"
 
 
 def _to_binary(column: pa.Array, t: pa.DataType) -> pa.Array:
@@ -254,10 +256,6 @@ def _to_time(column: pa.Array, t: pa.DataType) -> pa.Array:
     zone = pc.if_else(pc.is_in(zone, pa.array(["", "z", "UTC"])), "Z", zone)
     instants = pc.binary_join_element_wise(moment, zone, "").cast(pa.timestamp(t.unit, "UTC"))
     return instants.cast(pa.timestamp(t.unit)).cast(t)
-
-
-def _all_match(column: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(column, pattern)).as_py())
 
 
 def _extract(column: pa.Array, pattern: str) -> dict[str, pa.Array]:

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import collect_truncated, set_column, warn_truncated
-from singer_arrow.casting.from_arrow import JSON_DATE, fit, fit_read
+from singer_arrow.casting.from_arrow import fit, fit_read
 from singer_arrow.casting.from_json import BadRowError
-from singer_arrow.casting.from_text import BadValueError, display_value, type_in_words
+from singer_arrow.casting.from_text import BadValueError, display_value, from_text
 from singer_arrow.casting.temporal_text import PRINTABLE_YEARS, beyond_years
 from singer_arrow.casting.to_json import json_text, json_texts
 from singer_arrow.casting.utf8 import is_valid_utf8
@@ -90,8 +90,11 @@ class EnforcementInput:
 
     def mismatch_error(self, column: str, row: int) -> DataError:
         """Return the error for a value that does not fit."""
-        values, kind = self.batch.column(column).slice(row, 1), type_in_words(self.schema.field(column).type)
-        kind = JSON_DATE if self.options.json_output and beyond_years(values) else kind
+        values, kind = self.batch.column(column).take(pa.array([row], pa.int64())), "of its type"
+        try:
+            fit_read(values, self.schema.field(column), json_output=self.options.json_output)
+        except BadValueError as error:
+            kind = error.kind
         if column in paths_with_exclusions(self.options.excluded_members):
             values = _included_values(self, column, pa.array([row], pa.int64()))
         return self.error(str(BadValueError(row, display_value(values, 0), kind)), column, row=row)
@@ -142,6 +145,10 @@ def fit_batch(
             `options.declared_columns`, and `options.on_drift` is `raise`.
     """
     progress = progress or ReadProgress()
+    if options.rounds_decimals:
+        names = {f.name: f.type for f in schema}
+        rounded = [_rounded(c, names.get(f.name, f.type)) for f, c in zip(batch.schema, batch.columns, strict=True)]
+        batch = batch_of(rounded, batch.schema, batch.num_rows)
     fitting = EnforcementInput(batch, schema, url, row_group, options, progress, first_row)
     if not options.cuts_digits:
         return _fit(fitting)
@@ -162,7 +169,7 @@ def _fit(fitting: EnforcementInput) -> pa.RecordBatch:
         field = schema.field(name)
         try:
             fitted[name] = (
-                fit_read(_with_floats(batch.column(at[0]), field, options), field, json_output=options.json_output)
+                fit_read(batch.column(at[0]), field, json_output=options.json_output)
                 if at
                 else pa.nulls(batch.num_rows, field.type)
             )
@@ -290,18 +297,18 @@ def _fitted(fitting: EnforcementInput, column: pa.Array, field: pa.Field) -> pa.
     )
 
 
-def _with_floats(column: pa.Array, field: pa.Field, options: ReadOptions) -> pa.Array:
-    """Return the column; with `rounds_decimals`, numbers become floats where the field has floats."""
-    t = _floats_for(column.type, field.type) if options.rounds_decimals else column.type
-    return column if t == column.type else column.cast(t, safe=False)
-
-
-def _floats_for(source: pa.DataType, target: pa.DataType) -> pa.DataType:
-    if (pt.is_decimal(source) or pt.is_integer(source)) and pt.is_floating(target):
-        return target
-    if pt.is_struct(source) and pt.is_struct(target):
-        names = {f.name: f.type for f in target}
-        return pa.struct([f.with_type(_floats_for(f.type, names.get(f.name, f.type))) for f in source])
-    if pt.is_list(source) and pt.is_list(target):
-        return pa.list_(source.value_field.with_type(_floats_for(source.value_type, target.value_type)))
-    return source
+def _rounded(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """Return the column with each fraction among its decimals as the float of a type prints it, at any depth."""
+    source = column.type
+    if pt.is_decimal(source) and pt.is_floating(t):
+        near = from_text(column.cast(t, safe=False).cast(pa.string()), source)
+        return pc.if_else(pc.equal(pc.trunc(column), column), column, near)
+    if pt.is_struct(source) and pt.is_struct(t):
+        own = {f.name: f.type for f in t}
+        parts = [_rounded(c, own.get(f.name, f.type)) for f, c in zip(source, column.flatten(), strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(source), mask=column.is_null())
+    if pt.is_list(source) and pt.is_list(t):
+        column = column.take(row_numbers(len(column))) if column.offset else column
+        values = _rounded(column.values, t.value_type)
+        return pa.ListArray.from_arrays(column.offsets, values, type=source, mask=column.is_null())
+    return column

@@ -45,6 +45,11 @@ EXACT = Context(prec=2000, Emax=10**6, Emin=-(10**6))
         (pa.list_(pa.float64()), "[2e308]"),
         (pa.list_(pa.float32()), "[4e38]"),
         (pa.struct([("x", pa.list_(pa.float64()))]), '{"x":[1.5,-2e308]}'),
+        (pa.float64(), "9007199254740993"),
+        (pa.float64(), "-36893488147419103233.00"),
+        (pa.float32(), "16777217"),
+        (pa.list_(pa.float64()), "[0.5,36893488147419103233]"),
+        (pa.struct([("n", pa.int64()), ("x", pa.float64())]), '{"n":1,"x":9007199254740993}'),
         (pa.list_(pa.float64()), "[NaN]"),
         (pa.list_(pa.float64()), "[-Infinity]"),
     ],
@@ -61,6 +66,13 @@ def test_a_fraction_of_an_integer_is_refused(number: str) -> None:
 @pytest.mark.parametrize("number", ["2.0", "-3.000", "7", "0.0", "null", "1e3"])
 def test_an_integer_with_a_point_is_taken(number: str) -> None:
     assert read(pa.int64(), number, before="1.0") == json.loads(number)
+
+
+@pytest.mark.parametrize(
+    "number", ["9007199254740994", "1e23", "36893488147419103000", "12345678901234567890.5", "-0.1"]
+)
+def test_floats_hold_whole_numbers_that_they_print_and_round_fractions(number: str) -> None:
+    assert read(pa.float64(), number) == of_text(number, pa.float64()) == float(number)
 
 
 @pytest.mark.parametrize("quoted", [False, True])
@@ -150,15 +162,23 @@ def reference(text: str, t: pa.DataType) -> Any:
 
 
 def _float(number: Decimal, t: pa.DataType) -> Any:
-    found = float(number)
-    if not math.isfinite(found):
-        return REFUSED
-    if t == pa.float64():
-        return found
     try:
-        return struct.unpack("<f", struct.pack("<f", found))[0]
+        found = _nearest(number, t)
     except OverflowError:
         return REFUSED
+    exponent = number.as_tuple().exponent
+    if not math.isfinite(found) or not isinstance(exponent, int):
+        return REFUSED
+    if exponent > 0 or number != int(number) or found == number:
+        return found
+    printed = next(text for n in range(18) if _nearest(text := f"{found:.{n}e}", t) == found)
+    return found if Decimal(printed) == number else REFUSED  # all digits are there, and none may change
+
+
+def _nearest(number: Decimal | str, t: pa.DataType) -> float:
+    form = "<d" if t == pa.float64() else "<f"
+    near: float = struct.unpack(form, struct.pack(form, float(number)))[0]
+    return near
 
 
 def read(t: pa.DataType, value: str, *, before: str | None = None) -> Any:

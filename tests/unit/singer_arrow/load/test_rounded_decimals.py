@@ -38,12 +38,19 @@ def test_a_file_of_a_source_keeps_their_digits() -> None:
         fit_batch(batch, FLOATS, "file")
 
 
-@pytest.mark.parametrize(("value", "t"), [(2**63 - 1, pa.int64()), (2**64 - 1, pa.uint64())])
-def test_integers_are_rounded_too(value: int, t: pa.DataType) -> None:
-    table = pa.table({"flat": pa.array([value], t), "list": pa.array([[None, value]], pa.list_(t))})
+@pytest.mark.parametrize("rounds", [False, True])
+@pytest.mark.parametrize(
+    ("value", "t"),
+    [(2**63 - 1, pa.int64()), (2**64 - 1, pa.uint64()), (Decimal(2**70 + 1), pa.decimal128(38, 10))],
+    ids=str,
+)
+def test_whole_numbers_are_never_rounded(value: int | Decimal, t: pa.DataType, *, rounds: bool) -> None:
+    table = pa.table({"flat": pa.array([1, value, 2], t), "list": pa.array([[], [None, value], None], pa.list_(t))})
     schema = pa.schema([("flat", pa.float64()), ("list", pa.list_(pa.float64()))])
     (batch,) = table.to_batches()
-    found = fit_batch(batch, schema, "file", options=ReadOptions(rounds_decimals=True))
-    assert found.to_pylist() == [{"flat": float(value), "list": [None, float(value)]}]
-    with pytest.raises(DataError, match=f"column 'flat': {value} is not a number that the type double holds"):
-        fit_batch(batch, schema, "file")
+    for name, shown in (("flat", str(value)), ("list", "")):
+        with pytest.raises(DataError, match=rf"column '{name}': .*{shown}.* is not "):
+            fit_batch(batch.select([name]), schema, "file", options=ReadOptions(rounds_decimals=rounds))
+    skipping = ReadOptions(rounds_decimals=rounds, on_bad_row="skip")
+    found = fit_batch(batch, schema, "file", options=skipping)
+    assert found.to_pylist() == [{"flat": 1.0, "list": []}, {"flat": 2.0, "list": None}]

@@ -12,15 +12,14 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import isfinite
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_text import BadValueError, is_supported
+from singer_arrow.casting.whole_numbers import are_large
 from singer_arrow.enforcement.row_policy import BlockResult, RowError
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats.csv.dialect import Dialect
@@ -170,9 +169,9 @@ class CsvBlockParser:
             )
             try:
                 table = pc_csv.read_csv(pa.BufferReader(text), read, syntax, convert)
-                if not (infinite := _infinite(table)):
+                if not (large := _large(table)):
                     return table
-                self._as_text = self._as_text | infinite  # Arrow makes infinities of numbers that are too large
+                self._as_text = self._as_text | large  # Arrow rounds whole numbers, and makes infinities
             except pa.ArrowInvalid as error:
                 found = _ERROR_COLUMN.search(str(error))
                 name = self._names[int(found[1])] if found else None
@@ -210,13 +209,10 @@ class _InvalidRows:
         return "skip"  # Arrow parses on; the rows are examined afterwards
 
 
-def _infinite(table: pa.Table) -> frozenset[str]:
-    """Return the columns of floats that hold an infinity."""
-    floats = [f.name for f in table.schema if pt.is_floating(f.type)]
+def _large(table: pa.Table) -> frozenset[str]:
+    """Return the columns of floats that hold an infinity, or perhaps a whole number that was rounded."""
     return frozenset(
-        name
-        for name in floats
-        if not isfinite(pc.sum(table[name]).as_py() or 0.0) and pc.any(pc.is_inf(table[name])).as_py()
+        f.name for f in table.schema if pt.is_floating(f.type) and any(map(are_large, table[f.name].chunks))
     )
 
 

@@ -73,7 +73,7 @@ class EnvelopeReader(ArrowJsonReader):
         if record.null_count:
             raise FastPathError
         found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
-        self._check_integers(data, strategy)
+        self._check_numbers(data, strategy, found)
         raws, _ = self._raws(data, columns.raw, table.num_rows, strategy)
         made = [raws[f.name] if f.name in raws else self._converted(found[f.name], f) for f in self._schema]
         around = {f.name: table.column(f.name) for f in self._around}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +23,7 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import set_column
 from singer_arrow.casting.from_json import RECORD_DECODER, BadRowError, convert_value, nests_too_deeply, parse
+from singer_arrow.casting.whole_numbers import are_large, holds_text, large_rows
 from singer_arrow.enforcement.enforce import fit
 from singer_arrow.enforcement.excluded_members import exclude_from_json
 from singer_arrow.enforcement.row_policy import RowError, batch_of
@@ -63,6 +64,7 @@ class ArrowJsonReader:
         self._made: dict[ReadStrategy, _Columns] = {}
         self._decimals = any(True for f in schema for _ in decimals(f.type))
         self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
+        self._floats = [f for f in schema if _holds_floats(f.type)]
 
     def __call__(self, data: bytes, strategy: ReadStrategy, ends: LineEnds) -> tuple[pa.RecordBatch, list[RowError]]:
         """Return the rows of whole lines; values of suspects that do not fit are null, and returned too.
@@ -78,7 +80,7 @@ class ArrowJsonReader:
         if infers and not self._is_known(table.schema, columns.read):
             raise FastPathError
         found = dict(zip(table.schema.names, table.columns, strict=True))
-        self._check_integers(data, strategy)
+        self._check_numbers(data, strategy, found)
         raws, mismatches = self._raws(data, columns.raw, table.num_rows, strategy)
         made = [raws[f.name] if f.name in raws else convert_column(found[f.name], f) for f in self._schema]
         return batch_of(made, self._schema, table.num_rows), mismatches
@@ -113,11 +115,26 @@ class ArrowJsonReader:
         if strategy.key_check == "scan" and self._keys is not None and not self._keys.all_known(data):
             raise FastPathError
 
-    def _check_integers(self, data: bytes, strategy: ReadStrategy) -> None:
-        """Raise FastPathError if an integer that is read as a float may have a fraction."""
+    def _check_numbers(self, data: bytes, strategy: ReadStrategy, found: Mapping[str, pa.Array]) -> None:
+        """Refuse integers that are read as floats and may have a fraction, and rounded whole numbers.
+
+        Raises:
+            FastPathError, BadRowError: There is one.
+        """
         names = tuple(n for n in self._integers if n not in strategy.suspects) if strategy.float_integers else ()
         if names and not all(all_integers(texts) for texts in self._raw_values(data, names)):
             raise FastPathError
+        large = [f for f in self._floats if f.name in found and are_large(found[f.name])]
+        for field, raws in zip(
+            large, self._raw_values(data, tuple(f.name for f in large)) if large else (), strict=True
+        ):
+            if pt.is_floating(field.type):
+                rows = large_rows(found[field.name]).to_pylist()
+                if not all(holds_text(field.type, bytes(raws[row])) for row in rows):
+                    raise FastPathError
+            else:
+                for raw in map(bytes, raws):
+                    from_raw(raw, field, loose_text=self._loose_text)
 
     def _raws(
         self, data: bytes, fields: Sequence[pa.Field], rows: int, strategy: ReadStrategy
@@ -228,6 +245,10 @@ def _has_repeated_key(data: bytes, names: Iterable[str]) -> bool:
             if not twice.isdisjoint(names):
                 return True
     return False
+
+
+def _holds_floats(t: pa.DataType) -> bool:
+    return bool(pt.is_floating(t)) or any(_holds_floats(t.field(i).type) for i in range(t.num_fields))
 
 
 def _holds_no_more(found: pa.DataType, read: pa.DataType, excluded: frozenset[str], path: str) -> bool:

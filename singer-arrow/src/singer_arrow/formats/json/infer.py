@@ -1,6 +1,8 @@
 """Infer the types of the columns of JSON Lines from a sample. Pure.
 
-- integers: int64; decimal(38, 0) if one lies beyond. Integers and other numbers: float64.
+- integers: int64; decimal(38, 0) if one lies beyond; text if one has more digits.
+- other numbers, integers among them: float64; if it does not hold all integers, decimal(38, 9), or text if that does
+  not hold all numbers.
 - text: date if all values are YYYY-MM-DD; timestamp in microseconds, UTC, if all are ISO 8601 dates with times (dates
   may be among them); else text.
 - objects: struct; arrays: list; those without any member or item, and mixed kinds: JSON text.
@@ -13,12 +15,14 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from math import isinf
 from typing import Any
 
 import pyarrow as pa
 
 from singer_arrow.casting.from_json import BadRowError, json_kind, parse
 from singer_arrow.casting.from_text import TIMESTAMP, BadValueError, from_text
+from singer_arrow.casting.whole_numbers import DIGITS_OF_ALL_FLOATS, holds, nearest, type_of
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import json_field
 
@@ -74,6 +78,8 @@ class _Seen:
         self._texts: list[str] | None = []  # None once they cannot all be dates or timestamps
         self._is_deep = False
         self._low, self._high = 0, 0
+        self._before = self._after = 0  # most digits before and after the point
+        self._is_held = True  # by a float64
 
     def add_column(self, value: Any) -> None:
         """Take the value of a column into account."""
@@ -98,13 +104,23 @@ class _Seen:
             self.items = self.items or _Seen()
             for item in value:
                 self.items._add(item, levels + 1)
-        elif kind is int:
-            self._low, self._high = min(self._low, value), max(self._high, value)
+        elif kind is int or kind is Decimal:
+            self._add_number(value)
         elif kind is str and self._texts is not None:
             if _TIMESTAMP.fullmatch(value):
                 self._texts.append(value)
             else:
                 self._texts = None
+
+    def _add_number(self, number: int | Decimal) -> None:
+        if isinstance(number, int):
+            self._low, self._high = min(self._low, number), max(self._high, number)
+        exact = Decimal(number)
+        if exact.adjusted() >= DIGITS_OF_ALL_FLOATS and not isinf(nearest(pa.float64(), number)):
+            self._is_held = self._is_held and holds(pa.float64(), number)
+        exponent = exact.as_tuple().exponent
+        self._before = max(self._before, exact.adjusted() + 1)
+        self._after = max(self._after, -exponent if isinstance(exponent, int) else 0)
 
     def field(self, name: str) -> pa.Field:
         """Return the field for the values seen."""
@@ -115,8 +131,8 @@ class _Seen:
         """Return the type; None for JSON text."""
         if self._is_deep:
             return None
-        if self.kinds == {int, Decimal}:
-            return pa.float64()
+        if self.kinds in ({Decimal}, {int, Decimal}):
+            return type_of(before=self._before, after=self._after, is_held=self._is_held)
         if len(self.kinds) > 1:
             return None
         match next(iter(self.kinds), None):
@@ -126,8 +142,6 @@ class _Seen:
                 return pa.bool_()
             case kind if kind is int:
                 return self._integer()
-            case kind if kind is Decimal:
-                return pa.float64()
             case kind if kind is str:
                 return self._text()
             case kind if kind is list:
@@ -138,10 +152,10 @@ class _Seen:
             return None
         return pa.struct([seen.field(key) for key, seen in self.members.items()])
 
-    def _integer(self) -> pa.DataType | None:
+    def _integer(self) -> pa.DataType:
         if self._low >= -(2**63) and self._high < 2**63:
             return pa.int64()
-        return pa.decimal128(38, 0) if max(-self._low, self._high) < 10**38 else pa.float64()
+        return pa.decimal128(38, 0) if max(-self._low, self._high) < 10**38 else pa.string()
 
     def _text(self) -> pa.DataType:
         texts = pa.array(self._texts or [], pa.string())

@@ -6,6 +6,7 @@ The type of a column is the first one in this list that fits all values (empty f
 - integer: digits without leading zeros or `+`: `007` is text. int64; decimal(38, 0) if one lies beyond.
 - float64: numbers with a point or an exponent, of at most 17 digits, as many as a float64 prints; with more, text.
   Values may also be `NaN`, `inf` or `infinity`, in any case.
+- decimal(38, 9): such numbers, if a float64 does not hold all whole numbers among them; text if that does not hold all.
 - date: YYYY-MM-DD.
 - timestamp in microseconds, UTC: ISO 8601, `T` or blank, with or without fraction and zone; dates may be among them.
 - text: everything else; with `type_tolerance`, the type of nearly all values.
@@ -23,6 +24,7 @@ import pyarrow.compute as pc
 
 from singer_arrow.casting.from_text import TIMESTAMP, BadValueError, from_text
 from singer_arrow.casting.spelling import Spelling
+from singer_arrow.casting.whole_numbers import DIGITS_OF_ALL_FLOATS, holds_text, type_of
 from singer_arrow.enforcement.mismatches import fit_text
 from singer_arrow.enforcement.row_policy import rows_except
 from singer_arrow.read_options import ReadOptions
@@ -89,13 +91,28 @@ def _integer(values: pa.Array) -> pa.DataType | None:
 
 
 def _float(values: pa.Array) -> pa.DataType | None:
-    values = values.filter(pc.invert(pc.match_substring_regex(values, _SPECIAL)))
+    numbers, values = values, values.filter(pc.invert(pc.match_substring_regex(values, _SPECIAL)))
     if not (len(values) and _all_match(values, _NUMBER) and _all_match(values, _HAS_DIGIT)):
         return None
+    if not all(holds_text(pa.float64(), v.strip().encode()) for v in values.filter(_are_long(values)).to_pylist()):
+        return _exact(numbers, values)
     digits = pc.replace_substring_regex(pc.replace_substring_regex(values, r"[eE].*", ""), r"^[ \-0.]*|[. ]", "")
     digits = pc.replace_substring_regex(digits, r"0+$", "")
     longest = pc.max(pc.utf8_length(digits)).as_py()
     return pa.float64() if longest <= _DIGITS_OF_FLOAT else None
+
+
+def _are_long(values: pa.Array) -> pa.Array:
+    return pc.greater(pc.utf8_length(values), DIGITS_OF_ALL_FLOATS)
+
+
+def _exact(numbers: pa.Array, values: pa.Array) -> pa.DataType:
+    """Return the type of numbers of which a float64 does not hold some whole ones."""
+    if len(numbers) > len(values) or pc.any(pc.match_substring_regex(values, "[eE]")).as_py():
+        return pa.string()
+    parts = pc.extract_regex(values, r"^[ \-]*0*(?P<before>[0-9]*)\.?(?P<after>[0-9]*?)0* *$")
+    before, after = (pc.max(pc.utf8_length(parts.field(i))).as_py() for i in range(2))
+    return type_of(before=before, after=after, is_held=False)
 
 
 def _date(values: pa.Array) -> pa.DataType | None:
