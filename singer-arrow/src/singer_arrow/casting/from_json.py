@@ -18,7 +18,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.cut_digits import set_column
 from singer_arrow.casting.from_text import BadValueError, from_text, shorten, type_in_words
 from singer_arrow.casting.to_json import LONE_SURROGATE, exact_number, json_text
-from singer_arrow.casting.whole_numbers import holds, nearest
+from singer_arrow.casting.whole_numbers import holds, nearest_float
 from singer_arrow.schema.arrow_schema import is_json
 
 _KINDS = {
@@ -248,7 +248,7 @@ def _from_text(value: str, t: pa.DataType) -> Any:
 def describe_mismatch(value: Any, t: pa.DataType) -> str:
     """Return the error text for a value that does not fit."""
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if pt.is_floating(t) and (whole or isinstance(value, Decimal)) and isfinite(nearest(t, value)):
+    if pt.is_floating(t) and (whole or isinstance(value, Decimal)) and isfinite(nearest_float(t, value)):
         return f"{json_text(value)[:60]} is not a number that the type {t} holds"
     if (whole and pt.is_integer(t)) or (pt.is_floating(t) and (whole or isinstance(value, Decimal))):
         return f"the number {json_text(value)[:60]} is too large for the type {t}"

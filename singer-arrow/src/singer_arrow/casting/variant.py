@@ -220,7 +220,8 @@ def _typed(column: pa.Array, names: Sequence[list[str] | None], scalars: Any) ->
         inner = [n for (a, b), n in zip(spans, names, strict=True) for _ in range(a, b)]
         rows = pa.array([i for a, b in spans for i in range(a, b)], pa.int64())
         items = iter(_values(_parts(column.values.take(rows)), inner, scalars))
-        return [[next(items) for _ in range(a, b)] for a, b in spans]
+        made = (None if item is _MISSING else item for item in items)
+        return [[next(made) for _ in range(a, b)] for a, b in spans]
     return list(scalars(column))
 
 

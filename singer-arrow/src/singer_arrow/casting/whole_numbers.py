@@ -22,7 +22,7 @@ _BITS = {16: "eh", 32: "fi", 64: "dq"}  # formats of `struct` for a float and fo
 
 def holds(t: pa.DataType, number: int | Decimal) -> bool:
     """Return whether a type of floats holds a number by the rule of the module."""
-    near = nearest(t, number)
+    near = nearest_float(t, number)
     if isinstance(number, Decimal):
         exponent = number.as_tuple().exponent
         if not isinstance(exponent, int) or exponent > 0 or number != number.to_integral_value():
@@ -30,7 +30,7 @@ def holds(t: pa.DataType, number: int | Decimal) -> bool:
     return near == number or (math.isfinite(near) and number == Decimal(pa.scalar(near, t).cast(pa.string()).as_py()))
 
 
-def nearest(t: pa.DataType, number: int | Decimal) -> float:
+def nearest_float(t: pa.DataType, number: int | Decimal) -> float:
     """Return the float of a type that is nearest to a number; infinity if the number is too large."""
     try:
         form = f"<{_BITS[t.bit_width][0]}"

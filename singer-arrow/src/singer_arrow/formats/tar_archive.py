@@ -20,6 +20,12 @@ from singer_arrow.runtime.temporary import no_room, temporary_folder
 from singer_arrow.storage.urls import Url
 
 _PIECE = 1 << 20
+_LARGEST = 1 << 20  # bytes of an extended header
+_MOST_IN_A_ROW = 100
+_EXTENDED = (
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+)
 
 
 class TarMember(ObjectReader):
@@ -77,6 +83,25 @@ class _Source(ChunkFile):
         return length >= tarfile.BLOCKSIZE
 
 
+def _headers_of(url: Url) -> type[tarfile.TarInfo]:
+    """Return a class of headers that refuses extended ones that are large or many, which tarfile would read whole."""
+
+    class Header(tarfile.TarInfo):
+        in_a_row = 0
+
+        @classmethod
+        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Header:
+            made = super().frombuf(buf, encoding, errors)
+            cls.in_a_row = cls.in_a_row + 1 if made.type in _EXTENDED else 0
+            if cls.in_a_row > _MOST_IN_A_ROW or (cls.in_a_row and made.size > _LARGEST):
+                raise _broken(
+                    url, f"an extended header has {made.size:,} bytes, or more than {_MOST_IN_A_ROW} follow one another"
+                )
+            return made
+
+    return Header
+
+
 def tar_members(reader: ObjectReader) -> Generator[TarMember]:
     """Yield the members that are not empty; each can be read until the next one is requested.
 
@@ -90,7 +115,7 @@ def tar_members(reader: ObjectReader) -> Generator[TarMember]:
     source = _Source(chunks if codec in ARCHIVES else decompress(chunks, codec, url=reader.url))
     with temporary_folder("archive-") as folder:
         try:
-            with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
+            with tarfile.open(fileobj=source, mode="r|", tarinfo=_headers_of(reader.url)) as archive:  # type: ignore[call-overload]
                 for info in archive:
                     if not info.isfile() or not info.size or Path(info.name).name.startswith("._"):
                         continue

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.casting.extension_types import VariantType
+from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.variant import decode, names_of
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
@@ -130,6 +131,16 @@ def test_variants_at_any_depth(objects: Any, name: str) -> None:
     schema = FORMATS["arrow"].infer(objects.reader(data, "a.arrow"), ReadOptions(), sample_bytes=1)
     (batch,) = FORMATS["arrow"].read(objects.reader(data, "a.arrow"), schema, ReadOptions())
     assert batch.column("v").to_pylist() == expected
+
+
+def test_an_element_without_any_value_is_null() -> None:
+    element = pa.struct([("value", pa.binary()), ("typed_value", pa.int64())])
+    typed = pa.array([[{"value": None, "typed_value": 4}, {"value": None, "typed_value": None}]], pa.list_(element))
+    parts = [pa.array([NAMES]), pa.array([None], pa.binary()), typed]
+    fields = [pa.field("metadata", pa.binary(), nullable=False), ("value", pa.binary()), ("typed_value", typed.type)]
+    storage = pa.StructArray.from_arrays(parts, fields=[f if isinstance(f, pa.Field) else pa.field(*f) for f in fields])
+    column = pa.ExtensionArray.from_storage(VariantType(storage.type), storage)
+    assert fit(column, json_field("v")).to_pylist() == ["[4,null]"]
 
 
 def test_a_damaged_value_is_a_bad_row(objects: Any) -> None:

@@ -162,3 +162,15 @@ def test_blocks_of_orc_that_may_be_larger_than_it_allows(objects: Any) -> None:
     forged = data[: -1 - data[-1]] + end[:-1] + bytes([end[-1] + 2])
     with pytest.raises(DataError, match=r"a\.orc: its blocks are of 1073741824 bytes, more than ORC allows"):
         read(objects, forged, "orc", SMALL)
+
+
+def test_encrypted_columns_of_orc_are_refused(objects: Any) -> None:
+    plain = orc_of([{"id": 1, "x": 2}], codec="uncompressed")
+    end = len(plain) - 1 - plain[-1]
+    assert plain[end : end + 1] == b"\x08"  # the length of the footer is the first field of what follows it
+    encryption = b"\x52\x02\x08\x01"
+    length = plain[end + 1] + len(encryption)
+    assert length < 128
+    data = plain[:end] + encryption + b"\x08" + bytes([length]) + plain[end + 2 :]
+    with pytest.raises(DataError, match=r"a\.orc: some of its columns are encrypted"):
+        objects.read(data, "a.orc")

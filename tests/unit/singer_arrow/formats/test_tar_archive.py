@@ -108,3 +108,23 @@ def test_a_cut_of_the_compressed_archive_is_named(objects: Any) -> None:
     for size in (len(data) // 2, len(data) - 4):
         with pytest.raises(DataError, match="a.csv.tar.gz"):
             objects.read(data[:size], "a.csv.tar.gz", IDS)
+
+
+def _extended(kind: bytes, size: int) -> bytes:
+    header = tarfile.TarInfo("long")
+    header.type, header.size = kind, size
+    return header.tobuf(tarfile.USTAR_FORMAT)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE])
+@pytest.mark.parametrize("before", [b"", _tar(TWO)[:1024]], ids=["first", "later"])
+def test_extended_headers_are_not_read_whole_and_not_without_end(objects: Any, kind: bytes, before: bytes) -> None:
+    large = before + _extended(kind, 3 << 30) + bytes(1 << 20)
+    many = before + (_extended(kind, 7) + b"7 a=bc\n".ljust(512, b"\0")) * 3000
+    for data in (large, many):
+        with pytest.raises(DataError, match=r"a\.tar: not a tar archive.*extended header"):
+            _read_all(objects, data)
+
+
+def _read_all(objects: Any, data: bytes) -> None:
+    list(FORMATS["csv"].read(objects.reader(data, "a.tar"), IDS, ReadOptions()))

@@ -18,6 +18,7 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.formats.range_scan import count_byte
 from singer_arrow.read_options import ReadOptions
 
+_MOST = "{0,1000}"  # repetitions in a match
 _LINE_END = re.compile(rb"\r\n?|\n")
 _DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 
@@ -87,9 +88,9 @@ class Dialect:
     def exact_cut(self, data: bytes) -> int:
         """Return where the last whole record ends; 0 if there is none."""
         end = at = 0
-        match, empty = self._record.match, b"\r\n" + (self.comment or "").encode()
-        while (found := match(data, at)) is not None:
-            start, at = at, found.end()
+        empty = b"\r\n" + (self.comment or "").encode()
+        while (found := self._record_end(data, at)) is not None:
+            start, at = at, found
             if data[start] not in empty and (at < len(data) or data[-1:] != b"\r"):  # an LF may follow
                 end = at
         return end
@@ -104,9 +105,8 @@ class Dialect:
 
     def records(self, data: bytes) -> Iterator[Record]:
         """Yield the whole records of a text that begins with one, without empty lines and comments."""
-        at, line, match = 0, 1, self._record.match
-        while (found := match(data, at)) is not None:
-            end = found.end()
+        at, line = 0, 1
+        while (end := self._record_end(data, at)) is not None:
             first = data[at]
             if first not in b"\r\n" and not (self.comment and first == ord(self.comment)):
                 yield Record(at, end, line)
@@ -116,18 +116,23 @@ class Dialect:
     def whole(self, data: bytes) -> int:
         """Return the number of bytes of whole records; after them a quote opens and is never closed."""
         at, match = 0, self._record.match
-        while at < len(data) and (found := match(data, at)) is not None:
-            at = found.end()
+        while at < len(data):
+            if (found := match(data, at)) is not None:
+                at = found.end()
+            elif (end := self._record_end(data, at)) is not None:
+                at = end
+            else:
+                break
         return at
 
     def scan(self, data: bytes) -> Scan:
         """Return where the rows of a text begin, rows with an open quote included; comments must be empty lines."""
-        starts, damage, at, match = list[int](), dict[int, tuple[int, int]](), 0, self._record.match
+        starts, damage, at = list[int](), dict[int, tuple[int, int]](), 0
         while at < len(data):
             if data[at] not in b"\r\n":
                 starts.append(at)
-            if (found := match(data, at)) is not None:
-                at = found.end()
+            if (end := self._record_end(data, at)) is not None:
+                at = end
             else:
                 damage[len(starts) - 1] = (at, self.damaged(data, at))
                 at = damage[len(starts) - 1][1]
@@ -135,15 +140,13 @@ class Dialect:
 
     def end(self, data: bytes, start: int) -> int:
         """Return where the whole record at `start` ends."""
-        found = self._record.match(data, start)
-        assert found is not None
-        return found.end()
+        end = self._record_end(data, start)
+        assert end is not None
+        return end
 
     def damaged(self, data: bytes, start: int) -> int:
         """Return where the line ends on which the record at `start` opens a quote that is not closed."""
-        opened = self._whole_fields.match(data, start)
-        assert opened is not None  # it also matches nothing
-        line_end = _LINE_END.search(data, opened.end())
+        line_end = _LINE_END.search(data, self._whole_fields(data, start))
         return line_end.end() if line_end else len(data)
 
     def fields(self, record: bytes) -> list[str]:
@@ -158,15 +161,55 @@ class Dialect:
         """Return the values of one record as bytes."""
         values, at = list[bytes](), -1
         while at < 0 or record[at : at + 1] == self.delimiter.encode():
-            found = self._field.match(record, at + 1)
-            assert found is not None  # it also matches nothing
-            inner, tail = found["inner"], found["tail"]
-            if inner is not None and self.quote:
-                inner = inner.replace(self.quote.encode() * 2, self.quote.encode())
-            raw = (inner or b"") + tail
+            start, quote = at + 1, (self.quote or "").encode()
+            opened = bool(quote) and record.startswith(quote, start)
+            closed = self._quote_end(record, start + 1) if opened else None
+            at = self._tail_end(record, start if closed is None else closed)
+            inner = b"" if closed is None else record[start + 1 : closed - 1].replace(quote * 2, quote)
+            raw = inner + record[start if closed is None else closed : at]
             values.append(self._escaped.sub(rb"\1", raw) if self.escape else raw)
-            at = found.end()
         return values
+
+    def _record_end(self, data: bytes, start: int) -> int | None:
+        """Return where the record at `start` ends; None if it does not."""
+        if (found := self._record.match(data, start)) is not None:
+            return found.end()
+        end = self._field_end(data, self._whole_fields(data, start))  # it has many fields or quotes, or no end
+        line_end = None if end is None else _LINE_END.match(data, end)
+        return None if line_end is None else line_end.end()
+
+    def _whole_fields(self, data: bytes, start: int) -> int:
+        """Return where the fields of a record end that a delimiter follows, that delimiter included."""
+        at, delimiter = start, self.delimiter.encode()
+        while True:
+            found = self._some_fields.match(data, at)
+            assert found is not None  # it also matches nothing
+            end = self._field_end(data, found.end()) if found.end() == at else None
+            if found.end() == at and (end is None or data[end : end + 1] != delimiter):
+                return at
+            at = found.end() if end is None else end + 1
+
+    def _field_end(self, data: bytes, start: int) -> int | None:
+        """Return where a field ends; None if its quote is not closed."""
+        if self.quote and data.startswith(self.quote.encode(), start):
+            closed = self._quote_end(data, start + 1)
+            return None if closed is None else self._tail_end(data, closed)
+        return self._tail_end(data, start)
+
+    def _quote_end(self, data: bytes, at: int) -> int | None:
+        """Return where the text after an opening quote ends, its closing quote included; None if it does not."""
+        quote = (self.quote or "").encode()
+        end = self._pieces_end(self._inner, data, at)
+        return end + 1 if data.startswith(quote, end) else None
+
+    def _tail_end(self, data: bytes, at: int) -> int:
+        return self._pieces_end(self._tail, data, at)
+
+    @staticmethod
+    def _pieces_end(pieces: re.Pattern[bytes], data: bytes, at: int) -> int:
+        while (found := pieces.match(data, at)) is not None and found.end() > at:
+            at = found.end()
+        return at
 
     def without_comments(self, data: bytes) -> bytes:
         """Return the text with comments replaced by empty lines, which keeps the line numbers."""
@@ -196,36 +239,39 @@ class Dialect:
         return re.compile(re.escape((self.escape or "").encode()) + rb"([\s\S])")
 
     @cached_property
-    def _field(self) -> re.Pattern[bytes]:
-        inner, tail = self._parts
-        quoted = f"{inner[0]}(?P<inner>{inner[1]}){inner[0]}" if inner[0] else "(?P<inner>(?!))"
-        return re.compile(f"(?:{quoted})?(?P<tail>{tail})".encode())
+    def _inner(self) -> re.Pattern[bytes]:
+        return re.compile(self._parts[0][1].encode())
+
+    @cached_property
+    def _tail(self) -> re.Pattern[bytes]:
+        return re.compile(self._parts[1].encode())
 
     @cached_property
     def _record(self) -> re.Pattern[bytes]:
         d, field, line_end = re.escape(self.delimiter), self._any_field, "(?:\\r\\n?|\\n)"
         comment = f"{re.escape(self.comment)}[^\\r\\n]*+{line_end}|" if self.comment else ""
-        return re.compile(f"{comment}{field}(?>(?:{d}{field})*){line_end}".encode())
+        return re.compile(f"{comment}{field}(?>(?:{d}{field}){_MOST}){line_end}".encode())
 
     @cached_property
-    def _whole_fields(self) -> re.Pattern[bytes]:
-        return re.compile(f"(?>(?:{self._any_field}{re.escape(self.delimiter)})*)".encode())
+    def _some_fields(self) -> re.Pattern[bytes]:
+        return re.compile(f"(?>(?:{self._any_field}{re.escape(self.delimiter)}){_MOST})".encode())
 
     @property
     def _any_field(self) -> str:
         (q, inner), tail = self._parts
-        return f"(?:{q}{inner}{q}{tail}|(?!{q}){tail})" if q else tail
+        return f"(?:{q}{inner}{q}(?!{q}){tail}|(?!{q}){tail})" if q else tail
 
     @property
     def _parts(self) -> tuple[tuple[str, str], str]:
         """Return patterns for the quote, for the text between two quotes, and for other text of a field.
 
-        They do not backtrack: `(?>(?:...)*)` and not `(?:...)*+`, which Python before 3.11.5 matches wrongly.
+        They do not backtrack: `(?>(?:...)*)` and not `(?:...)*+`, which Python before 3.11.5 matches wrongly. A state
+        is there for each repetition, so that these are limited: what is longer takes several matches.
         """
         d, q, e = (re.escape(c) if c else "" for c in (self.delimiter, self.quote, self.escape))
         escaped = f"|{e}[\\s\\S]" if e else ""
-        inner = f"(?>(?:[^{q}{e}]++|{q}{q}{escaped})*)" if q else ""
-        return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped})*)" if e else f"[^{d}\\r\\n]*+"
+        inner = f"(?>(?:[^{q}{e}]++|{q}{q}{escaped}){_MOST})" if q else ""
+        return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped}){_MOST})" if e else f"[^{d}\\r\\n]*+"
 
 
 def has_known_delimiter(name: str, options: ReadOptions) -> bool:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from singer_arrow.casting.from_json import BadRowError, json_kind, parse
 from singer_arrow.casting.from_text import TIMESTAMP, BadValueError, from_text
-from singer_arrow.casting.whole_numbers import DIGITS_OF_ALL_FLOATS, holds, nearest, type_of
+from singer_arrow.casting.whole_numbers import DIGITS_OF_ALL_FLOATS, holds, nearest_float, type_of
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import json_field
 
@@ -116,7 +116,7 @@ class _Seen:
         if isinstance(number, int):
             self._low, self._high = min(self._low, number), max(self._high, number)
         exact = Decimal(number)
-        if exact.adjusted() >= DIGITS_OF_ALL_FLOATS and not isinf(nearest(pa.float64(), number)):
+        if exact.adjusted() >= DIGITS_OF_ALL_FLOATS and not isinf(nearest_float(pa.float64(), number)):
             self._is_held = self._is_held and holds(pa.float64(), number)
         exponent = exact.as_tuple().exponent
         self._before = max(self._before, exact.adjusted() + 1)

@@ -24,8 +24,11 @@ _PIECE = 64 << 10
 _NONE, _ZLIB, _SNAPPY, _LZ4, _ZSTD = 0, 1, 2, 4, 5
 _LARGEST_BLOCK = 1 << 23
 _AGAIN = "Write the file again"
+_DECRYPT = "Decrypt the file first"
 _LZ4_FRAME = b"\x04\x22\x4d\x18\x60\x70\x73"
 """The beginning of an LZ4 frame of blocks of up to 4 MiB; ORC has blocks without one."""
+_ENCRYPTION = 10
+"""Field of the footer that only files with encrypted columns have; Arrow's reader makes nulls and hashes of these."""
 _INDEXES = frozenset(range(6, 11))
 """Kinds of streams that are no data of columns."""
 
@@ -107,7 +110,7 @@ def read_orc_footer(source: OrcSource) -> OrcFooter | None:
     """Read the footer; None if it is broken, or of a codec that is not known.
 
     Raises:
-        DataError: It is small and would take too much memory, or it has larger blocks than ORC allows.
+        DataError: The file is encrypted, or its footer would take too much memory, or has blocks that ORC forbids.
     """
     start = max(0, source.size - _TAIL)
     tail = source.read(start, _TAIL)
@@ -118,6 +121,8 @@ def read_orc_footer(source: OrcSource) -> OrcFooter | None:
         if codec != _NONE and block > _LARGEST_BLOCK:
             raise DataError(f"its blocks are of {block} bytes, more than ORC allows", url=source.url, hint=_AGAIN)
         footer = _fields(_unpacked(source, start + end - length, length, codec, block))
+        if _ENCRYPTION in footer:
+            raise DataError("some of its columns are encrypted, which cannot be read", url=source.url, hint=_DECRYPT)
         return OrcFooter(
             codec,
             block,
