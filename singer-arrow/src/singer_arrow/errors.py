@@ -36,7 +36,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""Characters that move the cursor, break lines, or change the direction or the order of a text, or have no width."""
 _PASSWORD = re.compile(r"(?<=://)[^\s/@:]*:[^\s/]*@")
 _SIGNATURE = re.compile(
     r"(?<=[?&])((?:sig|[\w-]*(?:signature|security-token|credential))=)[^\s&#'\")]*[^\s&#'\"):;,.]", re.IGNORECASE
@@ -46,6 +47,11 @@ _SIGNATURE = re.compile(
 def one_line(text: str) -> str:
     """Return a text with control characters escaped, and with passwords and signatures in URLs masked."""
     text = _SIGNATURE.sub(r"\1***", _PASSWORD.sub("***@", text)) if "://" in text else text
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters escaped."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 

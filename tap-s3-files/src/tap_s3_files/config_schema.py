@@ -255,7 +255,10 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
     ),
     th.Property("batch_config", th.CustomType(BATCH_CONFIG), description=BATCH_CONFIG["description"]),
     _text(
-        "plan_root", "URL below which the plans of unfinished runs are kept; by default the root of the batch storage."
+        "plan_root",
+        "URL below which the plan log is kept: which objects were read as which batches, decided for ever. Without it, "
+        "batches that are loaded could not be recognised, so remove it only with the stream's table and STATE. By "
+        "default the root of the batch storage.",
     ),
     th.Property(
         "passthrough",

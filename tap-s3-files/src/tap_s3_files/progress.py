@@ -24,6 +24,8 @@ from singer_arrow.storage.urls import Url
 logger = logging.getLogger("tap-s3-files")
 SECONDS_BETWEEN_LINES = 5.0
 MAX_SECONDS_BETWEEN_LINES = 60.0
+MOST_NAMED = 20
+"""Maximum number of skipped objects that get a line each."""
 MOST_INPUTS = 1000
 """Maximum number of objects whose URLs are kept for reports."""
 
@@ -110,7 +112,10 @@ class Progress:
                 return
             self._skipped.add(info)
             self._counts += Counts(skipped_objects=1)
-        logger.warning("%s", reason)
+        if len(self._skipped) <= MOST_NAMED:
+            logger.warning("%s", reason)
+        elif len(self._skipped) == MOST_NAMED + 1:
+            logger.warning("%s: more objects are skipped, which are counted at the end", self.stream)
 
     @property
     def has_changed(self) -> bool:
@@ -180,7 +185,7 @@ class Progress:
 
     def figures(self, *, outputs: tuple[str, ...]) -> StreamFigures:
         """Return the counts for reports."""
-        left = self.total - self.done
+        left = Planned() if self.is_complete else self.total - self.done  # more was expected than was new
         phases = self.phases
         if {"read", "write"} <= phases.keys():
             phases["write"] = max(0.0, phases["write"] - phases["read"])  # writing pulls what is read

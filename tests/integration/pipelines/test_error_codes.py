@@ -135,6 +135,12 @@ def no_such_file(scene: Scene) -> str:
     return scene.tap(scene.folder / "gone.csv")
 
 
+@provokes("failed-streams")
+def several_streams_without_files(scene: Scene) -> str:
+    streams = [{"name": name, "path": str(scene.folder / f"{name}.csv")} for name in ("a", "b")]
+    return scene.tap(config={"streams": streams})
+
+
 @provokes("not-found")
 def no_such_bucket(scene: Scene) -> str:
     return scene.tap("s3://no-such-bucket/x.csv")

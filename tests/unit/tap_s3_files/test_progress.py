@@ -2,9 +2,12 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.urls import Url
 from tap_s3_files import progress as module
 from tap_s3_files.progress import Counts, Progress, pause_after
 
@@ -73,3 +76,22 @@ def test_progress_is_logged_while_something_changes(monkeypatch: pytest.MonkeyPa
 
 def test_lines_come_less_often_in_long_runs() -> None:
     assert [pause_after(s) for s in (0, 120, 600, 36_000)] == [0, 12, 60, 60]
+
+
+def test_nothing_is_left_of_a_complete_stream_though_more_was_expected() -> None:
+    progress = Progress("s")
+    progress.expect(5, 100)
+    assert progress.figures(outputs=()).left == {"objects": 5, "bytes": 100}
+    progress.end()
+    assert progress.figures(outputs=()).left == {"objects": 0, "bytes": 0}
+
+
+def test_only_the_first_skipped_objects_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    progress = Progress("s")
+    for n in range(100):
+        progress.skip(ObjectInfo(Url("s3", "b", f"{n}"), 1, "e", datetime(2024, 1, 1, tzinfo=UTC)), f"{n} is skipped")
+    assert caplog.messages == [
+        *(f"{n} is skipped" for n in range(20)),
+        "s: more objects are skipped, which are counted at the end",
+    ]
+    assert progress.counts.skipped_objects == 100

@@ -270,3 +270,19 @@ def test_null_means_not_set(name: str) -> None:
 def test_rows_that_are_gathered_are_an_eighth_of_the_memory(memory: int, workers: int, held: int) -> None:
     config = {"streams": [{"name": "a", "path": "s3://b/a.csv"}], "memory_limit_mb": memory, "max_workers": workers}
     assert Settings.from_config(config).held_bytes == held << 20
+
+
+@pytest.mark.parametrize(
+    ("more", "setting"),
+    [
+        ({"streams": [{"name": "a", "path": ["s3://b/*.csv", "s3://b/${DAY}/*.csv"]}]}, "'streams[0].path[1]'"),
+        ({"plan_root": "s3://${DAY:-x}/plans"}, "'plan_root'"),
+    ],
+)
+def test_a_variable_that_is_left_in_a_path_is_a_fault_of_the_settings(more: dict[str, Any], setting: str) -> None:
+    config = {"streams": [{"name": "${not a place}", "path": "s3://b/*.csv"}]} | more
+    with pytest.raises(ConfigValidationError) as caught:
+        TapS3Files(config=config, setup_mapper=False)
+    (line,) = caught.value.errors
+    assert line.startswith(f"Setting {setting} holds ${{DAY")
+    assert "which nothing has replaced; set the variable, or write its value" in line

@@ -1,4 +1,4 @@
-"""Wait between the attempts of a call that may succeed later, and log the reason once."""
+"""Wait between the attempts of a call that may succeed later, and log the reason from time to time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 
 LOGGED_SECONDS = 4.0
 """Pauses that are longer are logged."""
+REPEATED_SECONDS = 30.0
+"""Seconds of pauses after which the reason is logged again."""
 
 
 class Waiting:
-    """Sleep between the attempts of one call; log the reason once, before the first long pause."""
+    """Sleep between the attempts of one call; log the reason before the first long pause, and about every 30 s."""
 
     def __init__(self, logger: logging.Logger, sleep: Callable[[float], None] = time.sleep) -> None:
         self._logger = logger
         self._sleep = sleep
-        self._is_logged = False
+        self._slept = 0.0
+        self._due = 0.0
 
     def before_again(self, pause: float, why: object) -> None:
         """Sleep before the next attempt.
@@ -26,9 +29,11 @@ class Waiting:
             pause: Seconds.
             why: Error of the last attempt, on one line.
         """
-        if pause > LOGGED_SECONDS and not self._is_logged:
-            self._is_logged = True
-            self._logger.warning("%s; trying again", str(why).removesuffix("; run again"))
+        if pause > LOGGED_SECONDS and self._slept >= self._due:
+            so_far = f", for {self._slept:,.0f} s so far" if self._due else ""
+            self._due = self._slept + REPEATED_SECONDS
+            self._logger.warning("%s; trying again%s", str(why).removesuffix("; run again"), so_far)
+        self._slept += pause
         self._sleep(pause)
 
 

@@ -1,4 +1,4 @@
-"""Log lines on standard error: text for people, without metrics, or JSON for programs, without secrets."""
+"""Log lines on standard error, without secrets: text for people, without metrics, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from singer_sdk import metrics
@@ -31,22 +31,44 @@ class JsonFormatter(StructuredFormatter):
 
     Args:
         name: Name of the connector.
-        secrets: Texts to mask.
     """
 
-    def __init__(self, name: str, secrets: Iterable[str]) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(defaults={"app_name": name})
         self._of_stream = f"{name}."
-        self._secrets = [json.dumps(secret)[1:-1] for secret in secrets]
 
     def format(self, record: logging.LogRecord) -> str:
         if record.name.startswith(self._of_stream) and not hasattr(record, "stream_name"):
             record.stream_name = record.name.removeprefix(self._of_stream)
-        return mask_secrets(super().format(record), self._secrets)
+        return masked(super().format(record))
+
+
+class _TextFormatter(logging.Formatter):
+    """Another format, with secrets masked.
+
+    Args:
+        inner: The format.
+    """
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(self.inner.format(record))
+
+
+_secrets: list[str] = []
+"""The secrets of this process, also as JSON writes them."""
+
+
+def masked(text: str) -> str:
+    """Return a text without the secrets of the settings and of the environment."""
+    return mask_secrets(text, _secrets)
 
 
 def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Apply the settings `log_format` and `log_metrics` to the lines on standard error.
+    """Apply the settings `log_format` and `log_metrics` to the lines on standard error, and mask secrets in them.
 
     Args:
         name: Name of the connector.
@@ -54,9 +76,12 @@ def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any])
         schema: The JSON Schema that declares them.
     """
     is_json = config.get("log_format") == JSON and CONFIG_FILE not in os.environ
+    secrets = secret_values(config, schema, os.environ)
+    _secrets[:] = sorted({*secrets, *(json.dumps(secret)[1:-1] for secret in secrets)}, key=len, reverse=True)
     for handler in _handlers():
-        if is_json:
-            handler.setFormatter(JsonFormatter(name, secret_values(config, schema, os.environ)))
+        plain = handler.formatter or logging.Formatter()
+        plain = plain.inner if isinstance(plain, _TextFormatter) else plain
+        handler.setFormatter(JsonFormatter(name) if is_json else _TextFormatter(plain))
         if not logs_metrics(config):
             handler.addFilter(_is_no_metric)
     if is_json:

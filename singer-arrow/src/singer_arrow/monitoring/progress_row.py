@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from singer_arrow.errors import visible
 from singer_arrow.naming import bytes_in_words, counted
 from singer_arrow.run_figures import RunFigures, StreamFigures
 
@@ -57,7 +58,8 @@ class ProgressRows:
 
     def _of_tap(self, begun: list[StreamFigures], streams: int, now: float) -> ProgressRow:
         current = next((s for s in reversed(begun) if not s.is_complete), begun[-1])
-        label = f"{current.stream} ({begun.index(current) + 1}/{streams})" if streams > 1 else current.stream
+        name = visible(current.stream)
+        label = f"{name} ({begun.index(current) + 1}/{streams})" if streams > 1 else name
         total, left, counts = current.total, current.left, current.counts
         details = []
         if total.get("bytes"):

@@ -7,13 +7,15 @@ from datetime import datetime
 from html import escape
 from importlib.resources import files
 
+from singer_arrow.errors import visible
 from singer_arrow.naming import bytes_in_words
 
 _STYLE = files("singer_arrow.report").joinpath("style.css")
 
 
 def page(title: str, body: str) -> str:
-    """Return a whole page, which needs no other file."""
+    """Return a whole page, which needs no other file; control characters in its texts are escaped."""
+    title, body = visible(title), "\n".join(map(visible, body.split("\n")))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from types import TracebackType
 
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory, with_code
 from singer_arrow.runtime.malloc import limit_arenas
@@ -45,8 +46,9 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
         sys.exit(f"{name}: Windows is not supported: run it in WSL or in a container")
     end_at_signals(name)
     limit_arenas()
-    _end_without_memory_for_threads(name)
+    _set_hooks(name)
     begin()
+    umask = os.umask(0o077)  # what is written to local disks is for this user alone, as temporary folders are
     try:
         command = _imported(load)
         for number in (signal.SIGINT, signal.SIGTERM):  # a connector sets handlers of its own, other commands do not
@@ -68,13 +70,15 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
         for line in lines:
             _log_error(name, line)
         sys.exit(1)
+    finally:
+        os.umask(umask)
 
 
-def _end_without_memory_for_threads(name: str) -> None:
-    """End the process, in one line, when a thread ends for lack of memory: others would wait for it for ever.
+def _set_hooks(name: str) -> None:
+    """Mask secrets in unexpected tracebacks, and end the process when a thread ends for lack of memory, in one line.
 
-    A thread that cannot begin leaves `Thread.start` waiting, and one that ends leaves its tasks undone. What is lost
-    is what a kill would lose: nothing that is durable.
+    Others would wait for such a thread for ever: `Thread.start` for one that cannot begin, tasks for one that ends.
+    What is lost is what a kill would lose: nothing that is durable.
     """
 
     def end(error: BaseException) -> None:
@@ -86,14 +90,30 @@ def _end_without_memory_for_threads(name: str) -> None:
     def of_threads(thrown: threading.ExceptHookArgs, before: Callable[..., object] = threading.excepthook) -> None:
         if thrown.exc_value is not None and is_of_memory(thrown.exc_value):
             end(thrown.exc_value)
-        before(thrown)
+        if before is not threading.__excepthook__ or thrown.exc_value is None:
+            before(thrown)
+        else:
+            sys.stderr.write(_masked("".join(traceback.format_exception(thrown.exc_value))))
 
     def unraisable(thrown: sys.UnraisableHookArgs, before: Callable[..., object] = sys.unraisablehook) -> None:
         if isinstance(thrown.exc_value, MemoryError) and "thread started by" in (thrown.err_msg or ""):
             end(thrown.exc_value)
         before(thrown)
 
+    def unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        sys.stderr.write(_masked("".join(traceback.format_exception(kind, error, trace))))
+
     threading.excepthook, sys.unraisablehook = of_threads, unraisable
+    sys.excepthook = unexpected
+
+
+def _masked(text: str) -> str:
+    """Return a traceback without the secrets that are known by now."""
+    if "singer_arrow.monitoring.logs" not in sys.modules:
+        return text
+    from singer_arrow.monitoring.logs import masked
+
+    return masked(text)
 
 
 def _writes_json() -> bool:
@@ -106,7 +126,7 @@ def _writes_json() -> bool:
 
 def _show_traceback(name: str, error: Exception) -> None:
     if not _writes_json():
-        traceback.print_exc()
+        sys.stderr.write(_masked(traceback.format_exc()))
         return
     from singer_arrow.monitoring.logs import log_exception
 
@@ -133,7 +153,8 @@ def _lines(error: BaseException) -> list[str]:
     if isinstance(error, OSError) and is_of_disk(error):
         cause = error.strerror if error.errno == errno.ENOENT else os.strerror(error.errno or 0)
         reason = f"{cause}{f' ({error.filename})' if error.filename else _temporary()}"
-        advice = "make room or raise the limit, or set TMPDIR elsewhere"
+        is_temporary = not error.filename or str(error.filename).startswith(_temporary_folder() or "?")
+        advice = f"make room or raise the limit, or {'set TMPDIR elsewhere' if is_temporary else 'name another place'}"
         return [with_code(f"This machine refuses a file: {reason}; {advice}", "disk")]
     if is_of_memory(error):
         reason = str(error) or "out of memory"
@@ -144,8 +165,13 @@ def _lines(error: BaseException) -> list[str]:
 
 def _temporary() -> str:
     """Return the folder of temporary files in words; empty if none is writable."""
+    folder = _temporary_folder()
+    return f" (temporary files are in {folder})" if folder else ""
+
+
+def _temporary_folder() -> str:
     try:
-        return f" (temporary files are in {tempfile.gettempdir()})"
+        return tempfile.gettempdir()
     except OSError:
         return ""
 

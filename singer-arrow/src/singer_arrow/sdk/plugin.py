@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from singer_sdk.configuration._dict_config import parse_environment_config
@@ -23,6 +24,8 @@ from singer_arrow.sdk.environment import from_environment
 
 _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
 """Libraries that log headers and tokens when asked for debug."""
+_PLACES = ("path", "root", "plan_root", "report", "gcs_stage", "s3_stage", "manifest_url")
+_VARIABLE = re.compile(r"\$\{\w+[^}]*\}")
 _SUMMARY = "Config validation failed"
 _BEFORE_OURS = (_SUMMARY, "Error initializing target sink")
 """Beginnings of lines of the SDK that repeat a line of ours."""
@@ -49,6 +52,7 @@ def _on_one_line(line: logging.LogRecord) -> bool:
         return True
     if (escaped := one_line(text)) != text:
         line.msg, line.args = escaped, None
+    line.name = one_line(line.name)  # it may end with the name of a stream
     return True
 
 
@@ -66,11 +70,23 @@ def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
         errors = list(JSONSchemaValidator(schema).iter_errors(config))
     except AttributeError:  # it fills defaults also into what is no object
         errors = list(DEFAULT_JSONSCHEMA_VALIDATOR(schema).iter_errors(config))
-    found = problems(config, schema, errors)
+    found = [*problems(config, schema, errors), *_left_variables(config)]
     if found and raise_errors:
         lines = [with_code(line, ConfigError.code) for line in found]
         raise ConfigValidationError(_SUMMARY, errors=lines, schema=schema)
     return found
+
+
+def _left_variables(config: Any, path: str = "", name: str = "") -> Iterator[str]:
+    """Yield a line for each place of files that still has a variable, which a storage would take for a part of it."""
+    if isinstance(config, Mapping):
+        for key, value in config.items():
+            yield from _left_variables(value, f"{path}.{key}" if path else str(key), str(key))
+    elif isinstance(config, list | tuple):
+        for number, item in enumerate(config):
+            yield from _left_variables(item, f"{path}[{number}]", name)
+    elif isinstance(config, str) and name in _PLACES and (found := _VARIABLE.search(config)):
+        yield f"Setting {path!r} holds {found[0]}, which nothing has replaced; set the variable, or write its value"
 
 
 def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ _ELSEWHERE = re.compile(
     r"PermanentRedirect|IncorrectEndpoint|AuthorizationHeaderMalformed|incorrectly configured region"
 )
 _NO_BODY = re.compile(r"HEAD \S+ .*400 Bad Request|\(400\) when calling the HeadObject", re.DOTALL)
+_OS_ERROR = re.compile(r"\(os error (\d+)\)|Os { code: (\d+)")
 _STATUS = re.compile(r"status code: \d{3}[\w ]*")
 _CODE = re.compile(r"<Code>(.*?)</Code>")
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
@@ -75,8 +77,8 @@ def translate_errors(url: Url, *, pinned: bool = False) -> Iterator[None]:
     except PermissionError as error:  # of local disks, and obstore's error of the same base
         raise _other(url, str(error), pinned=pinned, denied=True) from None
     except (oe.BaseError, OSError, ParseError) as error:
-        if is_of_disk(error):
-            raise
+        if is_of_disk(full := _of_this_machine(url, error)):
+            raise full from None
         raise _other(url, str(error), pinned=pinned) from None
     except Exception as error:
         ours = _of_botocore(url, error, pinned=pinned) if "botocore.exceptions" in sys.modules else None
@@ -87,6 +89,15 @@ def translate_errors(url: Url, *, pinned: bool = False) -> Iterator[None]:
         if ours is None:
             raise
         raise ours from None
+
+
+def _of_this_machine(url: Url, error: Exception) -> Exception:
+    """Return an error of the local disk, which obstore has as text alone, as one of the system that names the file."""
+    if url.scheme != "file":
+        return error
+    found = _OS_ERROR.search(str(error))
+    number = int(found[1] or found[2]) if found else getattr(error, "errno", None)
+    return OSError(number, os.strerror(number), str(url.local_path())) if number else error
 
 
 @contextmanager

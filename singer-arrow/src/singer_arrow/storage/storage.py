@@ -389,6 +389,10 @@ def _replace(path: Path, target: Path) -> None:
         path.replace(target)
     except OSError:  # another file system: copy beside the target first, so that the last step is still one rename
         beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        shutil.copyfile(path, beside)
-        beside.replace(target)
+        try:
+            shutil.copyfile(path, beside)
+            beside.replace(target)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(target)) from None  # else it names the temporary file
         path.unlink()

@@ -31,3 +31,10 @@ def test_the_first_long_pause_is_logged_with_its_reason(caplog: pytest.LogCaptur
         waiting.before_again(pause, f"busy {number}; run again")
     assert [r.levelname for r in caplog.records] == ["WARNING"]
     assert slept == [0.5, 1.0, 4.0, 4.1, 32.0]
+
+
+def test_a_long_wait_is_a_line_about_every_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+    waiting = Waiting(logging.getLogger("target"), lambda _: None)
+    for _ in range(8):
+        waiting.before_again(16.0, "down")
+    assert [m.partition(", for ")[2] for m in caplog.messages] == ["", "32 s so far", "64 s so far", "96 s so far"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,41 @@ def test_a_logging_configuration_takes_precedence(run: Runs, tmp_path: Path) -> 
     code, lines = run(log_format="json", env={"SINGER_SDK_LOG_CONFIG": str(file)})
     assert (code, {line[:4] for line in lines}) == (0, {"OWN "})
     assert sum("METRIC" in line for line in lines) == 5
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_secrets_are_masked_by_value_also_in_tracebacks_of_bugs(log_format: str, run: Runs) -> None:
+    token = "from-the-environment"
+    streams = [{"name": f"rows {token}", "path": "/none/*.csv"}, {"name": SECRET, "path": "/none/*.csv"}]
+    env = {"SOME_TOKEN": token}
+    for command in ((), (sys.executable, "-c", BROKEN)):
+        code, lines = run(*command, env=env, log_format=log_format, streams=streams, report=str(run.folder / "reports"))
+        text = "\n".join(lines)
+        assert code == 1
+        assert "***" in text
+        assert [s for s in (token, SECRET, json.dumps(SECRET)[1:-1]) if s in text] == []
+    for file in (run.folder / "reports").iterdir():
+        text = file.read_text()
+        assert "***" in text
+        assert [s for s in (token, SECRET, json.dumps(SECRET)[1:-1], escape(SECRET)) if s in text] == []
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_control_characters_of_names_do_not_reach_a_terminal_or_a_page(log_format: str, run: Runs) -> None:
+    name = "a\x1b[31m\u202eb\x9b"
+    streams = [{"name": name, "path": str(run.folder / "rows.csv")}]
+    code, lines = run(log_format=log_format, streams=streams, report=str(run.folder / "reports"))
+    assert code == 0
+    (page,) = (run.folder / "reports").glob("*.html")
+    for text in ("".join(lines), page.read_text()):
+        assert not {"\x1b", "\u202e", "\x9b"} & {*text}
+        assert "31m" in text
+
+
+def test_what_is_written_to_local_disks_is_for_the_user_alone(run: Runs) -> None:
+    batch = {"encoding": {"format": "parquet"}, "storage": {"root": str(run.folder / "batches")}}
+    code, _ = run(batch_config=batch, report=str(run.folder / "reports"))
+    assert code == 0
+    written = [p for name in ("batches", "reports") for p in (run.folder / name).rglob("*")]
+    assert {p.suffix for p in written} >= {".parquet", ".html", ".json"}
+    assert [p for p in written if p.stat().st_mode & 0o077] == []

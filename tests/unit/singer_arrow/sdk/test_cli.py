@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -140,3 +141,34 @@ def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(SystemExit, match="^tap-x: Windows is not supported: run it in WSL or in a container$"):
         cli.run("tap-x", failing(AssertionError("the connector was loaded")))
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from singer_arrow.sdk import cli
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+
+def put():
+    Storage().put(Url.parse(sys.argv[1]), b"x" * 100_000)
+
+def put_file():  # another file system than that of temporary files, which has room
+    Path.replace = lambda self, target: (_ for _ in ()).throw(OSError(18, "Invalid cross-device link"))
+    Storage().put_file(Url.parse(sys.argv[1]), Path(sys.argv[2]))
+
+Path(sys.argv[2]).write_bytes(b"x" * 100_000)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+cli.run("tap-x", lambda: globals()[sys.argv[3]])
+"""
+
+
+@pytest.mark.parametrize("how", ["put", "put_file"])
+def test_a_full_disk_is_named_where_it_is(how: str, tmp_path: Path) -> None:
+    target = tmp_path / "root" / "a.parquet"
+    (tmp_path / "temporary").mkdir()
+    env = {"TMPDIR": str(tmp_path / "temporary")}
+    argv = [sys.executable, "-c", FULL, str(target), str(tmp_path / "source"), how]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+    reason = f"tap-x: This machine refuses a file: File too large ({target}); make room or raise the limit, or name"
+    assert (ran.returncode, ran.stderr) == (1, f"{reason} another place [disk]\n")
