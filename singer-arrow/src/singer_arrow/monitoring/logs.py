@@ -40,7 +40,7 @@ class JsonFormatter(StructuredFormatter):
     def format(self, record: logging.LogRecord) -> str:
         if record.name.startswith(self._of_stream) and not hasattr(record, "stream_name"):
             record.stream_name = record.name.removeprefix(self._of_stream)
-        return masked(super().format(record))
+        return mask_known(super().format(record))
 
 
 class _TextFormatter(logging.Formatter):
@@ -55,14 +55,14 @@ class _TextFormatter(logging.Formatter):
         self.inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        return masked(self.inner.format(record))
+        return mask_known(self.inner.format(record))
 
 
 _secrets: list[str] = []
 """The secrets of this process, also as JSON writes them."""
 
 
-def masked(text: str) -> str:
+def mask_known(text: str) -> str:
     """Return a text without the secrets of the settings and of the environment."""
     return mask_secrets(text, _secrets)
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_arrow.errors import SingerArrowError, one_line
-from singer_arrow.monitoring.logs import log_gauge, logs_metrics, masked
+from singer_arrow.monitoring.logs import log_gauge, logs_metrics, mask_known
 from singer_arrow.monitoring.secrets import mask_secrets, secret_values, without_secrets
 from singer_arrow.report.document import (
     FAILED,
@@ -175,7 +175,7 @@ class RunMonitor:
 
             job, now = to.job or self._run.connector, datetime.now(UTC)
             event = make_event(self._run, outcome, self._figures(), now=now, namespace=to.namespace, job=job)
-            to.send(json.loads(masked(json.dumps(event))))
+            to.send(json.loads(mask_known(json.dumps(event))))
 
     def _show(self) -> None:
         if self._display is not None:
@@ -208,4 +208,4 @@ class RunMonitor:
             settings=without_secrets(self._config, self._schema),
             previous=self._previous,
         )
-        self._folder.write(self._run.name, json.loads(masked(json.dumps(report, default=str))), page=page)
+        self._folder.write(self._run.name, json.loads(mask_known(json.dumps(report, default=str))), page=page)

@@ -111,9 +111,9 @@ def _masked(text: str) -> str:
     """Return a traceback without the secrets that are known by now."""
     if "singer_arrow.monitoring.logs" not in sys.modules:
         return text
-    from singer_arrow.monitoring.logs import masked
+    from singer_arrow.monitoring.logs import mask_known
 
-    return masked(text)
+    return mask_known(text)
 
 
 def _writes_json() -> bool:
