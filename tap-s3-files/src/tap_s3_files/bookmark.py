@@ -21,6 +21,9 @@ _OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "st
 """Keys that the SDK may leave in an entry; they are no part of a bookmark."""
 
 
+_YEARS = (1, 9999)  # of datetime
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Watermark:
     """A place in the order of objects: by time of last change, then by URL."""
@@ -40,6 +43,8 @@ class Watermark:
             KeyError, TypeError, ValueError: It is something else.
         """
         moment = datetime.fromisoformat(value["last_modified"])
+        if not _YEARS[0] < moment.year < _YEARS[1]:  # the overlap and other zones need room
+            raise ValueError
         if not isinstance(value["key"], str):
             raise TypeError
         return cls(moment if moment.tzinfo else moment.replace(tzinfo=UTC), value["key"])
@@ -94,7 +99,7 @@ class Bookmark:
         Raises:
             ConfigError: It is damaged, or another tap's.
         """
-        if not state.keys() - _OF_THE_SDK:
+        if not state.keys() - _OF_THE_SDK and not state.get("partitions"):  # these are of another tap
             return None
         try:
             if state.keys().isdisjoint(("watermark", "segment", "done", "ahead")):

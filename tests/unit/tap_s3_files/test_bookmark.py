@@ -79,6 +79,9 @@ def test_empty_state_is_none() -> None:
         {"segment": 1, "ahead": 5},
         {"replication_key": "updated", "replication_key_value": "2024"},
         {"starting_replication_value": "2024", "modified_since": "2024-05-01"},
+        {"partitions": [{"context": {"file": "a"}, "replication_key_value": "2024"}]},
+        {"watermark": {"last_modified": "0001-01-01T00:00:00+09:00", "key": "a"}},
+        {"watermark": {"last_modified": "9999-12-31T23:59:59-09:00", "key": "a"}},
     ],
 )
 def test_a_state_that_is_damaged_or_of_another_tap_is_refused(state: dict[str, Any]) -> None:

@@ -109,6 +109,18 @@ def test_files_are_merged_and_settings_have_the_last_word() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["Amuont", "amount", "order id"])
+def test_a_type_for_another_spelling_of_a_column_is_refused(name: str) -> None:
+    files = [pa.schema([("Amount", pa.int64()), ("order_id", pa.int64())])]
+    meant = "order_id" if name == "order id" else "Amount"
+    with pytest.raises(ConfigError, match=f"'schema' names '{name}', which is no column .*; did you mean '{meant}'"):
+        source_schema(files, stream(types={name: "string"}))
+    both = source_schema(files, stream(types={name: "string", meant: "integer"}))
+    assert sorted(both.names) == sorted(["Amount", "order_id", name])
+    assert source_schema([], stream(types={name: "string"})).names == [name]
+    assert "amount_eur" in source_schema(files, stream(types={"amount_eur": "string"})).names
+
+
 def test_what_is_empty_within_a_column_stays_open_for_values() -> None:
     null = pa.null()
     file = pa.schema(

@@ -25,11 +25,13 @@ from singer_arrow.casting.to_json import is_list, json_texts, text_as_json
 from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.casting.whole_numbers import are_large, holds, large_rows
 from singer_arrow.casting.wkb import to_wkt
+from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import is_json
 
-CAST_ERRORS = (pa.ArrowException, ValueError)
+CAST_ERRORS = (pa.ArrowException, ValueError, DataError)
 """Errors raised by `convert`."""
 JSON_DATE = "a date of the years 1 to 9999, which JSON has"
+JSON_MAP = "a map in which each key occurs once, as JSON requires"
 
 
 def fit(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -44,10 +46,11 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
         return convert(column, field)
     except BadValueError:
         raise
-    except CAST_ERRORS:
+    except CAST_ERRORS as error:
         row, t = _first_bad(column, field), field.type
         is_other = pt.is_floating(t) and not _is_text(column.type)
         kind = f"a number that the type {t} holds" if is_other else type_in_words(t)
+        kind = f"a value that JSON can hold: {error.reason}" if isinstance(error, DataError) else kind
         raise BadValueError(row, display_value(column, row), kind) from None
 
 
@@ -57,7 +60,7 @@ def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) ->
     Args:
         column: The column.
         field: The target.
-        json_output: Whether dates outside the years 1 to 9999 do not fit.
+        json_output: Whether values that JSON cannot hold do not fit (`json_fault`).
 
     Raises:
         BadValueError: A value does not fit, or is invalid: text that is not UTF-8, a decimal with too many digits, or a
@@ -65,14 +68,31 @@ def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) ->
     """
     if is_valid_utf8(column):
         fitted = fit(column, field)
-        if not (json_output and beyond_years(fitted)):
+        if not (json_output and (fault := json_fault(fitted))):
             return fitted
-        row = _first(lambda low, high: beyond_years(_copied(fitted.slice(low, high - low))), len(fitted))
-        raise BadValueError(row, display_value(column, row), JSON_DATE)
+        row = _first(lambda low, high: json_fault(_copied(fitted.slice(low, high - low))) is not None, len(fitted))
+        raise BadValueError(row, display_value(column, row), fault)
     column = unwrap(column)
     low = _first(lambda low, high: not is_valid_utf8(_copied(column.slice(low, high - low))), len(column))
     kind = "UTF-8" if _is_text(column.type) else type_in_words(column.type)
     raise BadValueError(low, display_value(column, low), kind)
+
+
+def json_fault(column: pa.Array) -> str | None:
+    """Return in words what JSON requires of the values of a column and one of them is not; None if JSON holds all."""
+    return JSON_DATE if beyond_years(column) else JSON_MAP if _repeats_key(column) else None
+
+
+def _repeats_key(column: Any) -> bool:
+    """Return whether a map, at any depth, has a key twice."""
+    t = column.type
+    if pt.is_struct(t):
+        return any(_repeats_key(part) for part in column.flatten())
+    if pt.is_map(t):
+        entries = column.cast(pa.list_(pa.struct([("key", t.key_type), ("value", t.item_type)])))
+        pairs = pa.table({"row": pc.list_parent_indices(entries), "key": pc.list_flatten(entries).field("key")})
+        return pairs.group_by(["row", "key"]).aggregate([]).num_rows < pairs.num_rows or _repeats_key(column.items)
+    return is_list(t) and _repeats_key(column.flatten())
 
 
 def convert(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -25,6 +25,7 @@ from singer_arrow.enforcement.row_policy import (
     RowError,
     apply_row_policy,
     batch_of,
+    nulled,
     report_rows,
     row_numbers,
     value_policy,
@@ -208,7 +209,7 @@ def _with_policy(
         column, field = batch.column(name), schema.field(name)
         rows = mismatched_rows(column, field, json_output=options.json_output)
         errors += _row_errors(fitting, name, rows, "", with_json=policy == "rescue")
-        fitted[name] = _fitted(fitting, _nulled(column, rows), field)
+        fitted[name] = _fitted(fitting, nulled(column, rows), field)
     if options.on_drift == "rescue":
         errors += _new_values(fitting)
     errors.sort(key=lambda error: error.row)
@@ -275,13 +276,11 @@ def _texts(values: pa.Array, field: pa.Field) -> list[str]:
         return [float_to_json(v) for v in values.to_pylist()]
     if not is_valid_utf8(values) or beyond_years(values, PRINTABLE_YEARS):
         return [json_text(display_value(values, row)) for row in range(len(values))]
-    texts: list[str] = json_texts(values, field).to_pylist()
+    try:
+        texts: list[str] = json_texts(values, field).to_pylist()
+    except DataError:  # a map has a key twice: its pairs are kept
+        return [json_text(display_value(values, row)) for row in range(len(values))]
     return texts
-
-
-def _nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
-    every = row_numbers(len(column))
-    return column.take(pc.if_else(pc.is_in(every, value_set=rows), None, every))
 
 
 def _fitted(fitting: EnforcementInput, column: pa.Array, field: pa.Field) -> pa.Array:

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_arrow import CAST_ERRORS, convert, unwrap
+from singer_arrow.casting.from_arrow import CAST_ERRORS, convert, json_fault, unwrap
 from singer_arrow.casting.from_text import BadValueError, from_text, is_supported, parse_text
-from singer_arrow.casting.temporal_text import beyond_years
 from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.schema.arrow_schema import is_json
@@ -110,8 +109,8 @@ def _cast_error(piece: pa.Array, field: pa.Field, *, json_output: bool) -> Excep
     try:
         if _is_plain_text(piece.type) and not _is_plain_text(field.type) and is_supported(field.type):
             parse_text(piece.cast(pa.string()), field.type)
-        elif beyond_years(convert(piece, field)) and json_output:
-            return ValueError("JSON has no such date")
+        elif (fault := json_fault(convert(piece, field))) and json_output:
+            return ValueError(fault)
     except (*CAST_ERRORS, ArithmeticError) as error:
         return error
     return None

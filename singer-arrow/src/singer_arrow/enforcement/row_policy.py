@@ -249,6 +249,12 @@ def row_numbers(count: int) -> pa.Array:
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
 
 
+def nulled(column: pa.Array, rows: pa.Array) -> pa.Array:
+    """Return the column with nulls in some rows."""
+    every = row_numbers(len(column))
+    return column.take(pc.if_else(pc.is_in(every, value_set=rows), None, every))
+
+
 def rows_except(count: int, rows: pa.Array) -> pa.Array:
     """Return the numbers of `count` rows, from 0, without some."""
     every = row_numbers(count)

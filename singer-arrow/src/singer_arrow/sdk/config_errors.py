@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from singer_arrow.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
+ValueT = TypeVar("ValueT")
 _WORDS = {
     "boolean": "a boolean",
     "integer": "an integer",
@@ -24,6 +26,7 @@ _WORDS = {
 }
 _YAML_1_1 = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
 """Kinds of plain values that YAML 1.1 sees where JSON has text, such as `no` and `2024-01-01`."""
+_MOST_LEVELS, _MOST_VALUES = 100, 1_000_000
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 
@@ -59,7 +62,7 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
     if not isinstance(given, dict):
         msg = f"{what} must hold a JSON object"
         raise ConfigError(msg)
-    return given
+    return bounded(given, what)
 
 
 def yaml_object(text: bytes, what: str) -> dict[str, Any]:
@@ -90,9 +93,39 @@ def yaml_object(text: bytes, what: str) -> dict[str, Any]:
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         msg = f"{what} is no YAML: {getattr(error, 'problem', None) or 'it is not text in UTF-8'}{where}"
         raise ConfigError(msg) from None
+    except (ValueError, RecursionError) as error:  # of a tag such as `!!int`, or of values that nest too deeply
+        fault = "values nest too deeply" if isinstance(error, RecursionError) else "a value is not what its tag demands"
+        msg = f"{what} is no YAML: {fault}"
+        raise ConfigError(msg) from None
     if not isinstance(given, dict):
         msg = f"{what} must hold a YAML mapping, such as 'streams:' and what belongs to it"
         raise ConfigError(msg)
+    return bounded(given, what)
+
+
+def bounded(given: ValueT, what: str) -> ValueT:
+    """Return parsed settings of few values (YAML's aliases count each time) and levels, with only finite numbers.
+
+    Raises:
+        ConfigError: They are not so.
+    """
+    values, level = list[Any]([given]), 0
+    count = 0
+    while values:
+        count, level = count + len(values), level + 1
+        if level > _MOST_LEVELS or count > _MOST_VALUES:
+            msg = f"{what} has more than {_MOST_VALUES:,} values, or nests them deeper than {_MOST_LEVELS} levels"
+            raise ConfigError(msg)
+        inner = list[Any]()
+        for value in values:
+            if isinstance(value, float) and not math.isfinite(value):
+                msg = f"{what} has the number {value}, which JSON has not: numbers must be finite"
+                raise ConfigError(msg)
+            if isinstance(value, dict | list):
+                inner.extend(value.values() if isinstance(value, dict) else value)
+                if count + len(inner) > _MOST_VALUES:
+                    break
+        values = inner
     return given
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from singer_arrow.errors import ConfigError, nearest
+from singer_arrow.sdk.config_errors import bounded
 
+_WHAT = "A setting in the environment"
 _NOT_SETTINGS = ("_", "LOGLEVEL", "LOG_LEVEL")
 """Beginnings of other variables with the prefix; Meltano's own begin with a second underscore."""
 _BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -33,7 +35,7 @@ def from_environment(environ: Mapping[str, str], prefix: str, schema: Mapping[st
         schema: The JSON Schema that declares the settings.
 
     Raises:
-        ConfigError: A variable with the prefix names no setting.
+        ConfigError: A variable with the prefix names no setting, or its value is too much for settings.
     """
     found: dict[str, Any] = {}
     names = dict(_names(schema, prefix))
@@ -74,7 +76,10 @@ def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
         return _BOOLEANS[text.lower()]
     if kinds & {"integer", "number", "array", "object"}:
         try:
-            value = json.loads(text)
+            value = bounded(json.loads(text), _WHAT)
+        except RecursionError:
+            msg = f"{_WHAT} nests too deeply"
+            raise ConfigError(msg) from None
         except ValueError:
             return text.split(",") if "array" in kinds and "string" not in kinds else text
         if value is None or any(isinstance(value, _JSON_KINDS[k]) for k in kinds & _JSON_KINDS.keys()):

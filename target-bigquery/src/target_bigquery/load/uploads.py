@@ -222,9 +222,7 @@ class Files:
             try:
                 for file in files:
                     self._check(file, item)
-            except DataError:
-                if rejects is None:
-                    raise
+            except DataError:  # the conversion names its row, or leaves it out
                 fits = False
         return PreparedItem(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
 

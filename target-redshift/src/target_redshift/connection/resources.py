@@ -231,7 +231,17 @@ def _denied_hint(text: str, role: str | None) -> str:
         return f"let role {role} read the bucket" if role else "let the credentials in aws read the bucket"
     if re.search(r"authentication|password|log ?in", text, re.IGNORECASE):
         return "check user, password or iam"
-    return "grant the user what it needs: USAGE and CREATE on the schema, and its tables"
+    return next((hint for pattern, hint in _RIGHTS if re.search(pattern, text)), _ALL_RIGHTS)
+
+
+_ALL_RIGHTS = "grant the user what it needs: USAGE and CREATE on the schema, and its tables"
+_RIGHTS = (
+    ("must be owner", "make the user the owner of the table: ALTER TABLE ... OWNER TO, which only its owner may alter"),
+    ("temporary tables", "grant the user TEMP on the database: GRANT TEMP ON DATABASE"),
+    ("for database", "grant the user CREATE on the database, or create the schema"),
+    ("for schema", "grant the user USAGE and CREATE on the schema"),
+    ("for (relation|table)", "grant the user SELECT, INSERT, UPDATE and DELETE on the table, or make it the owner"),
+)
 
 
 def server_message(details: Mapping[str, str]) -> str:

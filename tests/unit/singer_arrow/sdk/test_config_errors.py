@@ -99,6 +99,30 @@ def test_what_is_no_json_object_is_one_line_that_holds_nothing_of_it(text: str |
     assert "s3cret" not in str(caught.value)
 
 
+LAUGHS = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'x'}]" for n in range(12))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "words"),
+    [
+        (".yml", LAUGHS, "more than 1,000,000 values"),
+        (".yml", "a: &a [*a]", "deeper than 100 levels"),
+        (".yml", "a: !!int s3cret", "no YAML: a value is not what its tag demands"),
+        (".yml", "a: " + "[" * 20_000 + "]" * 20_000, "no YAML: values nest too deeply"),
+        (".yml", "a: [1, .inf]", "numbers must be finite"),
+        (".json", '{"a": {"b": 1e400}}', "numbers must be finite"),
+        (".json", '{"a": NaN}', "numbers must be finite"),
+        (".json", '{"a": ' + "[" * 900 + "]" * 900 + "}", "deeper than 100 levels"),
+    ],
+)
+def test_what_is_too_much_for_settings(tmp_path: Path, suffix: str, text: str, words: str) -> None:
+    (tmp_path / f"c{suffix}").write_text(text)
+    with pytest.raises(ConfigError, match=words) as caught:
+        object_file(str(tmp_path / f"c{suffix}"), "config")
+    assert "s3cret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_json_objects_are_read(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('\ufeff{"a": 1}')
     assert object_file(str(tmp_path / "c.json"), "config") == json_object('{"a": 1}', "config") == {"a": 1}

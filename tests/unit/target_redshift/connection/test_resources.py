@@ -107,6 +107,20 @@ def test_each_error_has_its_class(error: Exception, kind: type[SingerArrowError]
     assert isinstance(ours, RetriableError) == issubclass(kind, ServiceError)
 
 
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("must be owner of relation events", "owner of the table"),
+        ('permission denied to create temporary tables in database "dev"', "GRANT TEMP ON DATABASE"),
+        ("permission denied for schema raw", "USAGE and CREATE on the schema"),
+        ("permission denied for relation events", "INSERT, UPDATE and DELETE on the table"),
+        ("permission denied for database dev", "CREATE on the database"),
+    ],
+)
+def test_the_missing_right_is_named(text: str, right: str) -> None:
+    assert right in str(translate_error(server("42501", text), "Loading into table s.t"))
+
+
 def aws_error(code: str, status: int) -> ClientError:
     response: Any = {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": status}}
     return ClientError(response, "GetClusterCredentials")

@@ -167,18 +167,19 @@ class ExactReader:
                 continue
             raws = raw_members(text) if mismatches or self._raws else {}
             for mismatch in mismatches:
-                raw = self._included(raws, mismatch.column or "")
+                raw = self.included(raws, mismatch.column or "")
                 errors.append(RowError(number, str(mismatch), mismatch.column, raw=raw))
             wrong = {mismatch.column for mismatch in mismatches}
             for i, field in self._raws:
                 if field.name in raws and field.name not in wrong:
-                    values[i] = from_raw(self._included(raws, field.name), field, loose_text=self._loose_text)
+                    values[i] = from_raw(self.included(raws, field.name), field, loose_text=self._loose_text)
             rows.append(values)
             numbers.append(number)
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         return ParsedRows(batch_of(columns, self._schema, len(rows)), numbers, errors)
 
-    def _included(self, raws: Mapping[str, bytes], name: str) -> bytes:
+    def included(self, raws: Mapping[str, bytes], name: str) -> bytes:
+        """Return the JSON of a member of a record without excluded members."""
         return exclude_from_json(raws[name], self._schema.field(name), self._excluded, name)
 
 

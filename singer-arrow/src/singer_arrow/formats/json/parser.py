@@ -14,12 +14,16 @@ from dataclasses import replace
 import pyarrow as pa
 
 from singer_arrow.casting.cut_digits import collect_truncated
+from singer_arrow.casting.from_arrow import json_fault
+from singer_arrow.casting.from_json import raw_members
+from singer_arrow.enforcement.mismatches import mismatched_rows
 from singer_arrow.enforcement.row_policy import (
     BlockResult,
     ParsedRows,
     RowError,
     apply_row_policy,
     batch_of,
+    nulled,
     without_rescued,
 )
 from singer_arrow.formats.json.arrow_checks import LineEnds
@@ -66,6 +70,8 @@ class JsonBlockParser:
         ends = LineEnds.of(data)
         with collect_truncated() as cuts:
             rows = self._parse(data, ends)
+        if self._options.json_output:
+            rows = self._without_faults(rows, data)
         return replace(self._apply_policy(rows, data, cuts), bytes=len(block), lines=ends.count)
 
     def parse_good(self, data: bytes) -> pa.RecordBatch | None:
@@ -76,7 +82,7 @@ class JsonBlockParser:
                 batch = self._parse_fast(data, ends)
         except FAST_PATH_ERRORS:
             return None
-        if cuts or batch.num_rows != ends.count:
+        if cuts or batch.num_rows != ends.count or (self._options.json_output and any(map(json_fault, batch.columns))):
             return None
         return self._apply_policy(ParsedRows(batch, ()), data, {}).batch
 
@@ -94,6 +100,26 @@ class JsonBlockParser:
         bad = {error.row for error in rows.errors}.union(keys.row for keys in rows.unknown)
         self._expects_errors = len(bad) * _OFTEN > ends.count
         return rows
+
+    def _without_faults(self, rows: ParsedRows, data: bytes) -> ParsedRows:
+        """Return the rows with errors for the values that JSON cannot hold, such as a year 10000 in UTC."""
+        made, errors = rows.batch.columns, list(rows.errors)
+        for i, field in enumerate(rows.batch.schema):
+            if (fault := json_fault(made[i])) is None:
+                continue
+            lines = NumberedLines.of(data)
+            texts = dict(zip(lines.numbers, lines.texts, strict=True))
+            bad = mismatched_rows(made[i], field, json_output=True)
+            for row in bad.to_pylist():
+                number = (rows.numbers or lines.numbers)[row]
+                raw = self._exact.included(raw_members(texts[number]), field.name)
+                errors.append(RowError(number, f"{raw.decode()[:60]} is not {fault}", field.name, raw=raw))
+            made[i] = nulled(made[i], bad)
+        if len(errors) == len(rows.errors):
+            return rows
+        numbers = rows.numbers or NumberedLines.of(data).numbers
+        batch = batch_of(made, rows.batch.schema, rows.batch.num_rows)
+        return replace(rows, batch=batch, numbers=numbers, errors=sorted(errors, key=lambda error: error.row))
 
     def _parse_fast(self, data: bytes, ends: LineEnds) -> pa.RecordBatch:
         """Return the rows of a block of good lines.

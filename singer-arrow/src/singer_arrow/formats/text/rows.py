@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import collect_truncated, set_column
+from singer_arrow.casting.from_arrow import JSON_DATE, json_fault
 from singer_arrow.casting.from_text import BadValueError, from_text, shorten, type_in_words
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.casting.to_json import text_as_json
-from singer_arrow.enforcement.mismatches import fit_text
+from singer_arrow.enforcement.mismatches import fit_text, mismatched_rows
 from singer_arrow.enforcement.row_policy import (
     BlockResult,
     ParsedRows,
@@ -27,6 +28,8 @@ from singer_arrow.enforcement.row_policy import (
     UnknownKeys,
     apply_row_policy,
     batch_of,
+    nulled,
+    row_numbers,
     without_rescued,
 )
 from singer_arrow.enforcement.schema_drift import raise_new_columns, type_name, unknown_columns, widened_field
@@ -117,6 +120,10 @@ class TextRows:
         """
         with collect_truncated() as cuts:
             made = {f.name: self._typed(columns[f.name], f) for f in self.selected}
+        if self.options.json_output:
+            for f in self.selected:
+                if json_fault(made[f.name]):
+                    raise MismatchError(BadValueError(0, None, ""), f)
         found = ParsedRows(self._batch(made, rows), range(rows), unknown=self._unknown(columns, range(rows)))
         return replace(self._apply_policy(found, lambda _: None), cuts=cuts)
 
@@ -157,6 +164,10 @@ class TextRows:
         for f in self.selected:
             set_column(f.name)
             made[f.name], bad = fit_text(self._normalized(columns[f.name], f), f)
+            if self.options.json_output and json_fault(made[f.name]):
+                beyond = mismatched_rows(made[f.name], f, json_output=True)
+                bad = pc.indices_nonzero(pc.is_in(row_numbers(len(made[f.name])), pa.concat_arrays([bad, beyond])))
+                made[f.name] = nulled(made[f.name], bad.cast(pa.int64()))
             for row, value in zip(bad.to_pylist(), columns[f.name].take(bad).to_pylist(), strict=True):
                 mismatches.append(RowError(numbers[row], "", f.name, raw=msgspec.json.encode(value)))
         mismatches.sort(key=_row)
@@ -174,7 +185,7 @@ class TextRows:
             from_text(pa.array([value], pa.string()), t)
         except BadValueError as exact:
             return str(exact)
-        return f"{shorten(value)} is not {type_in_words(t)}"
+        return f"{shorten(value)} is not {JSON_DATE if self.options.json_output else type_in_words(t)}"
 
     def _typed(self, column: pa.Array, f: pa.Field) -> pa.Array:
         set_column(f.name)
