@@ -85,10 +85,13 @@ def test_objects_that_come_late_do_not_replace_newer_rows(
 
 
 def test_without_hard_delete_a_deletion_is_a_row_with_a_rank(source: Source, warehouse: Warehouse) -> None:
+    """COPY loads these files as they are; the rank is then completed from the columns of the row's object."""
     settings = {**UPSERT, "add_record_metadata": True}
-    put(source, "b.jsonl", 5, (1, "gone"), deleted=True)
+    put(source, "b c'd.jsonl", 5, (1, "gone"), deleted=True)
     first = source.run(config(source))
     warehouse.load(first.stdout, **settings)
+    (sent,) = first.of_type("BATCH")
+    assert warehouse.one("SELECT _sdc_rank FROM {rows}") == (sent["ranks"][0][0][1],)
     put(source, "a.jsonl", 1, (1, "late"))
     warehouse.load(source.run(config(source), state=state_of(first)).stdout, **settings)
     assert warehouse.one(f"SELECT v, {DELETED} IS NULL FROM {{rows}}") == ("gone", False)
@@ -179,3 +182,13 @@ def test_rows_whose_ranks_cannot_be_compared_count_in_the_order_of_their_arrival
         assert found(warehouse) == {1: v, 2: v}
     warehouse.load(ran.stdout, **UPSERT)
     assert found(warehouse) == {1: "object", 2: "records again"}
+
+
+def test_a_rank_is_no_text_that_settings_shorten(source: Source, warehouse: Warehouse) -> None:
+    """Whatever `varchar_max` is, and however long the key."""
+    put(source, f"{'long/' * 190}a.jsonl", 1, (1, "a"))
+    settings = {**UPSERT, **({"varchar_max": 16} if warehouse.name == "redshift" else {})}
+    ran = source.run(config(source, types={"id": "integer", "v": "string"}, metadata_columns=False))
+    warehouse.load(ran.stdout, **settings)
+    (rank,) = warehouse.one("SELECT _sdc_rank FROM {rows}")
+    assert rank.endswith("long/a.jsonl 00000.000000000000")

@@ -25,7 +25,8 @@ _READ = ("s3", "gs", "az", "file", "http", "https", "ftp", "ftps", "sftp", "scp"
 _BUCKETS = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[\w.@-]{1,255}", re.ASCII)
 _LONGEST_ID = 1024
-_LONGEST_RANK = 2048
+LONGEST_RANK = 1280
+"""Bytes of a rank: of the longest names of a bucket and a key, and of what is around them."""
 _LARGEST = (1 << 63) - 1
 Ranks = tuple[tuple[tuple[int | None, str], ...], ...]
 """For each file its rows by rank, in their order: how many (None: all that are left), and the rank."""
@@ -137,7 +138,7 @@ def _ranks(value: Any, files: int, where: str) -> Ranks:
         found = tuple(tuple((count, rank) for count, rank in runs) for runs in value or ())
         runs = [run for runs in found for run in runs]
         if not all(
-            (n is None or (type(n) is int and n >= 0)) and " " in rank and _is_fit(rank, _LONGEST_RANK)
+            (n is None or (type(n) is int and n >= 0)) and " " in rank and _is_fit(rank, LONGEST_RANK)
             for n, rank in runs
         ):
             raise ValueError

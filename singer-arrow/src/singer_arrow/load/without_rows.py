@@ -9,7 +9,7 @@ import pyarrow as pa
 from singer_arrow.enforcement.row_json import row_to_json
 from singer_arrow.enforcement.row_policy import rows_except
 from singer_arrow.load.bisect import Refusal
-from singer_arrow.load.conversion import ORDER
+from singer_arrow.load.conversion import ORDER, RANK
 from singer_arrow.load.dead_letters import Rejects
 
 
@@ -19,7 +19,7 @@ def taken_rows(
     """Yield the rows of an item without those that are refused; these go to its rejects at the end.
 
     Args:
-        batches: The rows; `ORDER` is not part of the rejected rows.
+        batches: The rows; `ORDER` and `RANK` are no part of the rejected rows.
         refused: The refused ones, by their numbers.
         rejects: The item's.
 
@@ -29,7 +29,7 @@ def taken_rows(
     before, texts = 0, dict[int, str]()
     for batch in batches:
         mine = [row - before for row in refused if before <= row < before + batch.num_rows]
-        shown = batch.drop_columns([ORDER]) if ORDER in batch.schema.names else batch
+        shown = batch.select([name for name in batch.schema.names if name not in (ORDER, RANK)])
         texts.update({before + row: row_to_json(shown, row) for row in mine})
         before += batch.num_rows
         taken = batch.take(rows_except(batch.num_rows, pa.array(mine, pa.int64())))

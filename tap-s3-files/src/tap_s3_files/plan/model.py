@@ -17,6 +17,7 @@ BUNDLE_BYTES = 32 << 20
 BUNDLE_OBJECTS = 200
 SEGMENT_BYTES = 4 << 30
 SEGMENT_OBJECTS = 2000
+_LONGEST_NAME = 63 + 1 + 1024  # bytes, of a bucket and a key
 
 Version = tuple[str, str]
 """One version of an object: its URL, and its ETag or what replaces it."""
@@ -151,9 +152,9 @@ def rank(info: ObjectInfo, version: int | None, part: int = 0, first_row: int = 
     """
     kind = "object" if version is None else f"version {version:020d}"
     place = f"{part:05d}.{first_row:012d}"
-    name = f"{info.url.bucket}/{info.url.key}".encode(
-        errors="backslashreplace"
-    ).decode()  # local names may be no Unicode
+    # Local names may be no Unicode, and longer than those of objects.
+    full = f"{info.url.bucket}/{info.url.key}".encode(errors="backslashreplace")
+    name = full[:_LONGEST_NAME].decode(errors="ignore")
     return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {name} {place}"
 
 

@@ -27,7 +27,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.batch.message import LONGEST_RANK
 from singer_arrow.errors import SchemaError
+from singer_arrow.load.conversion import RANK
 from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, json_field
 from singer_arrow.warehouse.variant_columns import type_conflict
 
@@ -287,7 +289,8 @@ def column_of(field: pa.Field, name: str, varchar_max: int = MAX_VARCHAR) -> Col
 
 
 def _text(field: pa.Field, name: str, varchar_max: int) -> Column:
-    return Column(name, field.name, "VARCHAR", pa.string(), length=min(VARCHAR_STEPS[0], varchar_max))
+    length = LONGEST_RANK if field.name == RANK else min(VARCHAR_STEPS[0], varchar_max)
+    return Column(name, field.name, "VARCHAR", pa.string(), length=length)
 
 
 def in_super(column: Column) -> Column:
