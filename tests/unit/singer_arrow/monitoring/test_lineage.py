@@ -181,8 +181,8 @@ def test_an_answer_that_never_ends_is_a_warning(
             pass
     finally:
         server.drips.set()
-    reason = "No event of OpenLineage could be sent: TimeoutError('it took longer than 0.5 s')"
-    assert [r.getMessage() for r in caplog.records] == [reason]
+    reason = "No event of OpenLineage could be sent: TimeoutError("
+    assert {r.getMessage().partition("'")[0] for r in caplog.records} == {reason}
 
 
 def test_events_are_appended_to_a_file(tmp_path: Path) -> None:
