@@ -22,7 +22,7 @@ from singer_arrow.load.conversion import RANK
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.warehouse.variant_columns import mark
 from target_redshift import sql
-from target_redshift.ledger import MARK
+from target_redshift.ledger import MARK, TABLE_MARK
 from target_redshift.merge_pruning import Bound
 from target_redshift.sql import Access
 from target_redshift.tables.column_evolution import columns_of
@@ -195,7 +195,7 @@ class Examples:
             options = {"rank": rank, "ordered": ordered}
             yield _call("create_merged", self.merged, staged, self.columns, self.keys, **options)
         yield _call("lock", self.ledger)
-        yield _call("oldest_entry", self.ledger, MARK, has_parameters=True)
+        yield _call("ledger_extent", self.ledger, MARK, TABLE_MARK, has_parameters=True)
         yield _call("ledger_entries_of", self.ledger, 3, has_parameters=True)
         yield _call("ledger_entries_from", self.ledger, MARK, batch_lookup.PAGE, has_parameters=True)
         yield _call("insert", self.table, self.staging, self.file, self.columns)
@@ -219,8 +219,9 @@ class Examples:
         yield _call("delete_rejected", self.rejected, 2, has_parameters=True)
         yield _call("add_rejected", self.rejected, 2, has_parameters=True)
         yield _call("add_ledger_entries", self.ledger, 2, has_parameters=True)
-        yield _call("delete_ledger_entries", self.ledger, 2, has_parameters=True)
-        yield _call("delete_ledger_marks", self.ledger, MARK, has_parameters=True)
+        yield _call("delete_ledger_entries", self.ledger, TABLE_MARK, 2, has_parameters=True)
+        yield _call("delete_ledger_marks", self.ledger, MARK, TABLE_MARK, has_parameters=True)
+        yield _call("delete_table_mark", self.ledger, TABLE_MARK, has_parameters=True)
         yield _call("clear_ledger", self.ledger, has_parameters=True)
 
     def _as_jsonl(self) -> list[StagingColumn]:

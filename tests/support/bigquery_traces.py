@@ -13,8 +13,9 @@ def load_jobs(bq: Any, dataset: str) -> list[Any]:
 
 
 def entries(bq: Any, dataset: str) -> list[Any]:
-    """Return the ledger rows, oldest first; empty if there is no ledger yet."""
+    """Return the ledger rows of batches, oldest first; empty if there is no ledger yet."""
+    text = f"SELECT * FROM `{dataset}._sdc_batches` WHERE batch_id != '' ORDER BY started_at, batch_id"
     try:
-        return list(bq.query(f"SELECT * FROM `{dataset}._sdc_batches` ORDER BY started_at, batch_id").result())
+        return list(bq.query(text).result())
     except NotFound:
         return []

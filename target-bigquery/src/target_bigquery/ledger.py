@@ -19,9 +19,10 @@ that holds the batch. A write stream is committed only if it is claimed, and any
 stream; BigQuery commits a stream once. So a claim means loaded, and an id taken otherwise means load again. BigQuery
 forgets write streams within days, so a commit is recorded in a second entry whose job id ends with `COMMITTED`.
 
-Entries count for the table that their job loaded, and only for its present contents: those of jobs that ended before
-the table was created, or before it was found empty, are void. The latter is kept for good in a mark, an entry with an
-empty batch_id.
+Entries count for the table that their job loaded, and only for its present contents. Both are kept in marks, entries
+with an empty batch_id: the newest one (that with the most `rows`) holds in its job_id when the table was created, and
+entries of jobs that ended before its `started_at` are void: the table was found empty then. If another table has rows,
+the user decides.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.ledger_lookup import PAGE, BatchLookup
+from singer_arrow.load.ledger_lookup import PAGE, BatchLookup, another_table
 from singer_arrow.naming import LEDGER
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
@@ -48,6 +49,7 @@ from target_bigquery.tables.naming import job_prefix
 logger = logging.getLogger("target-bigquery")
 FORGOTTEN = timedelta(days=150)
 """BigQuery keeps jobs for about 180 days; an older entry without its job counts as loaded."""
+_EVER = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_JOB = timedelta(days=1)
 COMMITTED = ":committed"
 """What the job's id ends with in a second entry, of a batch whose write stream was committed at `started_at`."""
@@ -83,6 +85,7 @@ class StreamLedger:
         client: The dataset.
         stream: Name of the stream.
         table: Its table, as it was when the run began with it.
+        replay: The setting: whether entries of another table count for this one; None: that is an error.
 
     Attributes:
         client: The dataset.
@@ -91,14 +94,17 @@ class StreamLedger:
         exists: Whether there is a ledger, as far as this run has looked.
     """
 
-    def __init__(self, client: BigQuery, stream: str, table: Table) -> None:
+    def __init__(self, client: BigQuery, stream: str, table: Table, replay: str | None = None) -> None:
         self.client = client
         self.stream = stream
         self._table = client.path(table.name)
         self._count = sql.count_rows(client.quoted(table.name), table.filtered_by)
         self._is_count_billed = table.filtered_by is not None
         self.prefix = job_prefix(self._table)
-        self._since = table.created
+        self._name, self._created, self._replay = table.name, table.created, replay
+        self._since = _EVER
+        self._mark: Entry | None = None
+        self._is_identified = False
         self._ours: set[str] = set()
         self._outcomes: dict[str, Outcome] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -125,11 +131,13 @@ class StreamLedger:
         for a job that is still running.
         """
         self._open(create=True)
+        self._identify()
         return self._loaded_at(self._lookup.early(batch_id) or ())
 
     def loaded_of(self, batches: Collection[str]) -> dict[str, datetime]:
         """Return those of the batches that were loaded into the table as it is now, and when; waits as `loaded`."""
         self._open(create=True)
+        self._identify()
         times = {batch: self._loaded_at(entries) for batch, entries in self._lookup.of(batches).items()}
         return {batch: when for batch, when in times.items() if when}
 
@@ -157,6 +165,7 @@ class StreamLedger:
             self._ours.add(job_id)
         if not batches:
             return job_id, set()
+        self._identify()
         known = {entry.job_id for entries in self._lookup.of(batches).values() for entry in entries}
         self._write(batches, job_id)
         theirs = self._loaded_meanwhile(batches, job_id, known)
@@ -190,12 +199,47 @@ class StreamLedger:
             self._commits = [e for e in self._commits if e not in commits]
 
     def void(self, at: datetime) -> None:
-        """Void the entries of jobs that ended before a time."""
-        if not self.client.table(LEDGER):
-            return
-        parameters = {"stream": self.stream, "job": self.prefix, "at": at}
-        self._query(sql.add_ledger_mark(self.client.quoted(LEDGER)), parameters, "Writing to")
-        self._since = max(self._since, at)
+        """Void the entries of jobs that ended before a time, at which the table's rows were replaced."""
+        self._open(create=False)
+        if self.exists and (table := self.client.table(self._name)):
+            self._created = table.created  # a copy may have made it anew
+            self._record(at)
+            self.write_commits()
+
+    @property
+    def _id(self) -> str:
+        """The job_id of the mark of the table as it is now."""
+        return f"{self.prefix}table:{self._created:%Y%m%dT%H%M%S.%f}"
+
+    def _record(self, since: datetime) -> None:
+        """Note since when entries count for the table as it is now; written with the next entries."""
+        with self._lock:
+            self._mark = Entry("", self._id, self._mark.rows + 1 if self._mark else 1, since)
+            self._commits.append(self._mark)
+            self._since, self._is_identified = since, True
+
+    def _identify(self) -> None:
+        """Check that the entries are about the table as it is now; once, before one of them counts.
+
+        Raises:
+            LoadError: They are about another table, this one has rows, and `replay` is not set.
+        """
+        with self._opening:
+            if self._is_identified:
+                return
+            for _ in range(2):  # another run may have written its mark meanwhile
+                since = max(self._since, self._mark.started_at if self._mark else _EVER)
+                is_new = not self._has_entries(since)
+                if is_new or (self._mark is None and self._has_entries(self._created)):  # earlier versions wrote none
+                    self._record(max(self._since, self._created))
+                else:
+                    self._take_marks(self._read(sql.ledger_entries_of(self.client.quoted(LEDGER)), {"ids": [""]})[0])
+                if self._is_identified:
+                    return
+            if self._replay is None:
+                raise another_table(self._table, self.stream)
+            self._record(self._created if self._replay == "load" else since)
+            self.write_commits()
 
     def _open(self, *, create: bool) -> None:
         """Read the marks and check whether the table is empty, before this run adds the first row."""
@@ -215,10 +259,19 @@ class StreamLedger:
         parameters = {"ids": ["", *batches] if is_first else list(batches)}
         rows, started = self._read(sql.ledger_entries_of(self.client.quoted(LEDGER)), parameters)
         if is_first:
-            self._since = max([self._since, *(e.started_at for e in rows if not e.batch_id)])
+            self._take_marks(rows)
             self._void_if_emptied()
             self._opened = started or datetime.now(UTC)
         return _by_batch(rows)
+
+    def _take_marks(self, rows: Sequence[Entry]) -> None:
+        """Note which table the entries are about, and since when they count."""
+        marks = [e for e in rows if not e.batch_id]
+        of_tables = [e for e in marks if e.job_id != self.prefix]  # earlier versions wrote others
+        self._mark = max(of_tables, key=lambda e: (e.rows, e.started_at), default=None)
+        self._is_identified = self._mark is not None and self._mark.job_id == self._id
+        counted = [e.started_at for e in marks if e.job_id in (self.prefix, self._id)]
+        self._since = max(counted, default=_EVER)
 
     def _following(self, entries: list[Entry]) -> Mapping[str, list[Entry]]:
         """Return the entries from the time of the newest of these on, at most a page."""
@@ -236,16 +289,18 @@ class StreamLedger:
 
         Counting is free, and is done first, unless the table requires a condition on its partitions.
         """
-        if self._is_count_billed and not self._has_entries():
+        since = self._since - _LONGEST_JOB
+        if self._is_count_billed and not self._has_entries(since):
             return
         count = self.client.query(self._count, what=f"Counting the rows of {self._table}")
-        if not count.rows[0]["rows"] and count.started and self._has_entries():
+        if not count.rows[0]["rows"] and count.started and self._has_entries(since):
             logger.info("Table %s was emptied; batches that were loaded before are loaded again", self._table)
-            self.void(count.started)
+            self._record(count.started)
+            self.write_commits()
 
-    def _has_entries(self) -> bool:
-        """Return whether there are entries of batches that may count."""
-        parameters = {"stream": self.stream, "prefix": self.prefix, "since": self._since - _LONGEST_JOB}
+    def _has_entries(self, since: datetime) -> bool:
+        """Return whether there are entries of batches since a time."""
+        parameters = {"stream": self.stream, "prefix": self.prefix, "since": since}
         text = sql.has_ledger_entries(self.client.quoted(LEDGER))
         return bool(self._query(text, parameters, "Reading").rows)
 

@@ -95,7 +95,7 @@ class BigQueryRun(WarehouseRun[Settings]):
         """Return the ledger of a stream's table, the same for the whole run."""
         path = client.path(table.name)
         if path not in self._ledgers:
-            self._ledgers[path] = StreamLedger(client, stream, table)
+            self._ledgers[path] = StreamLedger(client, stream, table, self.settings.replay)
         return self._ledgers[path]
 
     def dead_letter_table(self, client: BigQuery) -> DeadLetterTable:

@@ -77,6 +77,8 @@ def has_ledger_entries(ledger: str) -> str:
 def delete_ledger_entries(ledger: str, prefix: int, days: int) -> str:
     """Remove the entries of @streams that are older than some days, of jobs whose ids begin as one of @prefixes.
 
+    The marks of tables stay.
+
     Args:
         ledger: Quoted name of the ledger.
         prefix: The length of each prefix.
@@ -84,7 +86,7 @@ def delete_ledger_entries(ledger: str, prefix: int, days: int) -> str:
     """
     return (
         f"DELETE FROM {ledger} WHERE stream IN UNNEST(@streams) AND SUBSTR(job_id, 1, {prefix:d}) IN UNNEST(@prefixes) "
-        f"AND started_at < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL {days:d} DAY)"
+        f"AND batch_id != '' AND started_at < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL {days:d} DAY)"
     )
 
 
@@ -108,11 +110,6 @@ def forget_entries(ledger: str, job: str) -> str:
 def rename_entries(ledger: str, job: str, now: str) -> str:
     """Give the entries of a job another one's id; for people."""
     return f"UPDATE {ledger} SET job_id = '{now}' WHERE job_id = '{job}'"
-
-
-def add_ledger_mark(ledger: str) -> str:
-    """Void what was loaded of @stream by jobs that ended before @at; @job names the table."""
-    return f"INSERT INTO {ledger} (batch_id, stream, job_id, `rows`, started_at) VALUES ('', @stream, @job, 0, @at)"
 
 
 def merge(

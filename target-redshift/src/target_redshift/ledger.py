@@ -4,8 +4,8 @@ A batch's entry is written in the transaction that loads it. That transaction be
 second run waits, reads what the first has committed, and leaves it out. The lock is the transaction's first
 statement, because its snapshot of the ledger must be taken after it.
 
-Entries count for the stream's present table and its present contents: those older than the table are void, and so are
-all if the table is empty, which was then emptied on purpose.
+Entries count for the stream's present table and its present contents: one more entry holds when that table was made. If
+the table is empty, it was emptied on purpose, and all are void. If another table has rows, the user decides.
 
 Only entries of batches that a run brings are read; see `BatchLookup`.
 """
@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.ledger_lookup import PAGE, BatchLookup
+from singer_arrow.load.ledger_lookup import PAGE, BatchLookup, another_table
 from singer_arrow.naming import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
@@ -32,6 +32,8 @@ from target_redshift.tables.naming import RULES
 logger = logging.getLogger("target-redshift")
 MARK = "_sdc_load_"
 """Entries of loads, as against batches, begin so: by its own entry a load knows that it was committed."""
+TABLE_MARK = f"{MARK}table_"
+"""The entry of a stream's table begins so; the time at which it was made follows."""
 _MARKS_LAST = timedelta(days=1)
 _AT_ONCE = 5_000
 """Entries in one statement, which takes 32,767 values."""
@@ -44,16 +46,19 @@ class StreamLedger:
         client: The schema, in which there is a ledger.
         stream: Name of the stream.
         table: Its table, as it was when the run began with it.
+        replay: The setting: whether entries of another table count for this one; None: that is an error.
 
     Attributes:
         client: The schema.
         stream: What its entries, and those of its rows that are not loaded, call it; see `ledger_stream`.
     """
 
-    def __init__(self, client: Redshift, stream: str, table: Table) -> None:
+    def __init__(self, client: Redshift, stream: str, table: Table, replay: str | None = None) -> None:
         self.client = client
         self.stream = ledger_stream(stream, table.name)
-        self._table = table
+        self._table, self._replay = table, replay
+        self._mark = f"{TABLE_MARK}{table.created:%Y%m%dT%H%M%S.%f}" if table.created else None
+        self._has_mark = False
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
         self._lookup = BatchLookup(self._find, self._following)
@@ -117,7 +122,7 @@ class StreamLedger:
             text, what = sql.ledger_entries_of(self._quoted, len(ids)), f"Reading {self.client.path(LEDGER)}"
             with self._present():
                 answer = session.execute(text, [self.stream, *ids], what=what)
-            found.update({str(batch): at for batch, at in answer.rows if not self._is_void(at)})
+            found.update({str(batch): at for batch, at in answer.rows})
         return found
 
     def add(self, session: Session, batches: Mapping[str, int]) -> None:
@@ -127,6 +132,8 @@ class StreamLedger:
             session: The transaction's, which has the lock.
             batches: Number of rows by batch_id.
         """
+        if self._mark and not self._has_mark and any(not batch.startswith(MARK) for batch in batches):
+            batches, self._has_mark = {**batches, self._mark: 0}, True
         for ids in _chunks(batches):
             values: list[Any] = [v for batch in ids for v in (batch, self.stream, batches[batch])]
             what = f"Writing to {self.client.path(LEDGER)}"
@@ -136,19 +143,26 @@ class StreamLedger:
         """Remove the entries of loads that are no longer needed; in a transaction that has the lock."""
         what = f"Removing old marks from {self.client.path(LEDGER)}"
         before = session.execute(sql.NOW, what=what).value - _MARKS_LAST
-        session.execute(sql.delete_ledger_marks(self._quoted, MARK), [self.stream, before], what=what)
+        session.execute(sql.delete_ledger_marks(self._quoted, MARK, TABLE_MARK), [self.stream, before], what=what)
 
     def clear(self, session: Session) -> None:
         """Remove all entries, in the transaction that replaces the table's contents."""
         what = f"Clearing {self.client.path(LEDGER)} of stream {self.stream!r}"
         session.execute(sql.clear_ledger(self._quoted), [self.stream], what=what)
+        self._has_mark = False
 
     def _void_if_emptied(self) -> None:
-        """Remove void entries, under the lock, so that no other run publishes meanwhile."""
+        """Remove void entries, under the lock, so that no other run publishes meanwhile.
+
+        Raises:
+            LoadError: They are about another table, this one has rows, and `replay` is not set.
+        """
         what = f"Reading {self.client.path(LEDGER)}"
         with self._present():
-            oldest = self.client.query(sql.oldest_entry(self._quoted, MARK), [self.stream], what=what).value
-        if oldest is not None and (self._is_void(oldest) or self.client.is_empty(self._table.name)):
+            text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
+            ((oldest, _, mark),) = self.client.query(text, [self.stream], what=what).rows
+        self._has_mark = mark is not None and mark == self._mark
+        if oldest is not None and (not self._has_mark or self.client.is_empty(self._table.name)):
             with self.client.session() as session:
                 self._remove_void(session)
 
@@ -156,14 +170,25 @@ class StreamLedger:
         what = f"Removing void entries from {self.client.path(LEDGER)}"
         with session.transaction(what):
             self.lock(session)
-            table = self.client.quoted(self._table.name)
-            if not session.execute(sql.has_rows(table), what=what).rows:
-                path = self.client.path(self._table.name)
+            text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
+            ((_, newest, mark),) = session.execute(text, [self.stream], what=what).rows
+            is_ours = mark == self._mark or (mark is None and not self._is_void(newest))  # earlier versions wrote none
+            path = self.client.path(self._table.name)
+            if not session.execute(sql.has_rows(self.client.quoted(self._table.name)), what=what).rows:
                 logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
                 self.clear(session)
-            elif self._table.created is not None:
+                return
+            if not is_ours and self._replay is None:
+                raise another_table(path, self.stream)
+            if not is_ours and self._replay == "load":
+                self.clear(session)
+            elif is_ours and self._table.created is not None:
                 values = [self.stream, self._table.created]
-                session.execute(sql.delete_ledger_entries(self._quoted), values, what=what)
+                session.execute(sql.delete_ledger_entries(self._quoted, TABLE_MARK), values, what=what)
+            if self._mark:
+                session.execute(sql.delete_table_mark(self._quoted, TABLE_MARK), [self.stream], what=what)
+                session.execute(sql.add_ledger_entries(self._quoted, 1), [self._mark, self.stream, 0], what=what)
+                self._has_mark = True
 
     def _find(self, batches: Sequence[str]) -> Mapping[str, datetime]:
         def find() -> dict[str, datetime]:
@@ -177,10 +202,10 @@ class StreamLedger:
         text, what = sql.ledger_entries_from(self._quoted, MARK, PAGE), f"Reading {self.client.path(LEDGER)}"
         with self._present():
             rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
-        return {str(batch): at for batch, at in rows if not self._is_void(at)}
+        return {str(batch): at for batch, at in rows}
 
-    def _is_void(self, loaded_at: datetime) -> bool:
-        return self._table.created is not None and loaded_at < self._table.created
+    def _is_void(self, loaded_at: datetime | None) -> bool:
+        return loaded_at is not None and self._table.created is not None and loaded_at < self._table.created
 
 
 def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
@@ -213,4 +238,4 @@ def remove_old(client: Redshift, streams: Collection[str], days: int) -> None:
         session.execute(sql.lock(ledger), what=what)
         before = session.execute(sql.NOW, what=what).value - timedelta(days=days)
         for names in _chunks(streams):
-            session.execute(sql.delete_ledger_entries(ledger, len(names)), [*names, before], what=what)
+            session.execute(sql.delete_ledger_entries(ledger, TABLE_MARK, len(names)), [*names, before], what=what)

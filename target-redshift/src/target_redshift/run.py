@@ -89,11 +89,11 @@ class RedshiftRun(WarehouseRun[Settings]):
         region = rest.split(".")[1] if host.endswith(".amazonaws.com") else None
         return f"redshift://{f'{cluster}.{region}' if region else host}:{settings.port}", f"{settings.dbname}.{table}"
 
-    def ledger(self, client: Redshift, stream: str, table: Table) -> StreamLedger:
+    def ledger(self, client: Redshift, stream: str, table: Table, replay: str | None) -> StreamLedger:
         """Return the ledger of a stream's table, the same for the whole run."""
         path = client.path(table.name)
         if path not in self._ledgers:
-            self._ledgers[path] = StreamLedger(client, stream, table)
+            self._ledgers[path] = StreamLedger(client, stream, table, replay)
         return self._ledgers[path]
 
     def dead_letter_table(self, client: Redshift) -> DeadLetterTable:

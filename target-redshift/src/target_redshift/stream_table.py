@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from singer_arrow.warehouse.descriptions import descriptions_of
+from singer_arrow.warehouse.settings import UPSERT
 from singer_arrow.warehouse.table import WarehouseTable
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
@@ -39,6 +40,7 @@ class RedshiftStreamTable(WarehouseTable):
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> RedshiftLoadMethod:
         run, destination = self.run, self.destination
+        replay = run.settings.replay or ("skip" if load_method == UPSERT else None)  # merged again, whatever it has
         context = RedshiftContext(
             stream=self.stream_name,
             tally=self.tally,
@@ -54,7 +56,7 @@ class RedshiftStreamTable(WarehouseTable):
             staging_folder=run.staging_folder,
             upload_format=run.settings.upload_format,
             destination=destination,
-            ledger=run.ledger(self.client, self.stream_name, destination.table),
+            ledger=run.ledger(self.client, self.stream_name, destination.table, replay),
             overwrite_staging=run.overwrite_staging(self.client, destination.name),
             dead_letter_table=run.dead_letter_table(self.client),
         )

@@ -114,6 +114,9 @@ class TestLedger:
         client.query(sql.drop_table(client.quoted("orders")), what="test")
         ledger = self.open(client)
         client.query(f"INSERT INTO {client.quoted('orders')} (id) VALUES (7)", what="test")
+        with pytest.raises(LoadError, match="it was made anew since, and has rows"):
+            ledger.loaded("a")
+        client.query(f"TRUNCATE {client.quoted('orders')}", what="test")
         assert ledger.loaded("a") is None
         assert self.load(client, ledger, "a") == set()
         assert self.open(client).loaded("a")
@@ -123,7 +126,7 @@ class TestLedger:
         self.load(client, self.open(client), "a")
         with client.session() as session, session.transaction("test"):
             self.open(client).clear(session)
-        assert [row[:2] for row in rows(client, LEDGER)] == [("x", "another in orders")]
+        assert {row[1] for row in rows(client, LEDGER)} == {"another in orders"}
 
     def test_more_entries_than_one_statement_takes(self, client: Redshift, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("target_redshift.ledger._AT_ONCE", 7)

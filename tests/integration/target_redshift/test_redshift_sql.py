@@ -276,7 +276,7 @@ def publishing(scenario: Scenario) -> None:
         scenario.run("merge")
         scenario.run("add_ledger_entries", params=("a", "s'\\", 2, "_sdc_load_1", "s'\\", 0))
     assert texts(scenario) == [(1, "two"), (2, "four")]
-    oldest = scenario.run("oldest_entry", params=("s'\\",)).value
+    oldest = scenario.run("ledger_extent", params=("s'\\",)).value
     entries = scenario.run("ledger_entries_from", params=("s'\\", oldest)).rows
     assert [tuple(row) for row in entries] == [("a", oldest)]
     both = ("s'\\", "a", "b", "_sdc_load_1")
@@ -284,10 +284,12 @@ def publishing(scenario: Scenario) -> None:
     later = oldest + dt.timedelta(seconds=1)
     scenario.run("delete_ledger_marks", params=("s'\\", later))
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
+    scenario.run("delete_table_mark", params=("s'\\",))
+    assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
     scenario.run("delete_ledger_entries", params=("s'\\", "other", oldest))
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
     scenario.run("clear_ledger", params=("s'\\",))
-    assert scenario.run("oldest_entry", params=("s'\\",)).value is None
+    assert scenario.run("ledger_extent", params=("s'\\",)).value is None
     rejected(scenario)
     scenario.run("merge", 2)
     assert texts(scenario) == [(1, "two"), (2, "four")]

@@ -26,7 +26,7 @@ def ids(warehouse: Warehouse, table: str = "rows") -> list[int]:
 
 def entered(warehouse: Warehouse) -> list[str]:
     """Return the batches in the ledger, in order; a batch in several tables occurs once for each."""
-    found = warehouse.query("SELECT batch_id FROM {_sdc_batches} ORDER BY batch_id")
+    found = warehouse.query("SELECT batch_id FROM {_sdc_batches} WHERE batch_id != '' ORDER BY batch_id")
     return [row["batch_id"] for row in found if not row["batch_id"].startswith(MARK)]
 
 

@@ -130,6 +130,9 @@ def test_jobs_into_other_tables_do_not_count(server: Server) -> None:
 def test_what_was_loaded_before_the_table_was_made_is_void(server: Server) -> None:
     server.insert(job_id(server), "load", ["a"])
     server.created = server.now()
+    with pytest.raises(LoadError, match="not the one into which the batches of stream 's' were loaded"):
+        opened(server).loaded("a")
+    assert opened(server, "load").loaded("a") is None
     assert opened(server).loaded("a") is None
 
 
@@ -175,7 +178,7 @@ def test_a_claim_for_a_write_stream_that_is_forgotten_is_for_people(server: Serv
     with pytest.raises(LoadError, match=r"batch a,.* whether the 1 rows .*DELETE FROM `p`.* WHERE job_id = '.*_1'; .*"):
         opened(server).loaded("a")
     server.created = server.now()
-    assert opened(server).loaded("a") is None  # the table is younger
+    assert opened(server, "load").loaded("a") is None  # the table is younger
 
 
 def test_a_forgotten_write_stream_is_nobodys_question_where_the_batch_was_loaded_again(server: Server) -> None:

@@ -74,7 +74,6 @@ def test_claims_hold_their_write_stream() -> None:
         sql.has_ledger_entries("`l`"),
         sql.delete_ledger_entries("`l`", 33, 400),
         sql.ledger_entries_of("`l`"),
-        sql.add_ledger_mark("`l`"),
         sql.count_rows("`t`"),
         sql.delete_versions("`t`", "_sdc_table_version"),
         sql.mark_versions_deleted("`t`", "_sdc_table_version", "_sdc_deleted_at"),

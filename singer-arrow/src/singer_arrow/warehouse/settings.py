@@ -101,12 +101,12 @@ LOADS: dict[str, dict[str, Any]] = {
         "ACTIVATE_VERSION deletes rows of older versions instead of setting _sdc_deleted_at, and upsert deletes the "
         "row of a key that arrives with a value in _sdc_deleted_at instead of keeping it."
     ),
-    "replay": choice(
-        "What to do with a batch that was loaded before: skip leaves it out and logs it, load loads it again.",
-        "skip",
-        "skip",
-        "load",
-    ),
+    "replay": {
+        "type": ["string", "null"],
+        "enum": ["skip", "load", None],
+        "description": "What to do with a batch that was loaded before: skip, as by default, leaves it out and logs "
+        "it, load loads it again. Set it also where the ledger is about another table, and this one has rows.",
+    },
     "ledger_keep_days": number(
         "For how many days the ledger `_sdc_batches` keeps the entries of the run's streams; older ones are removed at "
         "the end of a run. A batch without an entry is loaded again if it comes again. By default, all are kept.",
@@ -170,7 +170,7 @@ class LoadSettings:
     max_batch_age_seconds: float = 60
     max_batch_bytes: int = 512 << 20
     hard_delete: bool = False
-    replay_loads: bool = False
+    replay: str | None = None
     ledger_keep_days: int | None = None
     manifest_roots: Roots = field(default_factory=Roots)
     clean_up_batch_files: bool = False
@@ -191,6 +191,11 @@ class LoadSettings:
         """
         given = given_settings(config)
         return cls(aws=storage_options(given.get("batch_config")), **cls.load_arguments(given))
+
+    @property
+    def replay_loads(self) -> bool:
+        """Whether batches that were loaded before are loaded again."""
+        return self.replay == "load"
 
     @property
     def most_rejected(self) -> int | None:
@@ -221,7 +226,7 @@ class LoadSettings:
             **{name: given[name] for name in plain if name in given},
             "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),
             "max_batch_bytes": int(given.get("max_batch_mb", 512) * (1 << 20)),
-            "replay_loads": given.get("replay") == "load",
+            "replay": given.get("replay"),
             "manifest_roots": Roots.parse(given.get("manifest_roots", ()), _storage_of(given).get("root")),
         }
 

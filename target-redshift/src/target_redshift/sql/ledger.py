@@ -20,9 +20,14 @@ def lock(table: str) -> str:
     return f"LOCK TABLE {table}"
 
 
-def oldest_entry(ledger: str, prefix: str) -> str:
-    """Return a query for the time of the oldest entry of stream %s whose ids lack a prefix; null if there is none."""
-    return f'SELECT MIN("loaded_at") FROM {ledger} WHERE "stream" = %s AND {_lacks(prefix)}'
+def ledger_extent(ledger: str, prefix: str, table_prefix: str) -> str:
+    """Return a query for the times of the oldest and the newest entry of stream %s, and the one of its table.
+
+    The ids of the former lack a prefix, that of the latter has `table_prefix`; each is null if there is none.
+    """
+    loaded = f'CASE WHEN {_lacks(prefix)} THEN "loaded_at" END'
+    table = f'CASE WHEN NOT {_lacks(table_prefix)} THEN "batch_id" END'
+    return f'SELECT MIN({loaded}), MAX({loaded}), MAX({table}) FROM {ledger} WHERE "stream" = %s'
 
 
 def ledger_entries_of(ledger: str, count: int) -> str:
@@ -49,18 +54,23 @@ def add_ledger_entries(ledger: str, count: int) -> str:
     return f'INSERT INTO {ledger} ("batch_id", "stream", "rows", "loaded_at") VALUES {values}'
 
 
-def delete_ledger_entries(ledger: str, count: int = 1) -> str:
-    """Remove the entries of `count` streams %s that are older than %s."""
+def delete_ledger_entries(ledger: str, table_prefix: str, count: int = 1) -> str:
+    """Remove the entries of `count` streams %s that are older than %s, except those of their tables."""
     streams = ", ".join(["%s"] * count)
-    return f'DELETE FROM {ledger} WHERE "stream" IN ({streams}) AND "loaded_at" < %s'
+    return f'DELETE FROM {ledger} WHERE "stream" IN ({streams}) AND {_lacks(table_prefix)} AND "loaded_at" < %s'
 
 
-def delete_ledger_marks(ledger: str, prefix: str) -> str:
-    """Remove the entries of stream %s that begin with a prefix and are older than %s."""
+def delete_ledger_marks(ledger: str, prefix: str, table_prefix: str) -> str:
+    """Remove the entries of stream %s that begin with a prefix and are older than %s, except that of its table."""
     return (
-        f'DELETE FROM {ledger} WHERE "stream" = %s AND LEFT("batch_id", {len(prefix):d}) = {literal(prefix)} '
+        f'DELETE FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(prefix)} AND {_lacks(table_prefix)} '
         'AND "loaded_at" < %s'
     )
+
+
+def delete_table_mark(ledger: str, table_prefix: str) -> str:
+    """Remove the entry of the table of stream %s."""
+    return f'DELETE FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(table_prefix)}'
 
 
 def clear_ledger(ledger: str) -> str:

@@ -29,9 +29,7 @@ def test_defaults_are_those_that_are_declared() -> None:
 def test_loads_are_read() -> None:
     given = {"load_method": "upsert", "max_batch_mb": 0.5, "replay": "load", "hard_delete": True, "dataset": "d"}
     settings = LoadSettings(**LoadSettings.load_arguments(given))
-    assert settings == LoadSettings(
-        load_method="upsert", max_batch_bytes=512 << 10, replay_loads=True, hard_delete=True
-    )
+    assert settings == LoadSettings(load_method="upsert", max_batch_bytes=512 << 10, replay="load", hard_delete=True)
 
 
 def test_every_declared_name_of_aws_is_read() -> None:
