@@ -9,6 +9,7 @@
     |   |-- NotFoundError          a bucket, an object or a batch file does not exist
     |   |-- DataError              a file or a message has invalid content
     |   |   `-- DriftError         a file does not fit its stream's schema
+    |   |-- IdentityError          two records of what a table holds are not of each other
     |   |-- SchemaError            a schema is invalid, or two are incompatible
     |   |-- LoadError              the warehouse refused a load
     |   `-- FailedStreamsError     several streams of a tap failed, each for a reason of its own
@@ -126,6 +127,12 @@ class ExpiredCredentialsError(CredentialsError):
 
     code = "expired-credentials"
     ends_run = True
+
+
+class IdentityError(FatalError):
+    """Two records of what a table holds, such as a STATE and a plan log, are not of each other."""
+
+    code = "identity"
 
 
 class NotFoundError(FatalError):

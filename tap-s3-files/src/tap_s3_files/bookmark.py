@@ -1,11 +1,12 @@
 """What the STATE of a stream holds, and how it moves. Pure.
 
     {"watermark": {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://bucket/a.csv"} | null,
-     "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720}
+     "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720, "log": "5f0c..."}
 
-The watermark is where the objects of segments before this one end; of this segment, the tasks below `done` and those
-in `ahead` are sent, and of the task number `done`, if it reads one large object, the first `rows` rows. Its size does
-not depend on the number of objects.
+`log` is the id of the plan log that the numbers are of; without a log, only the watermark counts. The watermark is
+where the objects of segments before this one end; of this segment, the tasks below `done` and those in `ahead` are
+sent, and of the task number `done`, if it reads one large object, the first `rows` rows. Its size does not depend on
+the number of objects.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Bookmark:
     done: int = 0
     ahead: tuple[int, ...] = ()
     rows: int = 0
+    log: str = ""
 
     @property
     def is_begun(self) -> bool:
@@ -80,7 +82,7 @@ class Bookmark:
 
     def segment_sent(self, end: Watermark | None) -> Bookmark:
         """Return the bookmark after all tasks of its segment were sent; the segment ends at `end`."""
-        return Bookmark(watermark=latest(self.watermark, end), segment=self.segment + 1)
+        return Bookmark(latest(self.watermark, end), self.segment + 1, log=self.log)
 
     def to_state(self) -> dict[str, Any]:
         """Return the stream's entry in STATE."""
@@ -90,6 +92,7 @@ class Bookmark:
             "done": self.done,
             "ahead": list(self.ahead),
             **({"rows": self.rows} if self.rows else {}),
+            **({"log": self.log} if self.log else {}),
         }
 
     @classmethod
@@ -106,10 +109,12 @@ class Bookmark:
                 raise KeyError
             mark = state.get("watermark")
             segment, done, ahead = state.get("segment", 0), state.get("done", 0), tuple(state.get("ahead", ()))
-            rows = state.get("rows", 0)
-            if not all(isinstance(n, int) and n >= 0 for n in (segment, done, rows, *ahead)):
+            rows, log = state.get("rows", 0), state.get("log", "")
+            if not all(isinstance(n, int) and n >= 0 for n in (segment, done, rows, *ahead)) or not isinstance(
+                log, str
+            ):
                 raise TypeError
-            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows)
+            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows, log)
         except (AttributeError, KeyError, TypeError, ValueError):
             msg = (
                 f"The STATE of stream {stream!r} is not one that this tap wrote; "

@@ -46,12 +46,17 @@ def inspection_params() -> list[click.Parameter]:
     plan = "Show what a run would read: objects, bytes, tasks, batch files, formats and times. Reads no data."
     target = "With --plan: show also what loading needs, bigquery or redshift; repeatable."
     shards = "With --plan: show also what each of N shards would read; see the setting shard."
+    anew = (
+        "Begin a new plan log on purpose: where the given --state ends, for runs that have it; without one at the "
+        "beginning, to read all objects again into an empty table. Sends nothing."
+    )
     preview = "Show the types and the first rows of each stream, 10 unless N is given. Writes no STATE and no files."
     return [
         click.Option(["--plan"], is_flag=True, help=plan),
         click.Option(
             ["--write-plan"], is_flag=True, help="List objects and append them to the plan log; send nothing."
         ),
+        click.Option(["--new-plan-log"], is_flag=True, help=anew),
         click.Option(["--shard-count"], type=click.IntRange(min=1), help=shards, metavar="N"),
         click.Option(["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=target),
         click.Option(["--preview"], type=_RowCount(), is_flag=False, flag_value="10", help=preview, metavar="[N]"),

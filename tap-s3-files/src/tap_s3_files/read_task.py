@@ -55,15 +55,6 @@ class Piece:
     after: Position
     counts: Counts
 
-    def up_to(self, row: int) -> Piece:
-        """Return the piece without its rows from a row of the object on."""
-        surplus = self.after.rows - row
-        if self.batch is None or surplus <= 0:
-            return self
-        after = Position(self.after.object, row, None)
-        kept = self.batch.slice(0, self.batch.num_rows - surplus)
-        return Piece(kept, after, self.counts - Counts(rows_read=surplus))
-
 
 def read(
     job: StreamJob,

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
-from singer_arrow.errors import ConfigError, NotFoundError
+from singer_arrow.errors import ConfigError, IdentityError, NotFoundError
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.storage import Storage
@@ -121,9 +121,10 @@ class TapRun:
         log: PlanLog | None,
         target_bytes: int,
         *,
-        rows_identity: str = "",
+        rows_identity: str | None = None,
         full_table: bool = False,
         is_shared: bool = False,
+        sends: bool = True,
     ) -> StreamPlan:
         """Return the plan of a stream, from its STATE on.
 
@@ -131,15 +132,26 @@ class TapRun:
             stream: The stream.
             log: Where its plan is kept, if it is.
             target_bytes: Size of the batch files of new segments.
-            rows_identity: Identifies the settings of rows.
+            rows_identity: Identifies the settings of rows; None: they are not known.
             full_table: Send all objects that there are, under ids of their own.
             is_shared: Several runs will share its tasks.
+            sends: The run sends what the plan holds, all of it.
+
+        Raises:
+            IdentityError: STATE and log are not of each other.
         """
         if full_table:
             return StreamPlan(None, None, self.object_filter(stream), target_bytes)
+        at = self.bookmark(stream.name)
+        if log is None and at is not None and at.is_begun and sends:
+            msg = (
+                f"Stream {stream.name!r}: its STATE is within segment {at.segment} of a plan log, which this run does "
+                "not follow: it has no plan_root and no batch_config. Let a run with them finish the segment first"
+            )
+            raise IdentityError(msg)
         return StreamPlan(
             log,
-            self.bookmark(stream.name),
+            at,
             self.object_filter(stream),
             target_bytes,
             settings=rows_identity,
@@ -147,6 +159,8 @@ class TapRun:
             from_queue=self.settings.sqs is not None,
             shard=self.settings.shard if log is not None else None,
             division=self._division(stream, is_shared=is_shared) if log is not None else None,
+            keys_ascend=self.settings.keys_ascend,
+            sends=sends,
         )
 
     def _division(self, stream: StreamSettings, *, is_shared: bool) -> Division | None:

@@ -24,7 +24,7 @@ from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
 from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.catalog import METADATA, SchemaEvolution, excluded, set_columns
 from tap_s3_files.plan.cuts import Cuts
-from tap_s3_files.plan.log import PlanLog, task_name
+from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import PendingTask, Position, Segment, after_rows, after_task, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
@@ -141,7 +141,7 @@ class FileStream(ArrowStream):
         def tasks(pending_tasks: Iterator[PendingTask]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
             for pending in pending_tasks:
                 if plan.log is not None and pending.task.may_be_cut and (key := _key(pending)) not in cuts:
-                    cuts[key] = plan.log.cuts(pending.segment, pending.number, task_name(self.name, pending.task))
+                    cuts[key] = plan.log.cuts(pending.segment, pending.task)
                 yield partial(run, pending, self.job(), cuts.get(_key(pending)))
 
         def run_all(pending_tasks: Iterator[PendingTask]) -> Generator[Iterator[Step]]:
@@ -312,7 +312,7 @@ class FileStream(ArrowStream):
         return PlanLog(self.run.storage, root, self.name) if root and self.is_whole_run else None
 
     def plan(self, log: PlanLog | None, target_bytes: int, *, is_shared: bool = False) -> StreamPlan:
-        """Return the stream's plan in this run; `is_shared`: several runs will share its tasks."""
+        """Return the stream's plan in this run; `is_shared`: it is only written, for several runs to share."""
         return self.run.plan(
             self.settings,
             log,
@@ -320,6 +320,7 @@ class FileStream(ArrowStream):
             rows_identity=self._rows_identity,
             full_table=self.replication_method == "FULL_TABLE",
             is_shared=is_shared,
+            sends=self.is_whole_run and not is_shared,
         )
 
     def write_plan(self, target_bytes: int) -> int:

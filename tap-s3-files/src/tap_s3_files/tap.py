@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from singer_arrow.errors import ConfigError, SingerArrowError
+from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArrowError
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.plugin import config_input
 from singer_arrow.sdk.setting_options import add_setting_options
 from singer_arrow.sdk.tap import ArrowTap
+from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.catalog import catalog_schema, source_schema
 from tap_s3_files.command_line import OTHER_COMMANDS, inspection_params, merge_paths, path_params
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
 from tap_s3_files.discovery import inferred_schemas
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.model import unsent
+from tap_s3_files.plan.stream_plan import start_of
 from tap_s3_files.replication.sqs_events import SqsEvents
 from tap_s3_files.replication.sqs_queue import Queue
 from tap_s3_files.run import TARGET_BYTES, TapRun
@@ -66,17 +69,20 @@ class TapS3Files(ArrowTap):
         *,
         plan: bool = False,
         write_plan: bool = False,
+        new_plan_log: bool = False,
         targets: Sequence[str] = (),
         shard_count: int | None = None,
         preview: int | None = None,
         **options: Any,
     ) -> None:
-        if options.get("about") or not (plan or write_plan or targets or shard_count or preview is not None):
+        if options.get("about") or not (
+            plan or write_plan or new_plan_log or targets or shard_count or preview is not None
+        ):
             super().invoke(**options)
             return
         tap = cls.from_options(**options)
-        if write_plan:
-            tap.write_plan()
+        if write_plan or new_plan_log:
+            tap.begin_plan_logs(has_state=bool(options.get("state"))) if new_plan_log else tap.write_plan()
             return
         for line in tap.preview_lines(preview) if preview is not None else tap.plan_lines(targets, shard_count):
             click.echo(line)
@@ -96,6 +102,42 @@ class TapS3Files(ArrowTap):
             if isinstance(stream, FileStream) and stream.selected:
                 count = stream.write_plan(batch.target_bytes if batch else TARGET_BYTES)
                 self.logger.info("Stream %r: %d segments are new in its plan", stream.name, count)
+
+    def begin_plan_logs(self, *, has_state: bool) -> None:
+        """Begin a new plan log for each stream that the catalog selects, in place of the one it has.
+
+        Args:
+            has_state: A STATE was given: the logs begin where it ends, and streams that it lacks are left as they are.
+
+        Raises:
+            ConfigError: No plans are kept, or a STATE is within a segment that a run can finish.
+        """
+        root = self.settings.plan_root
+        if root is None:
+            msg = "--new-plan-log needs 'plan_root' or 'batch_config'"
+            raise ConfigError(msg)
+        selected = {s.name for s in self.streams.values() if s.selected} if self.input_catalog else None
+        for name in (s.name for s in self.settings.streams if selected is None or s.name in selected):
+            given = {key: value for key, value in self.given_state(name).items() if key != "shard"}
+            at = Bookmark.from_state(given, name)
+            if has_state and at is None:
+                self.logger.info("Stream %r: the STATE does not have it; its plan log is left as it is", name)
+                continue
+            if at is not None and at.is_begun:
+                with suppress(DataError, IdentityError):
+                    start_of(PlanLog(self.shared.storage, root, name, read_only=True), at, name)
+                    msg = f"Stream {name!r}: its STATE is within segment {at.segment}; let a run finish it first"
+                    raise ConfigError(msg)
+                self.logger.warning(
+                    "Stream %r: its STATE is within a segment that is gone. All objects of after %s are sent under new "
+                    "ids, also those of the segment that were sent: with append-only, remove their rows first",
+                    name,
+                    at.watermark.last_modified if at.watermark else "the beginning",
+                )
+            before = at.watermark if at is not None else None
+            url = PlanLog.begin_anew(self.shared.storage, root, name, before, given if at is not None else None)
+            where = f"after {before.last_modified}, for runs with this STATE" if before else "at the beginning"
+            self.logger.info("Stream %r: a new plan log begins %s: %s", name, where, url)
 
     def plan_lines(self, targets: Sequence[str], shard_count: int | None = None) -> Iterator[str]:
         """Yield the lines that show what a run would read, what targets need to load it, and what shards would read.

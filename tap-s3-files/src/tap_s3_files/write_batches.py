@@ -108,7 +108,7 @@ def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> St
         counts = Counts(objects=ended, batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
         return Step(maker.message(cut.as_part(), cut.first_row, number), cut.after, counts)
     end = cut.after.place if cut.after is not None else None
-    pieces = _CountedPieces(maker.read(worker, start, end), worker, start, cut.after)
+    pieces = _CountedPieces(maker.read(worker, start, end), worker, start)
     try:
         part = next(
             timed(maker.write(pieces, worker, start, sys.maxsize), partial(worker.progress.spend, "write")), None
@@ -153,10 +153,8 @@ def _skip(task: Task, worker: Worker, error: ObjectChangedError) -> None:
 class _CountedPieces:
     """The batches of a reading; knows after each where it ends, and the counts up to there."""
 
-    def __init__(
-        self, pieces: Generator[Piece], worker: Worker, start: Position, until: Position | None = None
-    ) -> None:
-        self._pieces, self._until = pieces, until
+    def __init__(self, pieces: Generator[Piece], worker: Worker, start: Position) -> None:
+        self._pieces = pieces
         self._spend = partial(worker.progress.spend, "read")
         self._after, self._counts = start, Counts()
         self.rows = Counter[int]()
@@ -164,16 +162,11 @@ class _CountedPieces:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         with closing(self._pieces) as pieces:
-            for found in timed(pieces, self._spend):
-                piece = found
-                if self._until is not None and self._until.place is None:  # of an earlier version of the tap
-                    piece = found.up_to(self._until.rows)
+            for piece in timed(pieces, self._spend):
                 self._after, self._counts = piece.after, self._counts + piece.counts
                 if piece.batch is not None:
                     self.rows[piece.after.object] += piece.batch.num_rows
                     yield piece.batch
-                if piece is not found:
-                    return
 
     def now(self) -> tuple[Position, Counts]:
         return self._after, self._counts
@@ -252,14 +245,13 @@ class _BatchFiles:
         self, encoding: tuple[str, str | None], urls: tuple[str, ...], rows: int | None, size: int, *name: int
     ) -> Batch:
         version = self.job.version
-        columns = next((c for row, c in reversed(self.task.columns) if row <= name[0]), None)
         return Batch(
             stream=self.job.stream,
             format=encoding[0],
             compression=encoding[1],
             manifest=urls,
             batch_id=identity(
-                task_name(self.job.stream, self.task, columns), *name, *([version] if version is not None else [])
+                task_name(self.job.stream, self.task), *name, *([version] if version is not None else [])
             ),
             row_count=rows,
             byte_count=size,

@@ -32,7 +32,6 @@ from tap_s3_files.dask.remote_task import (
 )
 from tap_s3_files.dask.settings import DaskSettings
 from tap_s3_files.divided_object import UNREADABLE, row_starts, scanned_spans, syntax_of
-from tap_s3_files.plan.log import task_name
 from tap_s3_files.plan.model import PendingTask, Task
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Progress
@@ -70,7 +69,7 @@ def remote_steps(
         for pending in pending_tasks:
             cuts = starts = None
             if plan.log is not None and pending.task.may_be_cut:
-                cuts = plan.log.cuts(pending.segment, pending.number, task_name(job.stream, pending.task)).place
+                cuts = plan.log.cuts(pending.segment, pending.task).place
                 starts = plan.range_starts(pending.task)
             if starts is not None and starts.url not in unreadable:
                 syntax = syntax_of(job, pending.task)

@@ -3,7 +3,6 @@
 cuts            Record where large objects are cut into batch files
 division        Decide which objects are divided into ranges. Pure
 known_versions  Look up object versions in a plan log
-legacy          Read what earlier versions of the tap kept below `_plans/`; pure
 log             Read and append to the plan log of a stream: the object versions of each task
 log_files       Encode and decode the files of a plan log. Pure
 range_starts    Record where the ranges of divided objects begin

@@ -59,11 +59,10 @@ class CutsPlace:
 
     folder: Url
     name: str
-    legacy: tuple[Cut, ...]
 
     def open(self, storage: Storage) -> Cuts:
         """Return the cuts; any of them may have been made meanwhile."""
-        return Cuts(storage, self.folder, self.name, legacy=list(self.legacy))
+        return Cuts(storage, self.folder, self.name)
 
 
 class Cuts:
@@ -73,23 +72,19 @@ class Cuts:
         storage: Where they are kept.
         folder: Of the stream's cuts.
         name: Identifies the object in its version.
-        legacy: Cuts that an earlier version of the tap made.
         is_new: No earlier run has begun the object: there is nothing to look for.
     """
 
-    def __init__(
-        self, storage: Storage, folder: Url, name: str, *, legacy: list[Cut] | None = None, is_new: bool = False
-    ) -> None:
-        self._storage, self._folder, self._name, self._is_new = storage, folder, name, is_new
+    def __init__(self, storage: Storage, folder: Url, name: str, *, is_new: bool = False) -> None:
+        self._storage, self._folder, self._name = storage, folder, name
         self._known: list[Cut] | None = [] if is_new else None
-        self._legacy = legacy or []
         self.lock = threading.Lock()
         """For one reading of the object at a time."""
 
     @property
     def place(self) -> CutsPlace:
         """Where they are kept."""
-        return CutsPlace(self._folder, self._name, tuple(self._legacy))
+        return CutsPlace(self._folder, self._name)
 
     def known(self) -> list[Cut]:
         """Return the cuts, in order, without a gap.
@@ -98,7 +93,7 @@ class Cuts:
             DataError: One is damaged.
         """
         if self._known is None:
-            self._known = [*self._legacy, *self._read(self._legacy[-1].after if self._legacy else Position())]
+            self._known = list(self._read())
         return self._known
 
     def add(self, cut: Cut) -> None:
@@ -119,7 +114,8 @@ class Cuts:
         """Return the position with the place where a reading can begin there, if that is known."""
         return next((c.after for c in self.known() if c.after and c.after.rows == position.rows), position)
 
-    def _read(self, after: Position | None) -> Iterator[Cut]:
+    def _read(self) -> Iterator[Cut]:
+        after: Position | None = Position()
         while after is not None and (cut := self._get(after.rows)) is not None:
             yield cut
             after = cut.after

@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Watermark
-from tap_s3_files.plan.legacy import version_hash
 from tap_s3_files.plan.log import PlanLog
 from tap_s3_files.plan.log_files import SegmentRange
 from tap_s3_files.plan.model import Version, position, version_of
@@ -29,14 +27,12 @@ class KnownVersions:
     Args:
         log: Of a stream.
         since: None that is older is looked up.
-        is_rerun: The run begins without STATE: it reads again what only an earlier version of the tap knew.
     """
 
-    def __init__(self, log: PlanLog, since: datetime | None = None, *, is_rerun: bool = False) -> None:
-        self._log, self._legacy = log, None if is_rerun else log.legacy
+    def __init__(self, log: PlanLog, since: datetime | None = None) -> None:
+        self._log = log
         oldest = since - _PRECISION if since is not None else _FIRST
         groups = log.groups(oldest)
-        self._begins = not groups or groups[0].first == log.first_number
         self._groups = [_widened(group) for group in groups if group.newest + _PRECISION >= oldest]
         self._near: list[SegmentRange] = []
         self._edges = sorted(t for g in self._groups for t in (g.oldest, g.newest + timedelta(microseconds=1)))
@@ -44,29 +40,12 @@ class KnownVersions:
         self._versions: OrderedDict[SegmentRange, frozenset[Version]] = OrderedDict()
 
     def __contains__(self, info: ObjectInfo) -> bool:
-        if not self._groups and self._legacy is None:
+        if not self._groups:
             return False
         version = version_of(info)
-        if self._legacy is not None and version_hash(version) in self._legacy.marks:
-            return True
         if not self._from <= info.modified < self._to:
             self._seek(info.modified)
         return any(version in self._versions_of(group) for group in self._near)
-
-    def floor(self, watermark: Watermark) -> Watermark | None:
-        """Return the place up to which objects count as read although the log does not hold them.
-
-        They were read before there was a log: by a run that kept none, or by an earlier version of the tap.
-
-        Args:
-            watermark: Where a run begins.
-        """
-        if self._legacy is not None:
-            return self._legacy.since
-        if not self._begins:
-            return None
-        is_empty = self._log.first_number == self._log.next_number
-        return watermark if is_empty else self._log.read(self._log.first_number).before
 
     def last_key(self, since: datetime) -> Url | None:
         """Return the last key among the objects that are older than a time; None if there are none."""

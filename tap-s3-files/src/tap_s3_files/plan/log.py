@@ -1,5 +1,6 @@
 """The plan log of a stream: which object versions make which tasks. It is only ever appended to.
 
+<plan_root>/_plans/<stream>/log-000000.json          identifies the log, see `storage.log_head`
 <plan_root>/_plans/<stream>/000017.json              segment 17
 <plan_root>/_plans/<stream>/checkpoint-....parquet   older segments, compacted
 <plan_root>/_plans/<stream>.cuts/                    where large objects were cut, see `cuts` and `range_starts`
@@ -15,7 +16,7 @@ import hashlib
 import json
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, replace
@@ -24,13 +25,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
+from singer_arrow.errors import DataError, NotFoundError, SupersededError
 from singer_arrow.naming import folder_name
 from singer_arrow.storage.log_compaction import compactions, newest_cover
+from singer_arrow.storage.log_head import LogHead, foreign_entry, head_name, head_numbers, read_head, write_head
+from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan import legacy as legacy_plans
-from tap_s3_files.plan.cuts import Cut, Cuts
+from tap_s3_files.bookmark import Watermark
+from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.log_files import (
     Checkpoint,
     LogFile,
@@ -49,6 +52,8 @@ from tap_s3_files.plan.range_starts import RangeStarts
 READS_AT_ONCE = 16
 MAX_OPEN = 3
 """Checkpoints in memory."""
+GUIDE = "docs/exactly-once.md#plan-logs-and-state"
+_ANEW = f"Restore it, or begin a new log on purpose with --new-plan-log ({GUIDE})"
 GAP_LISTINGS = 3
 """How often a log with a gap is listed again: a listing while another run compacts may show one."""
 
@@ -63,16 +68,19 @@ class PlanLog:
         read_only: Append nothing: new segments are only returned.
 
     Raises:
-        DataError: Segments are missing, or something in it is damaged.
+        DataError: Segments are missing, are of another log, or are damaged.
+
+    Attributes:
+        url: Its folder.
+        head: What identifies it; None: it is empty, or was written before logs had ids.
     """
 
     def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
         self._storage, self._stream, self._read_only = storage, stream, read_only
-        self._folder = root.join("_plans", folder_name(stream))
+        self.url = root.join("_plans", folder_name(stream))
         self._cuts = root.join("_plans", f"{folder_name(stream)}.cuts")
         self._checkpoints: OrderedDict[str, Checkpoint] = OrderedDict()
-        self.legacy: legacy_plans.History | None = None
-        """What remained of segments that an earlier version of the tap removed."""
+        self.head: LogHead | None = None
         self._files: list[LogFile] = []
         self._recent: dict[int, Segment] = {}
         self._range_starts: dict[str, RangeStarts] = {}
@@ -81,14 +89,71 @@ class PlanLog:
 
     @property
     def first_number(self) -> int:
-        """The number of its first segment; that of the next one if it is empty."""
-        return self._files[0].first if self._files else self.next_number
+        """The number of its first segment, or of the one that will be."""
+        return self.head.first if self.head else self._files[0].first if self._files else 0
 
     @property
     def next_number(self) -> int:
         """The number of the next segment."""
-        least = self.legacy.number if self.legacy else 0
-        return max(least, self._files[-1].last + 1) if self._files else least
+        return self._files[-1].last + 1 if self._files else self.first_number
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever written to it."""
+        return self.head is None and not self._files
+
+    @property
+    def before(self) -> Watermark | None:
+        """Where the stream was before the first segment; None: all that was ever sent is in the log."""
+        if self.head is not None:
+            return Watermark.from_json(self.head.before) if self.head.before else None
+        return self.read(self.first_number).before if self._files else None
+
+    def _identify(self, begin: Segment) -> str:
+        """Return the id of the log, which gets one if it has none.
+
+        Args:
+            begin: Its first segment, if it is empty.
+
+        Raises:
+            ConfigError: The storage cannot keep a log.
+            SupersededError: Another run has begun another log meanwhile.
+        """
+        if self.head is None:
+            mark, first, unnamed = begin.before, begin.number, None
+            if self._files:  # it was written before logs had ids
+                mark, first, unnamed = self.before, self.first_number, self.next_number
+            ours = LogHead.new(self._stream, first, mark.to_json() if mark else None, unnamed=unnamed)
+            self.head = write_head(self._storage, self.url, ours)
+            if (self.head.before, self.head.unnamed) != (ours.before, ours.unnamed):
+                raise self._superseded(self.url.join(head_name(ours.first)))
+        return self.head.log
+
+    @staticmethod
+    def begin_anew(
+        storage: Storage, root: Url, stream: str, before: Watermark | None, follows: Mapping[str, Any] | None
+    ) -> Url:
+        """Begin a new log in place of what is there, on purpose; what is there is not read any more.
+
+        Args:
+            storage: Where it is kept.
+            root: The plan root.
+            stream: The stream's name.
+            before: Where the stream is; None: at its beginning.
+            follows: The STATE with which a run begins at the new log's first segment.
+
+        Returns:
+            The URL of its head.
+        """
+        folder = root.join("_plans", folder_name(stream))
+        names = [o.url.name for o in storage.list(Url(folder.scheme, folder.bucket, folder.key + "/"))]
+        used = [file.last for name in names if (file := parse_name(name, 0))]
+        first = max([n + 1 for n in (*used, *head_numbers(names))], default=0)
+        head = LogHead.new(stream, first, before.to_json() if before else None, follows=follows)
+        if write_head(storage, folder, head) != head:
+            msg = f"{folder} was begun anew by another run at the same time; run again"
+            raise SupersededError(msg)
+        return folder.join(head_name(first))
 
     def segments(self, start: int, end: int) -> Iterator[Segment]:
         """Yield the segments from number `start` on, before `end`, in order; one group of them in memory at a time."""
@@ -113,6 +178,30 @@ class PlanLog:
         msg = f"{self._url(entry_name(number))} is missing"
         raise NotFoundError(msg)
 
+    def objects_of(self, urls: Collection[str], end: int | None = None) -> Iterator[ObjectInfo]:
+        """Yield the objects of these URLs, in the order of the log, each as often as it is in it.
+
+        Args:
+            urls: Of the objects.
+            end: Files that begin at this segment, or behind it, are left out.
+        """
+        wanted, start = pa.array(sorted(urls), pa.string()), 0
+        while (file := next((f for f in self._files if f.last >= start), None)) is not None:
+            if end is not None and file.first >= end:
+                return
+            try:
+                if file.is_checkpoint:
+                    found = list(self._open(file).objects_of(wanted))
+                else:
+                    self._fetch(f.first for f in self._files if not f.is_checkpoint)
+                    found = [o for o in self._recent[file.first].objects if str(o.url) in urls]
+            except NotFoundError:  # another run has compacted it
+                if not self._refresh():
+                    raise
+                continue
+            yield from found
+            start = file.last + 1
+
     def groups(self, oldest: datetime) -> list[SegmentRange]:
         """Return what is in the log, in groups of segments that follow each other.
 
@@ -128,44 +217,38 @@ class PlanLog:
                 if not self._refresh():
                     raise
 
-    def append(self, segment: Segment) -> None:
-        """Make a segment durable, under the number that it has.
+    def append(self, segment: Segment) -> Segment:
+        """Make a segment durable, under the number that it has; return it with the id of the log.
 
         Raises:
-            SupersededError: Another run has taken the number.
+            ConfigError: The storage cannot keep a log.
+            SupersededError: Another run has taken the number, or begun another log.
         """
         if self._read_only:
-            return
+            return segment
+        segment = replace(segment, log=self._identify(segment))
         data = entry_to_bytes(segment)
         file = LogFile(segment.number, segment.number, entry_name(segment.number), len(data))
-        url, begins = self._url(file.name), self._files[0].first if self._files else segment.number
+        url = self._url(file.name)
         is_ours = self._storage.put(url, data, if_absent=True)
         self._files.append(file)
         self._recent[segment.number] = segment
-        if is_ours:
-            self._refresh()  # the number may have been taken and compacted while this run slept
-        is_there = is_ours and file in self._files and self.first_number == begins
-        if not is_there and (self.first_number != begins or self._written(segment.number) != segment):
+        if is_ours:  # while this run slept, the number may have been taken and compacted, or another log begun
+            self.head = None
+            self._refresh()
+        is_followed = self.head is not None and self.head.log == segment.log  # no other log was begun meanwhile
+        is_there = is_ours and file in self._files
+        if not is_followed or (not is_there and self._written(segment.number) != segment):
             if is_ours:
                 self._storage.delete([url])
-            msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"
-            raise SupersededError(msg)
+            raise self._superseded(url)
         self._compact()
+        return segment
 
-    def cuts(self, segment: Segment, number: int, name: str) -> Cuts:
-        """Return the cuts of a task.
-
-        Args:
-            segment: Which.
-            number: Of the task.
-            name: Identifies its object.
-        """
-        legacy: list[Cut] = []
-        if segment.tasks[number].columns:
-            found = self._note(legacy_plans.parts_name(segment.number, number))
-            legacy = legacy_plans.cuts_of(found) if found else []
-        is_new = segment.number >= self._new_from
-        return Cuts(self._storage, self._cuts, name, legacy=legacy, is_new=is_new)
+    def cuts(self, segment: Segment, task: Task) -> Cuts:
+        """Return the cuts of a task of a segment."""
+        name = task_name(self._stream, task)
+        return Cuts(self._storage, self._cuts, name, is_new=segment.number >= self._new_from)
 
     def range_starts(self, task: Task) -> RangeStarts | None:
         """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""
@@ -189,7 +272,8 @@ class PlanLog:
         checkpoint = self._open(file)
         for n, group in enumerate(checkpoint.groups()):
             if group.last >= start and group.first < end:
-                yield from (s for s in checkpoint.segments(n) if start <= s.number < end)
+                url = self._url(file.name)
+                yield from (self._checked(s, url) for s in checkpoint.segments(n) if start <= s.number < end)
 
     def _groups_of(self, file: LogFile) -> list[SegmentRange]:
         if file.is_checkpoint:
@@ -220,53 +304,51 @@ class PlanLog:
 
     def _entry(self, number: int) -> Segment:
         url = self._url(entry_name(number))
-        value = self._json(url)
         try:
-            if value["version"] != 1:
-                return entry_from_json(value)
-            changes: list[Any] = []
-            while (change := self._note(legacy_plans.change_name(number, len(changes) + 1))) is not None:
-                changes.append(change)
-            return legacy_plans.segment_of(value, changes)
+            return self._checked(entry_from_json(json.loads(bytes(self._storage.get(url).data))), url)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise self._damaged(url) from None
 
-    def _note(self, name: str) -> Any:
-        try:
-            return self._json(self._url(name))
-        except (NotFoundError, EmptyObjectError):
-            return None
+    def _checked(self, segment: Segment, url: Url) -> Segment:
+        """Return a segment of this log.
 
-    def _json(self, url: Url) -> Any:
-        try:
-            return json.loads(bytes(self._storage.get(url).data))
-        except ValueError:
-            raise self._damaged(url) from None
+        Raises:
+            DataError: It is of another stream or log.
+        """
+        if segment.stream != self._stream:
+            raise foreign_entry(url, segment.stream, self._stream)
+        if segment.log and (self.head is None or segment.log != self.head.log):
+            if self.head is None:
+                raise self._without_beginning()
+            raise DataError("it is of another plan log than the files beside it", url=url, hint=_ANEW)
+        return segment
+
+    def _without_beginning(self) -> DataError:
+        first = self.head.first if self.head else self._files[0].first
+        url = self._url(entry_name(first) if self.head else head_name(0))
+        return DataError("the beginning of the plan log is gone", url=url, hint=_ANEW)
 
     def _refresh(self, attempts: int = GAP_LISTINGS) -> bool:
         """List the log again; whether it has changed."""
-        prefix = Url(self._folder.scheme, self._folder.bucket, self._folder.key + "/")
+        prefix = Url(self.url.scheme, self.url.bucket, self.url.key + "/")
         names = {o.url.name: o.size for o in self._storage.list(prefix)}
-        listed = [file for name, size in names.items() if (file := parse_name(name, size))]
-        if legacy_plans.HISTORY in names and self.legacy is None:
-            self.legacy = self._history()
+        heads = head_numbers(names)
+        if not heads or self.head is None or self.head.first != heads[-1]:
+            self.head = read_head(self._storage, self.url, heads[-1], self._stream) if heads else None
+        start = self.head.first if self.head else 0
+        listed = [file for name, size in names.items() if (file := parse_name(name, size)) and file.first >= start]
         found = newest_cover(listed)
         gap = next((n for n in range(len(found) - 1, 0, -1) if found[n - 1].last + 1 != found[n].first), 0)
-        if gap and self.legacy is None:
-            if attempts > 1:
-                return self._refresh(attempts - 1)
-            missing = found[gap - 1].last + 1
-            hint = "Restore it, or set another plan_root and empty the table: all objects are then read again"
-            raise DataError("the plan log lacks this segment", url=self._url(entry_name(missing)), hint=hint)
-        before, self._files = self._files, found[gap:]
+        is_begun = self.head is None or not found or found[0].first == start
+        if (gap or not is_begun) and attempts > 1:
+            return self._refresh(attempts - 1)
+        if gap:
+            url = self._url(entry_name(found[gap - 1].last + 1))
+            raise DataError("the plan log lacks this segment", url=url, hint=_ANEW)
+        before, self._files = self._files, found
+        if not is_begun:
+            raise self._without_beginning()
         return before != self._files
-
-    def _history(self) -> legacy_plans.History:
-        url = self._url(legacy_plans.HISTORY)
-        try:
-            return legacy_plans.history_of(self._json(url))
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise self._damaged(url) from None
 
     def _compact(self) -> None:
         """Write checkpoints that are due, and remove what they replace."""
@@ -288,18 +370,22 @@ class PlanLog:
         return self._open(file).tables() if file.is_checkpoint else iter([to_table(self._segments_of(file))])
 
     def _url(self, name: str) -> Url:
-        return self._folder.join(name)
+        return self.url.join(name)
+
+    def _superseded(self, url: Url) -> SupersededError:
+        msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"
+        return SupersededError(msg)
 
     def _damaged(self, url: Url) -> DataError:
         msg = "it is no part of a plan log that this version of the tap can follow"
         return DataError(msg, url=url, hint="Restore it, or use the version of the tap that wrote it")
 
 
-def task_name(stream: str, task: Task, columns: Any = None) -> str:
+def task_name(stream: str, task: Task) -> str:
     """Identify a task by its input: the stream, its objects in their versions, and the range of one."""
     part = astuple(task.range) if task.range else ()
     objects = [[str(o.url), o.etag or [o.size, o.modified.isoformat()], *part] for o in task.objects]
-    return identity(stream, objects, *([columns] if columns is not None else []))
+    return identity(stream, objects, *([task.again] if task.again else []))
 
 
 def identity(*parts: Any) -> str:

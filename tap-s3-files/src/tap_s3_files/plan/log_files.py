@@ -95,8 +95,8 @@ def entry_to_bytes(segment: Segment) -> bytes:
                 {"url": str(o.url), "etag": o.etag, "size": o.size, "modified": o.modified.isoformat()}
                 for o in t.objects
             ],
-            **({"columns": t.columns} if t.columns else {}),
             **({"range": astuple(t.range)} if t.range else {}),
+            **({"again": t.again} if t.again else {}),
         }
         for t in segment.tasks
     ]
@@ -112,7 +112,11 @@ def entry_from_json(value: Any) -> Segment:
     if value["version"] != VERSION:
         raise ValueError
     tasks = (
-        Task(tuple(_object(**o) for o in t["objects"]), _columns(t.get("columns", ())), _range(t.get("range")))
+        Task(
+            tuple(_object(**o) for o in t["objects"]),
+            ObjectRange(*t["range"]) if t.get("range") else None,
+            _again(t.get("again", ())),
+        )
         for t in value["tasks"]
     )
     return _segment(value, tuple(tasks))
@@ -122,10 +126,10 @@ def to_table(segments: Iterable[Segment]) -> pa.Table:
     """Return the objects of each task of segments, a row for each, as they are in a checkpoint."""
     rows: list[tuple[Any, ...]] = []
     for segment in segments:
-        columns = {str(n): t.columns for n, t in enumerate(segment.tasks) if t.columns}
         # Only first task and count, as the ranges of an object follow each other: each row repeats the head.
         ranges = {str(n): t.range.count for n, t in enumerate(segment.tasks) if t.range and not t.range.number}
-        more = {"columns": columns, "ranges": ranges}
+        again = {str(n): t.again for n, t in enumerate(segment.tasks) if t.again}
+        more = {"ranges": ranges, "again": again}
         head = json.dumps(_head(segment) | {name: value for name, value in more.items() if value})
         rows += (
             (segment.number, head, number, str(o.url), o.etag, o.size, o.modified)
@@ -189,23 +193,29 @@ class Checkpoint:
         """Yield the rows of each row group."""
         return (self._file.read_row_group(n).select(_COLUMNS.names) for n in range(len(self)))
 
+    def objects_of(self, urls: pa.Array) -> Iterator[ObjectInfo]:
+        """Yield the objects of these URLs, in the order of the log, each as often as it is in it."""
+        import pyarrow.compute as pc
+
+        for group in range(len(self)):
+            found = pc.is_in(self._file.read_row_group(group, ["url"])["url"], urls)
+            if pc.any(found).as_py():
+                rows = self._file.read_row_group(group, _COLUMNS.names[3:]).filter(found)
+                yield from (_object(*row) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
+
     def segments(self, group: int) -> Iterator[Segment]:
         """Yield the segments of a row group, in order."""
         columns = [c.to_pylist() for c in self._file.read_row_group(group).select(_COLUMNS.names).columns]
         for head, rows in groupby(zip(*columns, strict=True), key=lambda row: row[1]):
             value = json.loads(head)
-            legacy = value.get("columns", {})
             ranges = {
                 int(first) + number: ObjectRange(number, count)
                 for first, count in value.get("ranges", {}).items()
                 for number in range(count)
             }
+            again = value.get("again", {})
             tasks = tuple(
-                Task(
-                    tuple(_object(*row[3:]) for row in some),
-                    _columns(legacy.get(str(number), ())),
-                    ranges.get(number),
-                )
+                Task(tuple(_object(*row[3:]) for row in some), ranges.get(number), _again(again.get(str(number), ())))
                 for number, some in groupby(rows, key=lambda row: row[2])
             )
             yield _segment(value, tasks)
@@ -220,6 +230,7 @@ def _head(segment: Segment) -> dict[str, Any]:
         "after": segment.after.to_json() if segment.after else None,
         "from_queue": segment.from_queue,
         "settings": segment.settings,
+        "log": segment.log,
     }
 
 
@@ -234,17 +245,14 @@ def _segment(head: dict[str, Any], tasks: tuple[Task, ...]) -> Segment:
         tasks=tasks,
         from_queue=bool(head["from_queue"]),
         settings=str(head["settings"]),
+        log=str(head.get("log", "")),
     )
+
+
+def _again(value: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((int(place), int(count)) for place, count in value)
 
 
 def _object(url: str, etag: str | None, size: int, modified: datetime | str) -> ObjectInfo:
     at = datetime.fromisoformat(modified) if isinstance(modified, str) else modified
     return ObjectInfo(Url.parse(url), int(size), etag, at)
-
-
-def _range(value: Any) -> ObjectRange | None:
-    return ObjectRange(*value) if value else None
-
-
-def _columns(value: Any) -> tuple[tuple[int, Any], ...]:
-    return tuple((int(row), columns) for row, columns in value)

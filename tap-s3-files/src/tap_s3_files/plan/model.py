@@ -35,13 +35,13 @@ class ObjectRange:
 class Task:
     """Objects that are read by one worker, in this order, or a range of one object.
 
-    `columns` are those that an earlier version of the tap made part of the batch ids, each with the row from
-    which it applies.
+    `again` counts, for an object that got a former content back, how often the log had that version before: its place
+    among the objects, and the count.
     """
 
     objects: tuple[ObjectInfo, ...]
-    columns: tuple[tuple[int, Any], ...] = ()
     range: ObjectRange | None = None
+    again: tuple[tuple[int, int], ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -58,11 +58,8 @@ class Task:
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether its rows may become several batch files: a bundle is one file, as its objects may go.
-
-        An earlier version of the tap cut small objects too: a compressed one can be large when it is decoded.
-        """
-        return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or bool(self.columns or self.range))
+        """Whether its rows may become several batch files: a bundle is one file, as its objects may go."""
+        return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or self.range is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +75,7 @@ class Segment:
         tasks: In the order in which they are sent.
         from_queue: Its objects came from a queue: only the log knows of them.
         settings: Identifies the settings of rows at the time; see `settings.rows_identity`.
+        log: The id of its plan log; "" if it is in none, or was written before logs had ids.
     """
 
     number: int
@@ -88,6 +86,7 @@ class Segment:
     tasks: tuple[Task, ...]
     from_queue: bool = False
     settings: str = ""
+    log: str = field(default="", compare=False)
 
     @property
     def objects(self) -> Iterator[ObjectInfo]:
@@ -233,7 +232,7 @@ def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bo
     """
     segment = pending.segment
     if not durable:
-        return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None), bookmark.segment)
+        return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
     bookmark = _within(bookmark, segment).sent(pending.number)
     return bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark
 
@@ -246,8 +245,8 @@ def after_rows(bookmark: Bookmark, pending: PendingTask, rows: int) -> Bookmark:
 
 def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
     if bookmark.segment == segment.number:
-        return bookmark
-    return Bookmark(latest(bookmark.watermark, segment.before), segment.number)
+        return replace(bookmark, log=segment.log or bookmark.log)
+    return Bookmark(latest(bookmark.watermark, segment.before), segment.number, log=segment.log or bookmark.log)
 
 
 def unsent(

@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import islice
 
-from singer_arrow.errors import NotFoundError, ObjectChangedError
+from singer_arrow.errors import IdentityError, NotFoundError, ObjectChangedError
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -19,7 +20,7 @@ from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.division import Division
 from tap_s3_files.plan.known_versions import KnownVersions
-from tap_s3_files.plan.log import PlanLog
+from tap_s3_files.plan.log import GUIDE, PlanLog
 from tap_s3_files.plan.model import (
     Segment,
     Task,
@@ -36,6 +37,8 @@ from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.shard import Shard
 
 logger = logging.getLogger("tap-s3-files")
+_LOOKED_UP = 100_000
+"""Objects that are looked up in the log at once."""
 MAX_TRIES = 3
 """How often new versions of an object are planned in one run."""
 
@@ -48,11 +51,16 @@ class StreamPlan:
         state: Where earlier runs left the stream; None: at its beginning.
         object_filter: Filter of the stream's objects.
         target_bytes: Requested size of the batch files of new segments.
-        settings: Identifies the settings of rows.
+        settings: Identifies the settings of rows; None: they are not known, and not compared.
         overlap: How late an object may appear. Older objects are not looked up in the log.
         from_queue: New objects come from a queue.
         shard: Which tasks of the log this run sends; None: all. A shard appends nothing to the log.
         division: Which objects of new segments are divided into ranges; None: none.
+        keys_ascend: No object is ever overwritten.
+        sends: Whether the run sends what the log holds, rather than only adding to it.
+
+    Raises:
+        IdentityError: STATE and log are not of each other.
     """
 
     def __init__(
@@ -62,38 +70,35 @@ class StreamPlan:
         object_filter: ObjectFilter,
         target_bytes: int,
         *,
-        settings: str = "",
+        settings: str | None = "",
         overlap: timedelta = timedelta(0),
         from_queue: bool = False,
         shard: Shard | None = None,
         division: Division | None = None,
+        keys_ascend: bool = False,
+        sends: bool = True,
     ) -> None:
         self.object_filter, self.log, self._overlap, self.shard = object_filter, log, overlap, shard
         self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
+        self._keys_ascend = keys_ascend
         self._ranges_of = division.ranges_of if division is not None else lambda _: 1
         self._is_rerun = state is None
-        if log is not None and log.legacy is not None and self._is_rerun:
-            logger.warning(
-                "Stream %r: an earlier version of the tap has removed plans. Without STATE all objects are sent again, "
-                "those of removed plans under new ids: empty the table first",
-                object_filter.stream,
-            )
-        self.bookmark = _start(log, state, object_filter.stream)
+        self.bookmark = start_of(log, state, object_filter.stream, sends=sends)
         self._end = log.next_number if log is not None else 0
-        self._next = self.first_new = max(self.bookmark.segment, self._end)
+        self._next = self.first_new = self._end
         self._before: Watermark | None = self.bookmark.watermark
         if log is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, log.read(self._end - 1).after)
         since = None if from_queue else self.since
-        self._known = KnownVersions(log, since, is_rerun=state is None) if log is not None else None
-        self._floor = None if from_queue else self.bookmark.watermark
-        if self._floor is not None and self._known is not None:
-            self._floor = self._known.floor(self._floor)
+        self._known = KnownVersions(log, since) if log is not None else None
+        self._floor = None if from_queue else self.bookmark.watermark if log is None or log.is_new else log.before
+        """Objects up to this place count as read although no log holds them: they were read before there was one."""
         self._waiting = deque[tuple[int, Segment | None]]()
         self._waiting_versions: set[Version] = set()
         self._tries: dict[str, int] = {}
         self._unread: set[Version] = set()
         self._queued: set[Version] = set()
+        self._counts: dict[Version, int] = {}
         self._has_warned = False
         self._listed: datetime | None = None
 
@@ -124,23 +129,34 @@ class StreamPlan:
         if self.log is None:
             return
         for segment in self.log.segments(self.bookmark.segment, self._end):
-            if self._is_rerun and segment.settings not in ("", self._settings) and not self._has_warned:
+            is_other = self._settings is not None and segment.settings not in ("", self._settings)
+            if self._is_rerun and is_other and not self._has_warned:
                 self._has_warned = True
                 logger.warning(
                     "Stream %r: settings that decide about rows have changed since its objects were first read. What "
-                    "the target has loaded stays as it is; to load it anew with these settings, empty the table, or "
-                    "set replay: load in the target",
+                    "the target has loaded stays as it is; to load it anew with these settings, empty the table first",
                     self.object_filter.stream,
                 )
             yield segment
 
     def selects(self, segment: Segment, task: Task) -> bool | None:
-        """Return whether a task is sent; None: a later run sends it. Those that this run has planned are."""
-        if segment.from_queue or segment.number >= self.first_new:
+        """Return whether a task is sent; None: a later run sends it. Those that this run has planned are.
+
+        Raises:
+            IdentityError: It came from a queue, for another path.
+        """
+        if segment.number >= self.first_new:
             return True
-        start, end = self.object_filter.window
+        start, end = self.object_filter.window if not segment.from_queue else (None, None)
         ours = [o for o in task.objects if self.object_filter.matches(o.url)]
         inside = [o for o in ours if in_window(o, start, end)]
+        if segment.from_queue and not ours:  # only the log knows of them
+            msg = (
+                f"Stream {self.object_filter.stream!r}: its plan log has {task.objects[0].url}, which a queue "
+                "announced for another path. If two pipelines share the log, set a plan_root for each; if the path was changed, "
+                "let a run with the former one finish first"
+            )
+            raise IdentityError(msg)
         if inside and len(inside) < len(task.objects):
             text = "An earlier run planned %d objects outside start_date, end_date or path with others; they are read"
             logger.warning(text, len(task.objects) - len(inside))
@@ -202,8 +218,10 @@ class StreamPlan:
             SupersededError: Another run has planned meanwhile.
         """
         self._listed = listed or self._listed
-        for found in make_segments(make_tasks(objects, target_bytes=self._target_bytes, ranges_of=self._ranges_of)):
+        new = self._without_unchanged(objects, listed=listed is not None)
+        for found in make_segments(make_tasks(new, target_bytes=self._target_bytes, ranges_of=self._ranges_of)):
             tasks = self._without_queued(found) if listed is not None else found
+            tasks = tuple(replace(t, again=self._again(t)) for t in tasks)
             if not tasks:
                 continue
             after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
@@ -215,12 +233,36 @@ class StreamPlan:
                 after=after,
                 tasks=tasks,
                 from_queue=self._from_queue,
-                settings=self._settings,
+                settings=self._settings or "",
             )
             if self.log is not None:
-                self.log.append(segment)
+                segment = self.log.append(segment)
             self._next, self._before = segment.number + 1, after
             yield segment
+
+    def _without_unchanged(self, objects: Iterable[ObjectInfo], *, listed: bool) -> Iterator[ObjectInfo]:
+        """Leave out objects that were written again without a change, however long ago the log got them.
+
+        One that was another one in between counts as new, and `_again` counts how often the log had its version.
+        """
+        if self.log is None or self._keys_ascend:
+            yield from objects
+            return
+        rest, end = iter(objects), self._end if listed else None  # a listing has each object once
+        while some := list(islice(rest, _LOOKED_UP)):
+            earlier: dict[str, list[Version]] = {}
+            for info in self.log.objects_of({str(o.url) for o in some}, end):
+                earlier.setdefault(str(info.url), []).append(version_of(info))
+            for info in some:
+                version, known = version_of(info), earlier.get(str(info.url), [])
+                if not known or known[-1] != version or version in self._unread:
+                    if count := known.count(version):
+                        self._counts[version] = count
+                    yield info
+
+    def _again(self, task: Task) -> tuple[tuple[int, int], ...]:
+        counts = ((n, self._counts.get(version_of(o), 0)) for n, o in enumerate(task.objects))
+        return tuple(found for found in counts if found[1])
 
     def _without_queued(self, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
         """Leave out objects whose versions were queued after they were listed."""
@@ -301,25 +343,56 @@ def current_versions(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterato
             yield storage.head(url)
 
 
-def _start(log: PlanLog | None, state: Bookmark | None, stream: str) -> Bookmark:
-    """Return where a run begins: at its STATE, as far as the log still holds what that needs."""
+def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends: bool = True) -> Bookmark:
+    """Return where a run begins: at its STATE, or, without one, at the beginning of its log.
+
+    Args:
+        log: The stream's log; None: the run keeps none.
+        state: Where an earlier run left the stream; None: at its beginning.
+        stream: Its name.
+        sends: Whether the run sends what the log holds. Without STATE the log must then hold all that was ever sent.
+
+    Raises:
+        IdentityError: STATE and log are not of each other: rows would be lost, or sent twice.
+    """
     if log is None:
-        at = state or Bookmark()
-        return Bookmark(at.watermark, at.segment + at.is_begun)
+        return Bookmark(state.watermark if state is not None else None)
+    head, start, end, before = log.head, log.first_number, log.next_number, log.before
+    own = head.log if head is not None else ""
+    begin = Bookmark(before, start, log=own)
     if state is None:
-        return Bookmark(segment=log.first_number)
-    at = state
-    if state.segment >= log.next_number:
-        at = Bookmark(state.watermark, state.segment + state.is_begun) if state.is_begun else state
-    elif state.segment < log.first_number:
-        at = Bookmark(state.watermark, log.first_number)
-    if at.segment != state.segment:
-        logger.warning(
-            "Stream %r: segments %d to %d of its plan log, which its STATE has not passed, are gone; their objects are "
-            "read again, but not those that only a queue named (for these run with replication.method polling and a "
-            "start_date)",
-            stream,
-            state.segment,
-            at.segment - 1,
+        problem = ""
+        if sends and before is not None:
+            problem = f"the plan log {log.url} begins at {before.last_modified}, and a run without STATE sends all"
+        elif sends and head is None and start:
+            problem = f"the plan log {log.url} lacks its segments before {start}, and a run without STATE sends all"
+        at = begin
+    elif head is not None and head.follows is not None and state == Bookmark.from_state(head.follows, stream):
+        problem, at = "", begin
+    else:
+        is_at_start = (state.watermark, state.segment, state.is_begun) == (before, start, False)
+        within = start <= state.segment <= end - state.is_begun
+        if state.log and state.log != own:
+            what = "of another plan log" if own else "of a plan log that is not there"
+            problem = f"its STATE is {what}: {state.log}, not {own or 'yet begun'} in {log.url}"
+        elif not state.log and log.is_new:
+            problem = (
+                ""
+                if not state.segment and not state.is_begun
+                else f"its STATE is of a plan log, and {log.url} has none"
+            )
+        elif not state.log and head is not None and not is_at_start and not start < state.segment <= head.unnamed:
+            problem = f"its STATE was written without a plan log, or by a run of another one than {log.url}"
+        elif not within:
+            problem = f"its STATE is at segment {state.segment}, and the plan log {log.url} has {start} to {end - 1}"
+        else:
+            problem = ""
+        at = replace(state, log=own)
+    if problem:
+        msg = (
+            f"Stream {stream!r}: {problem}; rows would be lost or sent twice, so nothing was read. Was plan_root, or "
+            f"the root of the batch storage, changed, or files of the log removed? Restore them, or begin a new log on "
+            f"purpose with --new-plan-log ({GUIDE})"
         )
+        raise IdentityError(msg)
     return at

@@ -251,7 +251,9 @@ class QueuedStream:
 
     def __init__(self, path: Path) -> None:
         self.source, self.storage = Source(path, "batch"), Storage()
-        self.plan = StreamPlan(log_in(path), None, ObjectFilter("rows", (Url.parse(str(path / "in" / "*")),)), 1 << 20)
+        self.plan = StreamPlan(
+            log_in(path), None, ObjectFilter("orders", (Url.parse(str(path / "in" / "*")),)), 1 << 20
+        )
         self.source.write("a.csv", "a0", 3, 0)
         self.first = self.storage.head(Url.parse(str(path / "in" / "a.csv")))
         self.plan.queue([self.first])

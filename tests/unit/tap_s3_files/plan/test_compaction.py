@@ -100,7 +100,7 @@ def test_an_object_is_60_bytes_in_a_checkpoint_at_most(tmp_path: Path) -> None:
                 ),
             )
         )
-    (file,) = folder_of(tmp_path).iterdir()
+    (file,) = folder_of(tmp_path).glob("checkpoint-*")
     assert file.stat().st_size <= 60 * each * FANOUT
 
 

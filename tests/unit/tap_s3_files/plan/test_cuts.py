@@ -76,12 +76,6 @@ def test_a_cut_whose_answer_was_lost_is_ours(tmp_path: Path) -> None:
     assert cuts(tmp_path).known() == [FIRST, SECOND]
 
 
-def test_cuts_follow_those_of_an_earlier_version(tmp_path: Path) -> None:
-    cuts(tmp_path).add(SECOND)
-    assert cuts(tmp_path, legacy=[FIRST]).known() == [FIRST, SECOND]
-    assert cuts(tmp_path).known() == []
-
-
 @pytest.mark.parametrize("text", ["[]", "{", json.dumps({"url": "s3://b/1"}), '{"after": {"place": 1}}'])
 def test_a_damaged_cut_is_named(tmp_path: Path, text: str) -> None:
     cuts(tmp_path).add(FIRST)

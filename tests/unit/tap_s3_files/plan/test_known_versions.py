@@ -16,7 +16,6 @@ from singer_arrow.storage import log_compaction
 from singer_arrow.storage.object_info import Fetched, ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Watermark
 from tap_s3_files.plan import log_files
 from tap_s3_files.plan.known_versions import KnownVersions
 from tap_s3_files.plan.log import PlanLog
@@ -96,16 +95,8 @@ def test_files_of_older_objects_are_not_read(tmp_path: Path) -> None:
     known = KnownVersions(PlanLog(storage, Url.parse(str(tmp_path)), "orders"), START + timedelta(minutes=27))
     assert every[27] in known
     assert every[28] in known
-    assert sorted(storage.names) == ["000027.json", "000028.json"]
-    assert known.floor(position(every[28])) is None
+    assert sorted(storage.names) == ["000027.json", "000028.json", "log-000000.json"]
     assert not any("checkpoint" in name for name in storage.names)
-
-
-def test_what_was_read_before_there_was_a_log_ends_where_its_first_segment_begins(tmp_path: Path) -> None:
-    at, now = Watermark(START, "s3://b/k"), Watermark(START + timedelta(days=1), "s3://b/z")
-    assert KnownVersions(log_in(tmp_path)).floor(now) == now  # no log: all objects up to the STATE's bookmark
-    log_in(tmp_path).append(segment(0, info("a", 5), before=at))
-    assert KnownVersions(log_in(tmp_path)).floor(now) == at
 
 
 def test_a_key_to_begin_at_is_the_last_one_before_a_time_of_its_group(tmp_path: Path) -> None:

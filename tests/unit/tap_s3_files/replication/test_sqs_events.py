@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plan_runs import log_in
 
-from singer_arrow.errors import SupersededError
+from singer_arrow.errors import IdentityError, SupersededError
 from singer_arrow.storage import log_compaction
 from singer_arrow.storage.aws_options import AwsOptions
 from singer_arrow.storage.object_info import ObjectInfo
@@ -62,38 +61,32 @@ def test_segments_are_followed_from_the_state_on_and_known_before_it(
     monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 1)
     monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 1)
     plan_of(log_in(tmp_path)).queue([info(n) for n in range(4)])
-    later = plan_of(log_in(tmp_path), Bookmark(None, 2))
+    log = log_in(tmp_path).head
+    assert log is not None
+    later = plan_of(log_in(tmp_path), Bookmark(None, 2, log=log.log))
     assert objects_of(later) == [info(2), info(3)]
     assert all(later.is_known(info(n)) for n in range(4))
     assert not later.is_known(info(1, etag="new"))
     later.queue([info(4)])
     assert waiting(later) == [info(4)]
-    last = plan_of(log_in(tmp_path), Bookmark(None, 5))
+    last = plan_of(log_in(tmp_path), Bookmark(None, 5, log=log.log))
     assert all(last.is_known(info(n)) for n in range(5))
     assert objects_of(last) == []
     assert objects_of(plan_of(log_in(tmp_path))) == [info(n) for n in range(5)]
 
 
-def test_segments_that_are_gone_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The log begins later than the STATE, whatever removed its segments."""
-    for n in range(4):
-        plan_of(log_in(tmp_path), Bookmark(None, 0)).queue([info(n)])
-    for number in (0, 1):
-        (tmp_path / "_plans" / "orders" / f"{number:06d}.json").unlink()
-    assert "gone" not in caplog.text
-    with caplog.at_level(logging.WARNING):
-        plan = plan_of(log_in(tmp_path), Bookmark(None, 1))
-    assert objects_of(plan) == [info(2), info(3)]
-    assert "segments 1 to 1 of its plan log, which its STATE has not passed, are gone" in caplog.text
-
-
-def test_a_run_with_polling_follows_what_a_queue_named_whatever_the_paths(tmp_path: Path) -> None:
+def test_a_run_with_polling_follows_what_a_queue_named_whatever_the_dates(tmp_path: Path) -> None:
     plan_of(log_in(tmp_path)).queue([info(1)])
     later = (START + timedelta(days=9), None)
-    other = StreamPlan(
-        log_in(tmp_path), None, ObjectFilter("orders", (Url("s3", "b", "other/*"),), window=later), 1 << 20
-    )
+    other = StreamPlan(log_in(tmp_path), None, ObjectFilter("orders", (Url("s3", "b", "in/*"),), window=later), 1 << 20)
     assert [t.task.objects for t in unsent(other.bookmark, other.unfinished_segments(), other.selects)] == [(info(1),)]
+
+
+def test_what_a_queue_named_for_another_path_ends_the_run(tmp_path: Path) -> None:
+    plan_of(log_in(tmp_path)).queue([info(1)])
+    other = StreamPlan(log_in(tmp_path), None, ObjectFilter("orders", (Url("s3", "b", "other/*"),)), 1 << 20)
+    with pytest.raises(IdentityError, match="s3://b/in/0001, which a queue announced for another path"):
+        list(unsent(other.bookmark, other.unfinished_segments(), other.selects))
 
 
 class Objects(Storage):

@@ -1,0 +1,108 @@
+"""What identifies a log that is only appended to: a file beside its entries, written before the first of them.
+
+<folder>/log-000000.json    the log whose first entry has the number 0
+
+    {"log": "5f0c...", "stream": "orders", "first": 0, "before": null, "unnamed": 0, "follows": null}
+
+The id is random. Each entry of the log and each STATE of a run that followed it has the id: so a STATE of another log,
+an entry that was copied from elsewhere, and a log whose beginning was removed are noticed before anything is sent. The
+file with the highest number is that of the log in use; entries before it are of logs that it replaced on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+
+_NAME = re.compile(r"log-(\d{6,})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class LogHead:
+    """What identifies a log.
+
+    Attributes:
+        log: Its id.
+        stream: The stream that it is of.
+        first: The number of its first entry.
+        before: Where the stream was before the first entry, as in STATE; None: all that was ever sent is in the log.
+        unnamed: A STATE without the id of a log is of this log up to this number: it was written before logs had ids.
+        follows: The STATE from which the log was begun on purpose; a run with that STATE begins at the first entry.
+    """
+
+    log: str
+    stream: str
+    first: int
+    before: Any = None
+    unnamed: int = 0
+    follows: Mapping[str, Any] | None = None
+
+    @classmethod
+    def new(cls, stream: str, first: int, before: Any, *, unnamed: int | None = None, follows: Any = None) -> LogHead:
+        """Return the head of a new log, with an id of its own."""
+        return cls(secrets.token_hex(8), stream, first, before, first if unnamed is None else unnamed, follows)
+
+    def to_bytes(self) -> bytes:
+        """Encode the head."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
+
+
+def head_name(first: int) -> str:
+    """Return the name of the file of a head."""
+    return f"log-{first:06d}.json"
+
+
+def head_numbers(names: Iterable[str]) -> list[int]:
+    """Return the numbers of the heads among file names, in order."""
+    return sorted(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
+
+
+def read_head(storage: Storage, folder: Url, first: int, stream: str) -> LogHead:
+    """Return a head.
+
+    Raises:
+        DataError: It is damaged, or of another stream.
+    """
+    url = folder.join(head_name(first))
+    try:
+        head = LogHead(**json.loads(bytes(storage.get(url).data)))
+    except (AttributeError, TypeError, ValueError):
+        hint = "Restore it, or begin a new log with --new-plan-log"
+        raise DataError("it does not identify a log", url=url, hint=hint) from None
+    if head.stream != stream:
+        raise foreign_entry(url, head.stream, stream)
+    return head
+
+
+def write_head(storage: Storage, folder: Url, head: LogHead) -> LogHead:
+    """Make a head durable, and return it, or the one that another run has written there before.
+
+    A second write of it must be refused: otherwise two runs could give one number to two entries, and rows would be
+    loaded twice.
+
+    Raises:
+        ConfigError: The storage does not refuse to replace an object that exists.
+    """
+    url, data = folder.join(head_name(head.first)), head.to_bytes()
+    if storage.put(url, data, if_absent=True) and storage.put(url, data, if_absent=True):
+        storage.delete([url])
+        msg = (
+            f"{url}: the storage ignores conditional writes (If-None-Match: *), by which two runs at once are kept "
+            "apart; set plan_root to a place that has them, such as S3, Google Cloud Storage, Azure or a disk"
+        )
+        raise ConfigError(msg)
+    return read_head(storage, folder, head.first, head.stream)
+
+
+def foreign_entry(url: Url, theirs: str, stream: str) -> DataError:
+    """Return the error for a file of the log of another stream."""
+    hint = "Move it back where it belongs, or set a plan_root of its own for each pipeline"
+    return DataError(f"it is of stream {theirs!r}, and this is the log of {stream!r}", url=url, hint=hint)

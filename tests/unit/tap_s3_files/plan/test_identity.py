@@ -1,0 +1,275 @@
+"""STATE, plan log and stream are of each other; else nothing is sent, and one line names both and what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan_runs import folder_of, info, log_in, names, plan_for, run, run_of, segment, stream
+
+from singer_arrow.errors import ConfigError, DataError, IdentityError, SupersededError
+from singer_arrow.storage import log_compaction
+from singer_arrow.storage.object_info import ObjectInfo
+from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import Url
+from tap_s3_files.bookmark import Bookmark
+from tap_s3_files.plan.log import PlanLog, task_name
+from tap_s3_files.plan.stream_plan import StreamPlan
+
+
+def objects(count: int) -> list[ObjectInfo]:
+    return [info(f"{n:02}", 60 * n) for n in range(count)]
+
+
+def day(folder: Path, count: int, state: Bookmark | None) -> tuple[list[str], Bookmark | None]:
+    """Return the names of what one run sends of so many objects, and the STATE after it."""
+    found = list(run(log_in(folder), objects(count), state))
+    return [n for task, _ in found for n in names(task.objects)], found[-1][1] if found else state
+
+
+def days(folder: Path, count: int = 4) -> Bookmark:
+    """Run on so many days, with one object more on each; return the last STATE."""
+    state = None
+    for n in range(count):
+        sent, state = day(folder, n + 1, state)
+        assert sent == [f"{n:02}"]
+    assert state is not None
+    assert state.log
+    return state
+
+
+def remove(folder: Path) -> None:
+    shutil.rmtree(folder / "_plans")
+
+
+def killed_refresh(folder: Path) -> None:
+    """Remove the log; a run without STATE plans all anew and is killed before it sends anything."""
+    remove(folder)
+    next(run(log_in(folder), objects(5), None))
+
+
+def unlink(*endings: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        for path in list(folder_of(folder).iterdir()):
+            if path.name.endswith(endings):
+                path.unlink()
+
+    return change
+
+
+def copy_of_another_stream(folder: Path) -> None:
+    log = PlanLog(Storage(), Url.parse(str(folder)), "other")
+    log.append(replace(segment(0, info("x")), stream="other"))
+    remove_first(folder)
+    shutil.copy(folder / "_plans" / "other" / "000000.json", folder_of(folder) / "000000.json")
+
+
+def remove_first(folder: Path) -> None:
+    (folder_of(folder) / "000000.json").unlink()
+
+
+def entry_of_another_log(folder: Path) -> None:
+    """Bring the last entry of another log of the stream."""
+    days(folder / "b")
+    shutil.copy(folder_of(folder / "b") / "000003.json", folder_of(folder) / "000003.json")
+
+
+@pytest.mark.parametrize("has_state", [True, False])
+@pytest.mark.parametrize(
+    ("change", "text", "passes_without_state"),
+    [
+        (remove, "its STATE is of a plan log that is not there", True),
+        (killed_refresh, "its STATE is of another plan log", True),
+        (unlink("000003.json"), "its STATE is at segment 4, and the plan log", True),
+        (unlink("000002.json"), "000002.json: the plan log lacks this segment", False),
+        (unlink("000000.json"), "the beginning of the plan log is gone", False),
+        (unlink("log-000000.json"), "the beginning of the plan log is gone|its STATE is of a plan log", False),
+        (copy_of_another_stream, "it is of stream 'other', and this is the log of 'orders'", False),
+        (entry_of_another_log, "it is of another plan log than the files beside it", False),
+    ],
+)
+def test_a_changed_log_sends_nothing(
+    tmp_path: Path, change: Callable[[Path], None], text: str, passes_without_state: bool, has_state: bool
+) -> None:
+    """Without STATE, a log that is gone, or lost its end, is like a new one: only the target knows more."""
+    state = days(tmp_path)
+    change(tmp_path)
+    before = contents(tmp_path)
+    if not has_state and passes_without_state:
+        assert day(tmp_path, 5, None)[0] == ["00", "01", "02", "03", "04"]
+        return
+    with pytest.raises((IdentityError, DataError), match=text) as caught:
+        day(tmp_path, 5, state if has_state else None)
+    assert "\n" not in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    root = folder / "_plans"
+    return {str(p): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()} if root.exists() else {}
+
+
+def test_a_checkpoint_that_is_removed_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_compaction, "FANOUT", 3)
+    state = days(tmp_path, 5)
+    (checkpoint,) = folder_of(tmp_path).glob("checkpoint-*")
+    checkpoint.unlink()
+    for given in (state, None):
+        with pytest.raises(DataError, match="the beginning of the plan log is gone"):
+            day(tmp_path, 6, given)
+
+
+def test_another_root_sends_nothing_with_the_state(tmp_path: Path) -> None:
+    state = days(tmp_path / "a")
+    with pytest.raises(IdentityError, match="Was plan_root, or the root of the batch storage, changed"):
+        day(tmp_path / "b", 5, state)
+    assert day(tmp_path / "a", 5, state)[0] == ["04"]
+
+
+def test_a_new_log_is_begun_from_a_state_on_purpose(tmp_path: Path) -> None:
+    """Its beginning is known: with that STATE nothing is sent twice, without one nothing at all."""
+    state = days(tmp_path)
+    remove(tmp_path)
+    begin_anew(tmp_path, state)
+    with pytest.raises(IdentityError, match="a run without STATE sends all"):
+        day(tmp_path, 5, None)
+    for _ in range(2):  # the first one is killed before its first STATE
+        sent, after = day(tmp_path, 5, state)
+        assert sent == ["04"]
+    assert day(tmp_path, 6, after)[0] == ["05"]
+    with pytest.raises(IdentityError, match="another plan log"):
+        day(tmp_path, 6, replace(state, segment=3))
+
+
+def test_a_new_log_replaces_one_that_is_there(tmp_path: Path) -> None:
+    state = days(tmp_path)
+    sleeper = log_in(tmp_path)
+    begin_anew(tmp_path, state)
+    with pytest.raises(SupersededError, match="run again"):
+        sleeper.append(segment(4, info("x")))
+    assert day(tmp_path, 5, state)[0] == ["04"]
+    begin_anew(tmp_path, None)
+    assert day(tmp_path, 5, None)[0] == ["00", "01", "02", "03", "04"]
+
+
+def begin_anew(folder: Path, state: Bookmark | None) -> None:
+    follows = state.to_state() if state else None
+    PlanLog.begin_anew(Storage(), Url.parse(str(folder)), "orders", state.watermark if state else None, follows)
+
+
+def without_ids(folder: Path) -> None:
+    """Make the log one that was written before logs had ids."""
+    (folder_of(folder) / "log-000000.json").unlink()
+    for path in folder_of(folder).glob("0*.json"):
+        value = json.loads(path.read_text())
+        del value["log"]
+        path.write_text(json.dumps(value))
+
+
+def test_a_log_and_a_state_from_before_logs_had_ids_continue_and_get_one(tmp_path: Path) -> None:
+    states: list[Bookmark | None] = [None]
+    for n in range(4):
+        states.append(day(tmp_path, n + 1, states[-1])[1])
+    states = [replace(s, log="") if s else None for s in states]
+    without_ids(tmp_path)
+    assert [day(tmp_path, 4, state)[0] for state in states] == [[f"{n:02}" for n in range(m, 4)] for m in range(5)]
+    sent, last = day(tmp_path, 5, states[-1])
+    assert sent == ["04"]
+    assert last is not None
+    assert last.log
+    for state, begin in zip((*states, last), (0, 1, 2, 3, 4, 5), strict=True):
+        assert day(tmp_path, 5, state)[0] == [f"{n:02}" for n in range(begin, 5)]
+    ahead = Bookmark(last.watermark, 5)
+    with pytest.raises(IdentityError, match="written without a plan log"):
+        day(tmp_path, 5, ahead)
+
+
+def test_a_state_without_a_log_begins_one_and_fits_no_other(tmp_path: Path) -> None:
+    """From records without a plan_root to batches, back, and to batches again."""
+    state = list(run(None, objects(2), None))[-1][1]
+    for _ in range(2):  # the first one is killed before its first STATE
+        sent, with_log = day(tmp_path, 3, state)
+        assert sent == ["02"]
+    assert with_log is not None
+    found = list(run(None, objects(4), with_log))
+    assert [names(t.objects) for t, _ in found] == [["03"]]
+    assert not found[-1][1].log
+    with pytest.raises(IdentityError, match="written without a plan log"):
+        day(tmp_path, 5, found[-1][1])
+
+
+def test_a_state_within_a_segment_needs_its_log() -> None:
+    begun = replace(Bookmark(), done=1, log="x")
+    with pytest.raises(IdentityError, match="within segment 0 of a plan log, which this run does not follow"):
+        plan_for(run_of([], begun, None), None)
+
+
+def test_a_plan_is_written_behind_a_beginning_without_state(tmp_path: Path) -> None:
+    state = days(tmp_path)
+    begin_anew(tmp_path, state)
+    shared = run_of(objects(6), None, None)
+    plan = shared.plan(stream(), log_in(tmp_path), 1 << 20, is_shared=True, sends=False)
+    new = [o for s in shared.listed_segments(stream(), plan) for o in s.objects]
+    assert names(new) == ["04", "05"]
+
+
+class IgnoresConditions(Storage):
+    """A storage that replaces objects that exist, as servers do that ignore If-None-Match."""
+
+    def put(self, url: Url, data: Any, *, if_absent: bool = False, **options: Any) -> bool:
+        return super().put(url, data, **options)
+
+
+def test_a_storage_that_ignores_conditional_writes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ignores conditional writes"):
+        log_in(tmp_path, IgnoresConditions()).append(segment(0, info("a")))
+    assert contents(tmp_path) == {}
+
+
+def version(etag: str, seconds: float) -> ObjectInfo:
+    return info("a", seconds, etag=etag)
+
+
+def ids(found: Iterable[tuple[Any, Bookmark]]) -> list[str]:
+    return [task_name("orders", task) for task, _ in found]
+
+
+@pytest.mark.parametrize("gap", [timedelta(minutes=1), timedelta(days=9)], ids=["within the overlap", "days apart"])
+@pytest.mark.parametrize("etags", ["ABA", "ABAB", "ABCABC", "AABBA", "ABBBAAAB"])
+def test_an_object_that_gets_a_former_content_back_is_sent_again(
+    tmp_path: Path, etags: str, gap: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change is a batch of its own; writing the same content again is none. A run without STATE sends the same."""
+    monkeypatch.setattr(log_compaction, "FANOUT", 3)
+    state, sent = None, list[str]()
+    for n, etag in enumerate(etags):
+        found = list(run(log_in(tmp_path), [version(etag, n * gap.total_seconds())], state))
+        assert len(found) == (n == 0 or etags[n - 1] != etag)
+        state = found[-1][1] if found else state
+        sent += ids(found)
+    assert len(set(sent)) == len(sent)
+    assert ids(run(log_in(tmp_path), [], None)) == sent
+
+
+def test_objects_of_a_queue_that_get_a_former_content_back_are_sent_again(tmp_path: Path) -> None:
+    filters = run_of([], None, None).object_filter(stream())
+    plan = StreamPlan(log_in(tmp_path), None, filters, 1 << 20, from_queue=True)
+    for n, etag in enumerate("ABA"):
+        plan.queue([version(etag, n)])
+    found = [task_name("orders", t) for s in plan.queued_segments() for t in s.tasks]
+    assert len(set(found)) == 3
+
+
+def test_a_bundle_knows_which_of_its_objects_came_back(tmp_path: Path) -> None:
+    state = None
+    for n, etag in enumerate("ABA"):
+        found = [info("0", n, etag=f"{n}"), version(etag, n)]
+        state = list(run(log_in(tmp_path), found, state))[-1][1]
+    (task,) = log_in(tmp_path).read(2).tasks
+    assert (names(task.objects), task.again) == (["0", "a"], ((1, 1),))
