@@ -68,7 +68,8 @@ class QueueSource(Source):
 
     def plans(self, stream: str = "rows") -> list[str]:
         found = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"stage/_plans/{stream}/").get("Contents", [])
-        return [o["Key"].rpartition("/")[2] for o in found]
+        names = [o["Key"].rpartition("/")[2] for o in found]
+        return [name for name in names if not name.startswith("log-")]
 
 
 TYPES = {"id": "integer", "name": "string"}

@@ -56,6 +56,10 @@ class QueryStream(ArrowStream):
         self.primary_keys = list(settings.key_properties)
         self.replication_key = settings.replication_key
 
+    @property
+    def is_sent_whole(self) -> bool:
+        return self._key is None or not self._tap.given_state(self.name)  # type: ignore[attr-defined]  # an ArrowTap
+
     def batch_encoding(self) -> tuple[str, str, str] | None:
         batch = self._run.batch
         return (batch.format, batch.compression, str(batch.root)) if batch else None

@@ -165,6 +165,13 @@ _STREAM = th.ObjectType(
         default="evolve",
     ),
     _text(
+        "replication_method",
+        "What a run sends: `INCREMENTAL`, what is new since its STATE; `FULL_TABLE`, all objects that there are, "
+        "without a plan log, in batches with ids of their own. By default what the catalog has, else INCREMENTAL. "
+        "`load_method: overwrite` needs FULL_TABLE, or runs without STATE.",
+        allowed_values=["INCREMENTAL", "FULL_TABLE"],
+    ),
+    _text(
         "archived",
         "What to do with archived objects (GLACIER, DEEP_ARCHIVE) that were not restored: `fail` ends the run, "
         "`skip` leaves them out for good.",

@@ -57,6 +57,7 @@ class StreamSettings:
     partitions: Partitions = NO_PARTITIONS
     on_drift: str = "evolve"
     archived: str = "fail"
+    replication_method: str | None = None
 
     @property
     def rescues(self) -> bool:
@@ -236,6 +237,7 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         partitions=Partitions(urls if group_names(urls[0]) else (), hive=config.get("partition_columns", False)),
         on_drift=config.get("on_drift", "evolve"),
         archived=config.get("archived", "fail"),
+        replication_method=config.get("replication_method"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -71,12 +72,23 @@ class FileStream(ArrowStream):
         self.shard = str(run.settings.shard) if run.settings.shard else None
         self.primary_keys = list(settings.key_properties)
         self.forced_replication_method = "INCREMENTAL"
+        self._run_id = secrets.token_hex(8)
         self.replication_key = _MODIFIED if _MODIFIED in schema["properties"] and self._has_metadata else None
         self.progress = Progress(settings.name)
         self._plan: StreamPlan | None = None
         self._is_held = False
         self._waits_for_end = False
         """Nothing but this run knows of objects that have changed, which it reads at its end."""
+
+    @property
+    def replication_method(self) -> str:
+        """The setting of the stream, else what the catalog has, else INCREMENTAL."""
+        method: str = self.settings.replication_method or super().replication_method
+        return method
+
+    @property
+    def is_sent_whole(self) -> bool:
+        return self.replication_method == "FULL_TABLE" or self.run.bookmark(self.name) is None
 
     @property
     def _has_metadata(self) -> bool:
@@ -261,6 +273,7 @@ class FileStream(ArrowStream):
             passthrough=batch.format if batch and passes else "",
             archived=settings.archived,
             settings=self._rows_identity,
+            run=self._run_id if self.replication_method == "FULL_TABLE" else "",
         )
 
     def _worker(self, stop: threading.Event) -> Worker:

@@ -18,7 +18,8 @@ class StreamJob:
     """What all tasks of a stream have in common.
 
     `schema` is that of SCHEMA, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
-    the format of objects that go into manifests as they are, if some do; `settings` identifies the settings of rows.
+    the format of objects that go into manifests as they are, if some do; `settings` identifies the settings of rows;
+    `run` identifies the run, if its batches are to have ids of their own.
     """
 
     stream: str
@@ -31,6 +32,7 @@ class StreamJob:
     passthrough: str = ""
     archived: str = "fail"
     settings: str = ""
+    run: str = ""
 
 
 def format_of(setting: str, url: Url) -> str:

@@ -171,7 +171,8 @@ class TapS3Files(ArrowTap):
         for number, stream in enumerate(self.settings.streams):
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
             size = batch.target_bytes if batch else TARGET_BYTES
-            plan = self.shared.plan(stream, log, size, is_shared=bool(shares))
+            full = stream.replication_method == "FULL_TABLE"
+            plan = self.shared.plan(stream, log, size, full_table=full, is_shared=bool(shares))
             segments = plan.unfinished_segments() if self.settings.sqs else self.shared.listed_segments(stream, plan)
             tasks = unsent(plan.bookmark, segments, plan.selects, plan.shard)
             tasks = shares[number].counted(tasks) if shares else tasks

@@ -245,14 +245,13 @@ class _BatchFiles:
         self, encoding: tuple[str, str | None], urls: tuple[str, ...], rows: int | None, size: int, *name: int
     ) -> Batch:
         version = self.job.version
+        own = [*([version] if version is not None else []), *([self.job.run] if self.job.run else [])]
         return Batch(
             stream=self.job.stream,
             format=encoding[0],
             compression=encoding[1],
             manifest=urls,
-            batch_id=identity(
-                task_name(self.job.stream, self.task), *name, *([version] if version is not None else [])
-            ),
+            batch_id=identity(task_name(self.job.stream, self.task), *name, *own),
             row_count=rows,
             byte_count=size,
             version=version,

@@ -198,7 +198,8 @@ def test_a_plan_shows_what_would_be_read_and_changes_nothing(source: Source) -> 
     assert plan(state=state) == [[name, "0", "0", "0", "0"] for name in ("rows", "more", "all")]
     assert plan() == first  # the plan log names them
     keys = [o["Key"] for o in source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/_plans/")["Contents"]]
-    assert keys == ["stage/_plans/more/000000.json", "stage/_plans/rows/000000.json"]
+    names = ("000000.json", "log-000000.json")
+    assert keys == [f"stage/_plans/{stream}/{name}" for stream in ("more", "rows") for name in names]
 
 
 def test_about_prints_settings_and_capabilities(tap: Programs) -> None:

@@ -7,6 +7,9 @@ the exit code of the extractor. Taps of this project therefore mark the end of e
 - once all of a stream was sent, one more STATE message with the current value has the top-level key
   `"end_of_stream": "<name>"`, with the stream's name as in its SCHEMA, also if the stream had nothing new.
 
+SCHEMA messages also have `"sent_whole"`: whether the run sends all of the stream. With `false` it sends what is new
+since its STATE, and no table may be replaced by that alone.
+
 A run that sends a part of a stream, while other runs send the rest, adds `"shard": "0/4"` to its SCHEMA messages: no
 table may be replaced then, and no row by its key, as the end of a stream is that of the part.
 
@@ -19,12 +22,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, IdentityError
 
 KEY = "end_of_stream"
 """The top-level key of SCHEMA and STATE messages."""
 SHARD = "shard"
 """The top-level key of SCHEMA messages of runs that send a part of a stream."""
+WHOLE = "sent_whole"
+"""The top-level key of SCHEMA messages: whether the run sends all of the stream."""
 
 
 def is_announced(schema_message: Mapping[str, Any]) -> bool:
@@ -37,7 +42,16 @@ def check_load_method(schema_message: Mapping[str, Any], load_method: str) -> No
 
     Raises:
         ConfigError: It is of a run that sends a part of the stream, which can only be appended.
+        IdentityError: It is of a run that sends what is new, which must not replace a table.
     """
+    if load_method == "overwrite" and schema_message.get(WHOLE) is False:
+        msg = (
+            f"Stream {schema_message['stream']!r} comes with what is new since its STATE alone, and setting "
+            "'load_method' is overwrite: the table would lose all else, so it is left as it is. Set the stream's "
+            "replication_method to FULL_TABLE in the tap, or run it without STATE, or set load_method to append-only "
+            "or upsert"
+        )
+        raise IdentityError(msg)
     if (shard := schema_message.get(SHARD)) is not None and load_method != "append-only":
         msg = (
             f"Stream {schema_message['stream']!r} comes as shard {shard}, a part of its rows, and setting "

@@ -13,7 +13,7 @@ from singer_sdk import Stream
 from singer_sdk.mapper import RemoveRecordTransform
 from singer_sdk.singerlib import SchemaMessage, StateMessage
 
-from singer_arrow.load.stream_ends import KEY
+from singer_arrow.load.stream_ends import KEY, WHOLE
 
 
 @dataclass(slots=True)
@@ -22,13 +22,19 @@ class AnnouncingSchema(SchemaMessage):
 
     Args:
         shard: Which part of the stream this run sends; None: all. A target reads it as `stream_ends.SHARD`.
+        sent_whole: Whether the run sends all of the stream, not only what is new since its STATE.
     """
 
     shard: str | None = None
+    sent_whole: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with the announcement."""
-        return {**SchemaMessage.to_dict(self), KEY: True}  # the class that slots make does not know super()
+        return {
+            **SchemaMessage.to_dict(self),
+            KEY: True,
+            WHOLE: self.sent_whole,
+        }  # the class that slots make does not know super()
 
 
 @dataclass(slots=True)
@@ -55,6 +61,11 @@ class MarkedStream(Stream):
     """Which part of the stream this run sends; None: all."""
 
     @property
+    def is_sent_whole(self) -> bool:
+        """Whether this run sends all of the stream, not only what is new since its STATE."""
+        return True
+
+    @property
     def sent_names(self) -> list[str]:
         """Return the names that the stream is sent under: its own, or those of its stream maps."""
         names = (m.stream_alias for m in self.stream_maps if not isinstance(m, RemoveRecordTransform))
@@ -62,7 +73,8 @@ class MarkedStream(Stream):
 
     def _generate_schema_messages(self) -> Generator[SchemaMessage]:
         for m in super()._generate_schema_messages():
-            yield AnnouncingSchema(m.stream, m.schema, m.key_properties, m.bookmark_properties, shard=self.shard)
+            keys = m.key_properties, m.bookmark_properties
+            yield AnnouncingSchema(m.stream, m.schema, *keys, shard=self.shard, sent_whole=self.is_sent_whole)
 
     def _write_activate_version_message(self, full_table_version: int) -> None:
         """Write nothing: the SDK calls this before the rows of the version are sent."""

@@ -153,8 +153,8 @@ class StreamPlan:
         if segment.from_queue and not ours:  # only the log knows of them
             msg = (
                 f"Stream {self.object_filter.stream!r}: its plan log has {task.objects[0].url}, which a queue "
-                "announced for another path. If two pipelines share the log, set a plan_root for each; if the path was changed, "
-                "let a run with the former one finish first"
+                "announced for another path. If two pipelines share the log, set a plan_root for each; if the path was "
+                "changed, let a run with the former one finish first"
             )
             raise IdentityError(msg)
         if inside and len(inside) < len(task.objects):
