@@ -112,6 +112,14 @@ def a_broken_stream_map(scene: Scene) -> str:
     return scene.tap(config={"streams": streams, "stream_maps": {"rows": {"id": "id +"}}})
 
 
+@provokes("identity")
+def a_state_of_another_plan_log(scene: Scene) -> str:
+    streams = [{"name": "rows", "path": str(scene.file("a.csv", "id\n1\n"))}]
+    batches = {"encoding": {"format": "parquet"}, "storage": {"root": f"file://{scene.folder}/stage"}}
+    state = scene.file("state.json", '{"bookmarks": {"rows": {"watermark": null, "segment": 3, "log": "a"}}}')
+    return scene.tap("--state", state, config={"streams": streams, "batch_config": batches})
+
+
 # Access -------------------------------------------------------------------------------------------------------------
 
 

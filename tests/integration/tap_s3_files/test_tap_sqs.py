@@ -67,11 +67,23 @@ def test_the_same_messages_come_again_from_the_plan_when_the_state_is_lost(sourc
     assert source.plans() == ["000000.json", "000001.json"]
 
 
-def test_segments_beyond_the_state_are_followed_whatever_the_settings_are_now(source: QueueSource) -> None:
+def test_segments_beyond_the_state_are_followed_whatever_the_dates_are_now(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     source.run()
-    elsewhere = source.config(stream={"path": f"s3://{source.bucket}/other/*"}, start_date="2100-01-01")
-    assert source.ids(source.run(elsewhere)) == list(range(10))
+    assert source.ids(source.run(source.config(start_date="2100-01-01"))) == list(range(10))
+
+
+def test_a_pipeline_for_another_path_does_not_read_what_one_with_the_same_log_has_queued(source: QueueSource) -> None:
+    source.csv("in/a.csv", 0)
+    source.run()
+    source.csv("other/b.csv", 10)
+    elsewhere = source.config(stream={"path": f"s3://{source.bucket}/other/*"})
+    ran = source.tap("tap-s3-files", config=elsewhere)
+    assert (ran.code, ran.of_type("BATCH", "RECORD")) == (1, [])
+    assert "in/a.csv, which a queue announced for another path" in ran.stderr
+    assert source.ids(source.run(source.config(stream=elsewhere["streams"][0], plan_root=source.root("b")))) == [
+        *range(10, 20)
+    ]
 
 
 # What messages look like ---------------------------------------------------------------------------------------------
@@ -291,16 +303,16 @@ def test_a_heartbeat_keeps_messages_invisible_while_they_are_planned(
     assert source.in_queue() == (0, 0)
 
 
-def test_segments_that_are_gone_are_logged(source: QueueSource) -> None:
+def test_segments_that_are_gone_end_the_run_and_a_new_log_continues(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
-    first = source.run()
+    state = state_of(source.run())
     source.s3.delete_object(Bucket=source.bucket, Key="stage/_plans/rows/000000.json")
-    state = {"bookmarks": {"rows": {"watermark": None, "segment": 0, "done": 1, "ahead": []}}}
-    ran = source.run(state=state)
-    assert log_lines(ran, "segments 0 to 0 of its plan log, which its STATE has not passed, are gone")
     source.csv("in/b.csv", 10)
+    for given in ({"state": state}, {}):
+        ran = source.tap("tap-s3-files", config=source.config(), **given)
+        assert (ran.code, ran.of_type("BATCH", "RECORD")) == (1, [])
+    source.tap("tap-s3-files", "--new-plan-log", config=source.config(), state=state).check()
     assert source.ids(source.run(state=state)) == list(range(10, 20))
-    assert state_of(first)["bookmarks"]["rows"]["segment"] == 1
 
 
 def test_a_full_table_is_listed_and_a_test_run_takes_no_message(source: QueueSource) -> None:

@@ -100,7 +100,7 @@ def test_other_paths_lose_nothing_and_send_nothing_twice(source: Source) -> None
 
 def test_the_plan_log_is_only_appended_to_and_compacted(source: Source, tmp_path: Path) -> None:
     def plans() -> list[str]:
-        return sorted(p.name for p in (tmp_path / "stage" / "_plans" / "rows").iterdir())
+        return sorted(p.name for p in (tmp_path / "stage" / "_plans" / "rows").glob("[!l]*"))
 
     folder, state, sent = tmp_path / "in", {}, list[str]()
     folder.mkdir()

@@ -17,20 +17,28 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from fault_suite import catalogue, pipe, tap_catalogue, totals, walks
+from forked_programs import ForkedPrograms
+from tap_source import TapBucket
+
+from fault_suite import catalogue, pipe, sequences, tap_catalogue, totals, walks
 from fault_suite.catalogue import Case
 from fault_suite.pipe import PipeCase, PipeSite
+from fault_suite.sequences import Sequence as Changes
+from fault_suite.sequences import SequenceSite
 from fault_suite.site import Outcome, Site
 from fault_suite.tap_catalogue import Walk
 from fault_suite.tap_site import TapSite
 from local_cloud import Cloud
+from local_cloud.s3 import setup
 
 SITES = 3
 """Number of sites used at once; runs spend much of their time waiting."""
+SEQUENCES = 100
+"""Number of random sequences of changes in addition to those of the catalogue."""
 WALKS = 400
 """Number of random walks in addition to those of the catalogue."""
-TARGETS, PIPES, TAP = PARTS = ("targets", "pipes", "tap")
-C = TypeVar("C", Case, PipeCase, Walk)
+TARGETS, PIPES, TAP, CHANGES = PARTS = ("targets", "pipes", "tap", "changes")
+C = TypeVar("C", Case, PipeCase, Walk, Changes)
 TryOut = Callable[[C], Outcome]
 
 
@@ -38,7 +46,10 @@ def main() -> None:
     """Parse the command line and run the suite."""
     parser = argparse.ArgumentParser(prog="fault_suite", description=__doc__)
     parser.add_argument(
-        "--part", choices=PARTS, action="append", help="only targets, pipes or the tap; may be repeated"
+        "--part",
+        choices=PARTS,
+        action="append",
+        help="only this part; may be repeated",
     )
     parser.add_argument("--minutes", type=float, help="cases by chance for so long, instead of the catalogues")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of the cases by chance")
@@ -81,6 +92,10 @@ class Suite:
             self._run(iter(list(pipe.cases())), pipe_site)
         if TAP in self._parts:
             self._run(iter(tap_walks()), tap_site)
+        if CHANGES in self._parts:
+            chance = random.Random(0)
+            by_chance = (sequences.chosen(chance) for _ in range(SEQUENCES))
+            self._run(iter([*sequences.everything(), *by_chance]), sequence_site)
 
     def by_chance(self, seed: int, minutes: float) -> None:
         """Run random cases, evenly from all parts, until the time is over."""
@@ -92,6 +107,8 @@ class Suite:
             self._run(_by_chance(seed, share, lambda chance: chance.choice(known)), pipe_site)
         if TAP in self._parts:
             self._run(_by_chance(seed, share, lambda chance: walks.walk(chance.randrange(1 << 30))), tap_site)
+        if CHANGES in self._parts:
+            self._run(_by_chance(seed, share, sequences.chosen), sequence_site)
 
     def _run(self, cases: Iterator[C], site: Callable[[Path], AbstractContextManager[TryOut[C]]]) -> None:
         chosen_cases = (case for case in cases if self._only in case.name)
@@ -175,6 +192,14 @@ def tap_site(folder: Path) -> Iterator[TryOut[Walk]]:
         yield site.try_out
     finally:
         site.close()
+
+
+@contextmanager
+def sequence_site(folder: Path) -> Iterator[TryOut[Changes]]:
+    """Create a local cloud, with a site for sequences of changes."""
+    with Cloud() as cloud, cloud.redshift_connection() as redshift:
+        source = TapBucket(setup.client("s3", cloud.s3_url), "source", ForkedPrograms(cloud.environ(), folder))
+        yield SequenceSite(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift}, source).try_out
 
 
 if __name__ == "__main__":

@@ -1,0 +1,77 @@
+"""Changes of a user between runs of tap and target: the table is right, or one line, and the table as before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_suite import sequences
+from fault_suite.sequences import APPEND, OVERWRITE, UPSERT, Sequence, SequenceSite
+from tap_source import TapBucket
+
+from local_cloud import Cloud
+
+
+@pytest.fixture
+def site(cloud: Cloud, bq: Any, rs: Any, s3: Any, bucket: str, tap: Any, tmp_path: Path) -> SequenceSite:
+    return SequenceSite(cloud, tmp_path, {"bigquery": bq, "redshift": rs}, TapBucket(s3, bucket, tap))
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        Sequence(service, method, ((change, state),))
+        for service in sequences.WAREHOUSES
+        for method, change, state in (
+            (APPEND, "root_changed", "kept"),
+            (APPEND, "root_changed", "dropped"),
+            (APPEND, "refresh_killed", "kept"),
+            (APPEND, "beginning_removed", "dropped"),
+            (APPEND, "log_of_another_stream", "dropped"),
+            (APPEND, "overwritten_and_back", "kept"),
+            (APPEND, "written_again", "kept"),
+            (APPEND, "log_anew_from_state", "kept"),
+            (APPEND, "table_and_log_anew", "dropped"),
+            (APPEND, "rebuilt", "dropped"),
+            (UPSERT, "late_of_known_keys", "kept"),
+            (UPSERT, "overwritten", "older"),
+            (OVERWRITE, "source_deleted", "kept"),
+            (OVERWRITE, "killed_target", "kept"),
+        )
+    ],
+    ids=lambda sequence: sequence.name.removeprefix("sequence, "),
+)
+def test_after_a_change_the_table_is_right_or_as_before(site: SequenceSite, sequence: Sequence) -> None:
+    assert site.try_out(sequence).wrong == ()
+
+
+def test_the_catalogue_has_each_change_with_each_method() -> None:
+    known = {(s.service, s.method, s.changes[0][0]) for s in sequences.everything()}
+    assert len(known) == len(sequences.CHANGES) * len(sequences.METHODS) * len(sequences.WAREHOUSES)
+    assert len(sequences.everything()) >= 300
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_overwrite_with_what_is_new_alone_is_refused(site: SequenceSite, service: str) -> None:
+    """Without STATE all is sent; with it, the table would lose the rest."""
+    world = site.world(Sequence(service, OVERWRITE, ()))
+    world.stream["replication_method"] = "INCREMENTAL"
+    world.put("1", world.new())
+    assert world.pipe(None)
+    world.put("2", world.new())
+    assert not world.pipe(world.states[-1])
+    assert "replication_method to FULL_TABLE" in world.log
+    assert world.pipe(None)
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_a_full_table_is_appended_by_each_run(site: SequenceSite, service: str) -> None:
+    world = site.world(Sequence(service, APPEND, ()))
+    world.stream["replication_method"] = "FULL_TABLE"
+    world.put("1", world.new())
+    for _ in range(2):
+        world.loaded = {}
+        assert world.pipe(world.states[-1] if world.states else None)
+    assert world.problems == []
