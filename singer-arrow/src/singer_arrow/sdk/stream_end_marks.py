@@ -30,11 +30,8 @@ class AnnouncingSchema(SchemaMessage):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with the announcement."""
-        return {
-            **SchemaMessage.to_dict(self),
-            KEY: True,
-            WHOLE: self.sent_whole,
-        }  # the class that slots make does not know super()
+        message = SchemaMessage.to_dict(self)  # the class that slots make does not know super()
+        return {**message, KEY: True, WHOLE: self.sent_whole}
 
 
 @dataclass(slots=True)
