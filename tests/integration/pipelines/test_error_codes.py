@@ -112,6 +112,12 @@ def a_broken_stream_map(scene: Scene) -> str:
     return scene.tap(config={"streams": streams, "stream_maps": {"rows": {"id": "id +"}}})
 
 
+@provokes("failed-streams")
+def streams_without_objects(scene: Scene) -> str:
+    streams = [{"name": name, "path": f"{scene.folder}/{name}/*.csv", "schema": {"id": "integer"}} for name in "ab"]
+    return scene.tap(config={"streams": streams})
+
+
 @provokes("identity")
 def a_state_of_another_plan_log(scene: Scene) -> str:
     streams = [{"name": "rows", "path": str(scene.file("a.csv", "id\n1\n"))}]

@@ -218,7 +218,7 @@ class World:
 
     def rows(self) -> Rows:
         """Return what is in the table."""
-        if "rows" not in self.warehouse.tables():
+        if not self.log or "rows" not in self.warehouse.tables():
             return Rows()
         return Rows((row["id"], row["v"]) for row in self.warehouse.query("SELECT id, v FROM {rows}"))
 
