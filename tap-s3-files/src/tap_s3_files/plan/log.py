@@ -185,13 +185,13 @@ class PlanLog:
             urls: Of the objects.
             end: Files that begin at this segment, or behind it, are left out.
         """
-        wanted, start = pa.array(sorted(urls), pa.string()), 0
+        named, start = pa.array(sorted(urls), pa.string()), 0
         while (file := next((f for f in self._files if f.last >= start), None)) is not None:
             if end is not None and file.first >= end:
                 return
             try:
                 if file.is_checkpoint:
-                    found = list(self._open(file).objects_of(wanted))
+                    found = list(self._open(file).objects_of(named))
                 else:
                     self._fetch(f.first for f in self._files if not f.is_checkpoint)
                     found = [o for o in self._recent[file.first].objects if str(o.url) in urls]
