@@ -114,7 +114,7 @@ class RecordingTable(WarehouseTable):
             stream=self.stream_name,
             tally=self.tally,
             logger=self.run.logger,
-            replay_loads=settings.replay_loads,
+            replay=settings.replay,
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
         )

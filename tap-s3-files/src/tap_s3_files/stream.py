@@ -274,6 +274,7 @@ class FileStream(ArrowStream):
             archived=settings.archived,
             settings=self._rows_identity,
             run=self._run_id if self.replication_method == "FULL_TABLE" else "",
+            plan_log=self._plan.id_without_state if self._plan is not None else None,
         )
 
     def _worker(self, stop: threading.Event) -> Worker:

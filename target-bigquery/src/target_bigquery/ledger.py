@@ -149,11 +149,12 @@ class StreamLedger:
                 return outcome.ended
         return None
 
-    def begin(self, batches: Mapping[str, int]) -> tuple[str, set[str]]:
+    def begin(self, batches: Mapping[str, int], more: Mapping[str, int] | None = None) -> tuple[str, set[str]]:
         """Write entries for a load that is about to begin.
 
         Args:
             batches: Number of rows by batch_id.
+            more: Entries that are written with them.
 
         Returns:
             The id for its job, and the batches that another run has loaded meanwhile. If there are any, the id is of
@@ -167,7 +168,7 @@ class StreamLedger:
             return job_id, set()
         self._identify()
         known = {entry.job_id for entries in self._lookup.of(batches).values() for entry in entries}
-        self._write(batches, job_id)
+        self._write({**batches, **(more or {})}, job_id)
         theirs = self._loaded_meanwhile(batches, job_id, known)
         if theirs:
             self.client.occupy(job_id)  # no load job will have it: ends the wait of other runs

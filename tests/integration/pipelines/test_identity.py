@@ -25,13 +25,16 @@ def site(cloud: Cloud, bq: Any, rs: Any, s3: Any, bucket: str, tap: Any, tmp_pat
         for service in sequences.WAREHOUSES
         for method, change, state in (
             (APPEND, "root_changed", "kept"),
+            (APPEND, "root_changed", "dropped"),
             (APPEND, "refresh_killed", "kept"),
+            (APPEND, "refresh_killed", "dropped"),
             (APPEND, "beginning_removed", "dropped"),
             (APPEND, "log_of_another_stream", "dropped"),
             (APPEND, "overwritten_and_back", "kept"),
             (APPEND, "written_again", "kept"),
             (APPEND, "log_anew_from_state", "kept"),
             (APPEND, "table_and_log_anew", "dropped"),
+            (APPEND, "rebuilt", "dropped"),
             (UPSERT, "late_of_known_keys", "kept"),
             (UPSERT, "overwritten", "older"),
             (OVERWRITE, "source_deleted", "kept"),

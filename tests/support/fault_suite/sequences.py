@@ -475,8 +475,11 @@ class SequenceSite:
                     refused += 1
                     if world.undo is not None:
                         world.undo()
+                    if change == "rebuilt":  # the user decides
+                        world.warehouse.config["replay"] = "skip"
                     if not any(world.pipe(other) for other in (world.states[-1], None)):
                         world.problems.append("no run was right after the change was undone")
+                world.warehouse.config.pop("replay", None)
                 world.put(f"last-{world.now}", world.new())
                 if not world.pipe(world.states[-1]):
                     world.problems.append("the last run was refused")

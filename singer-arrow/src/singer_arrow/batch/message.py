@@ -6,6 +6,10 @@
  "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv 00000.000000000000"],
             [342, "object 2024-05-01 10:00:00.000000 in/b.csv 00000.000000000000"]]]}
 
+A run without STATE that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e..."}`: the id of the log, and
+what identifies the objects that it is about. Where a table has rows of another log of the same source, they would be loaded
+twice.
+
 A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
 begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
 """
@@ -28,6 +32,7 @@ _LONGEST_ID = 1024
 LONGEST_RANK = 1280
 """Bytes of a rank: of the longest names of a bucket and a key, and of what is around them."""
 _LARGEST = (1 << 63) - 1
+_PLAN_LOG = ("log", "source")
 Ranks = tuple[tuple[tuple[int | None, str], ...], ...]
 """For each file its rows by rank, in their order: how many (None: all that are left), and the rank."""
 
@@ -47,6 +52,7 @@ class Batch:
         version: Version of the table, as in ACTIVATE_VERSION.
         passthrough: Whether the files are the tap's source objects, which targets must not remove.
         ranks: Ranks of the rows; empty from taps whose rows have none.
+        plan_log: Ids of the plan log, and of its source, of a run without STATE; None: it is no such run.
     """
 
     stream: str
@@ -59,6 +65,7 @@ class Batch:
     version: int | None = None
     passthrough: bool = False
     ranks: Ranks = ()
+    plan_log: tuple[str, str] | None = None
 
     def to_message(self) -> dict[str, Any]:
         """Return the message for JSON, without keys that are None."""
@@ -70,6 +77,7 @@ class Batch:
             "version": self.version,
             "passthrough": self.passthrough or None,
             "ranks": self.ranks or None,
+            "plan_log": dict(zip(_PLAN_LOG, self.plan_log, strict=True)) if self.plan_log else None,
         }
         return {
             "type": "BATCH",
@@ -116,6 +124,7 @@ class Batch:
             version=_optional(message, "version", int, where),
             passthrough=message.get("passthrough") not in (None, False),
             ranks=_ranks(message.get("ranks"), len(manifest), where),
+            plan_log=_plan_log(message.get("plan_log"), where),
         )
 
 
@@ -150,6 +159,16 @@ def _ranks(value: Any, files: int, where: str) -> Ranks:
         )
         raise DataError(msg) from None
     return found
+
+
+def _plan_log(value: Any, where: str) -> tuple[str, str] | None:
+    if value is None:
+        return None
+    log, source = [str(value.get(key)) for key in _PLAN_LOG] if isinstance(value, Mapping) else ("", "")
+    if not all(re.fullmatch(r"\w{1,64}", text, re.ASCII) for text in (log, source)):
+        msg = f"{where}: 'plan_log' must hold two ids, 'log' and 'source', it is {repr(value)[:80]}"
+        raise DataError(msg)
+    return log, source
 
 
 def _is_fit(text: str, most_bytes: int = _LONGEST_ID) -> bool:

@@ -26,6 +26,8 @@ class Item(Generic[ConversionT]):
         is_temporary: The files are the target's own, to be removed once they are loaded.
         is_source: The files are not the tap's own but what it reads, so they are never removed.
         stream: The name of the stream.
+        plan_log: Ids by which the ledger knows that it has batches of a source, and of this plan log of it; see
+            `LoadMethod.entries_of_logs`.
         origins: Of records, those that were refused before, and where the others came from; None if it is not needed.
     """
 
@@ -38,6 +40,7 @@ class Item(Generic[ConversionT]):
     is_temporary: bool = False
     is_source: bool = False
     stream: str = ""
+    plan_log: tuple[str, ...] = ()
     origins: RecordOrigins | None = None
 
     def remove_files(self) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from singer_arrow.errors import DataError
+from singer_arrow.errors import DataError, IdentityError
 from singer_arrow.load.dead_letters import Rejected, Rejects
 from singer_arrow.load.item import Item
 from singer_arrow.load.metrics import Tally
@@ -27,7 +27,7 @@ class LoadContext:
         stream: Name of the stream.
         tally: The stream's counts.
         logger: The target's.
-        replay_loads: Batches that were loaded before are loaded again.
+        replay: Whether batches that were loaded before are loaded again: load or skip; None: the user has not decided.
         keys: Key columns.
         removes_batches: Batch files are removed once the STATE behind them is out.
         most_rejected: How many rows of an item may be bad; None: the first one ends the run.
@@ -38,7 +38,7 @@ class LoadContext:
     stream: str
     tally: Tally
     logger: logging.Logger
-    replay_loads: bool = False
+    replay: str | None = None
     keys: tuple[str, ...] = ()
     removes_batches: bool = False
     most_rejected: int | None = None
@@ -89,7 +89,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         False if rows replace others: batches loaded later may have replaced the rows of such a batch, and need not come
         again after it.
         """
-        return self.keeps_ledger and not self.merges and not self.context.replay_loads
+        return self.keeps_ledger and not self.merges and self.context.replay != "load"
 
     def prepare(self, item: Item[Any]) -> PreparedT:
         """Prepare an item for its load, unless its batch was loaded before.
@@ -99,6 +99,8 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """
         if self.keeps_ledger:
             self.void_if_emptied()
+        if item.plan_log and self.leaves_out_loaded and self.context.replay is None:
+            self._check_log(*item.plan_log)
         if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
             return self.nothing(item)
@@ -110,6 +112,30 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             self._check_count(item, self.rows_found(part))
             self.context.tally.add(files=len(item.urls))
         return part
+
+    def _check_log(self, of_source: str, of_log: str) -> None:
+        """Refuse the batches of a run without STATE whose objects the table has from another plan log.
+
+        Raises:
+            IdentityError: It has; under the ids of this log they would be loaded a second time.
+        """
+        found = self.loaded_of([of_source, of_log])
+        if of_source in found and of_log not in found:
+            msg = (
+                f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and this "
+                "run has no STATE, so it would load all of them a second time; nothing was loaded. Was plan_root, or "
+                "the root of the batch storage, changed, or the log removed? Restore it, or run the tap with its "
+                "STATE; to load all anew, empty the table, or set replay: load for one run"
+            )
+            raise IdentityError(msg)
+
+    def entries_of_logs(self, items: Iterable[Item[Any]]) -> dict[str, int]:
+        """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of."""
+        if not self.keeps_ledger or self.merges:
+            return {}
+        entries = {entry for item in items for entry in item.plan_log}
+        found = self.loaded_of(sorted(entries)) if entries and self.leaves_out_loaded else {}
+        return dict.fromkeys(sorted(entries - found.keys()), 0)
 
     def _check_count(self, item: Item[Any], found: int | None) -> None:
         """Refuse a batch whose files have another number of rows than its message; objects passed through may be newer.

@@ -164,6 +164,8 @@ class WarehouseTable(abc.ABC):
         self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
         if batch.batch_id and batch.stream != self.stream_name:
             batch = replace(batch, batch_id=_of_stream(batch.batch_id, batch.stream))
+        log, source = batch.plan_log or ("", "")
+        plan_log = (f"_sdc_log_{source}", f"_sdc_log_{source}_{log}") if log and batch.batch_id else ()
         if batch.batch_id and self.method.leaves_out_loaded:
             if (self.stream_name, batch.batch_id) in self.run.claimed:
                 self.logger.info("Batch %s came twice in this run and is loaded once", batch.batch_id)
@@ -171,7 +173,8 @@ class WarehouseTable(abc.ABC):
                 self.run.checkpoints.close([token])
                 return
             self.run.claimed.add((self.stream_name, batch.batch_id))
-            self.method.expect(batch.batch_id)
+            for entry in (*plan_log, batch.batch_id):
+                self.method.expect(entry)
         item = Item(
             urls=batch.manifest,
             file_format=batch.format,
@@ -181,6 +184,7 @@ class WarehouseTable(abc.ABC):
             bytes=batch.byte_count,
             is_source=batch.passthrough,
             stream=self.stream_name,
+            plan_log=plan_log,
         )
         alone = self.is_load_of_its_own(batch)
         self.run.scheduler.add(self.method, item, token=token, kind=self.method.kind(item), alone=alone)

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import islice
 
 from singer_arrow.errors import IdentityError, NotFoundError, ObjectChangedError
+from singer_arrow.naming import digest
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -119,6 +120,15 @@ class StreamPlan:
     def is_begun(self) -> bool:
         """Whether an earlier run has planned something."""
         return self._end > (self.log.first_number if self.log is not None else 0)
+
+    @property
+    def id_without_state(self) -> tuple[str, str] | None:
+        """The id of the log, and that of its source, in a run without STATE; None: there is no such id."""
+        if self.log is None or self.log.head is None or not self._is_rerun:
+            return None
+        own = self.object_filter
+        source = [*sorted(map(str, own.paths)), *map(str, (*own.dates, *own.window))]
+        return self.log.head.log, digest("\n".join(source), 16)
 
     def range_starts(self, task: Task) -> RangeStarts | None:
         """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""

@@ -41,7 +41,8 @@ class AppendOnly(BigQueryLoadMethod):
             if not upload.rows:
                 return
             for pause in pauses(connection.DEADLINE_SECONDS):
-                job_id, theirs = self.context.ledger.begin({p.item.batch_id: p.kept for p in parts if p.item.batch_id})
+                batches = {p.item.batch_id: p.kept for p in parts if p.item.batch_id}
+                job_id, theirs = self.context.ledger.begin(batches, self.entries_of_logs(p.item for p in parts))
                 if theirs:
                     for batch_id in theirs:
                         self.skip(batch_id, "just now by another run")

@@ -86,7 +86,8 @@ class StreamedAppend(AppendOnly):
         name, waiting = write_stream.fill(writes, table, parts), Waiting(logger)
         batches = {p.item.batch_id: p.rows for p in parts if p.item.batch_id}
         for pause in pauses(connection.DEADLINE_SECONDS) if batches else ():
-            job_id, theirs = ledger.begin(batches)
+            of_logs = self.entries_of_logs(p.item for p in parts)
+            job_id, theirs = ledger.begin(batches, of_logs)
             if theirs:
                 for batch_id in theirs:
                     self.skip(batch_id, "just now by another run")
@@ -94,7 +95,7 @@ class StreamedAppend(AppendOnly):
                     self._write(rest)
                 return
             if self.context.client.claim(job_id, name):
-                ledger.committed(batches, job_id, _commit(self.context, name))
+                ledger.committed(batches | of_logs, job_id, _commit(self.context, name))
                 break
             error = load_job.BusyError(f"Loading into table {table}: another process took the id of the job {job_id}")
             if pause is None:

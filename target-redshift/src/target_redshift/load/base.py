@@ -243,10 +243,11 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             msg = f"{self.what}: {staged} rows are staged of {group.rows}; nothing of them is loaded, run again"
             raise LoadError(msg)
         batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id} if self.keeps_ledger else {}
+        of_logs = self.entries_of_logs(p.item for p in group.parts)
         needs_mark = not self.leaves_out_loaded or any(p.item.batch_id is None for p in group.parts)
         with session.transaction(self.what):
             ledger.lock(session)
-            known = ledger.loaded_meanwhile(session, [*batches, group.mark]).keys()
+            known = ledger.loaded_meanwhile(session, [*batches, *of_logs, group.mark]).keys()
             if group.mark in known:
                 return set()  # the answer to its COMMIT was lost
             if theirs := known & batches.keys() if self.leaves_out_loaded else set():
@@ -255,7 +256,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             if group.rows:
                 self.bring(tables)
             self.write_dead_letters(session, group)
-            new = {batch_id: rows for batch_id, rows in batches.items() if batch_id not in known}
+            new = {entry: rows for entry, rows in (batches | of_logs).items() if entry not in known}
             ledger.add(session, {**new, **({group.mark: group.rows} if needs_mark else {})})
             if needs_mark and not self._has_swept:
                 ledger.remove_marks(session)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from singer_arrow.errors import DataError
+from singer_arrow.errors import DataError, IdentityError
 from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadContext, LoadMethod
 from singer_arrow.load.metrics import Tally
@@ -49,10 +49,34 @@ class KnowsOne(LoadMethod[LoadContext, PreparedItem]):
         return {b: datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC) for b in batch_ids if b.startswith("found")}
 
 
-def method(*, replay: bool = False) -> KnowsOne:
+def method(*, replay: str | None = None) -> KnowsOne:
     return KnowsOne(
-        LoadContext(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay_loads=replay)
+        LoadContext(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay=replay)
     )
+
+
+@pytest.mark.parametrize(
+    ("logs", "replay", "is_refused"),
+    [
+        (("found-source", "found-log"), None, False),
+        (("found-source", "other-log"), None, True),
+        (("found-source", "other-log"), "skip", False),
+        (("found-source", "other-log"), "load", False),
+        (("new-source", "new-log"), None, False),
+        ((), None, False),
+    ],
+)
+def test_objects_that_another_plan_log_brought_are_loaded_on_purpose_alone(
+    logs: tuple[str, ...], replay: str | None, is_refused: bool
+) -> None:
+    some, brought = method(replay=replay), item("new", plan_log=logs)
+    if is_refused:
+        with pytest.raises(IdentityError, match="from another plan log"):
+            some.prepare(brought)
+        return
+    assert some.prepare(brought).ready
+    known = {entry for entry in logs if entry.startswith("found") and replay != "load"}
+    assert some.entries_of_logs([brought]) == dict.fromkeys(set(logs) - known, 0)
 
 
 def item(batch_id: str | None = None, **more: Any) -> Item[Any]:
@@ -80,11 +104,11 @@ def test_what_turns_out_to_be_loaded_when_its_group_is_loaded_is_left_out(caplog
     assert [part.item.batch_id for part in some.fresh(parts)] == ["new", None]
     assert "batch found-2 was loaded at 2026-01-02 03:04:06 UTC and is left out" in caplog.messages[1]
     assert some.context.tally.counts()["skipped"] == 2
-    assert method(replay=True).fresh(parts) == parts
+    assert method(replay="load").fresh(parts) == parts
 
 
 def test_it_is_loaded_again_on_purpose() -> None:
-    some = method(replay=True)
+    some = method(replay="load")
     assert some.prepare(item("known")).ready
     assert not some.leaves_out_loaded
 
