@@ -25,6 +25,7 @@ from local_cloud.flightsql.client import FlightSql
 from local_cloud.programs import Programs
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_flight_sql.bookmark import Bookmark
 from tap_flight_sql.window import Window
 from tap_flight_sql.window_log import WindowLog
 
@@ -153,7 +154,7 @@ def test_the_tap_is_killed_while_it_compacts_the_window_log(
     step: str, rows: Rows, flight_run: Programs, bucket: str, warehouse: Warehouse, s3_faults: FaultProxy
 ) -> None:
     root = Url.parse(f"s3://{bucket}/batches")
-    log = WindowLog(Storage(), root, "rows", 0)
+    log = WindowLog(Storage(), root, "rows", Bookmark())
     for number in range(14):  # two more make a checkpoint
         log.append(Window("rows", number, f"token-{number}", None, -1, "parquet", None, {"properties": {}}, ()))
     first = piped(flight_run, KEYED, bucket, warehouse)
@@ -171,7 +172,7 @@ def test_the_tap_is_killed_while_it_compacts_the_window_log(
         again = piped(flight_run, KEYED, bucket, warehouse)
         assert (again.tap, again.target) == (0, 0), again.log
         rows.check(changed=False)
-    assert [w.number for w in WindowLog(Storage(), root, "rows", 0).windows()] == list(range(16))
+    assert [w.number for w in WindowLog(Storage(), root, "rows", Bookmark()).windows()] == list(range(16))
 
 
 @pytest.mark.long

@@ -1,8 +1,8 @@
 """What the STATE of a stream holds. Pure.
 
-    {"replication_key": "updated_at", "replication_key_value": "2024-05-01T10:00:00", "window": 17}
+    {"replication_key": "updated_at", "replication_key_value": "2024-05-01T10:00:00", "window": 17, "log": "5f0c..."}
 
-All rows up to the value were sent, and all windows of the window log before this number.
+All rows up to the value were sent, and all windows before this number of the window log with this id.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ class Bookmark:
 
     value: Bound | None = None
     window: int = 0
+    log: str = ""
 
     def to_state(self, key: str) -> dict[str, Any]:
         """Return the stream's entry in STATE."""
         value = {"replication_key_value": self.value} if self.value is not None else {}
-        return {"replication_key": key, **value, "window": self.window}
+        return {"replication_key": key, **value, "window": self.window, **({"log": self.log} if self.log else {})}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], stream: str, key: str) -> Bookmark:
@@ -43,10 +44,16 @@ class Bookmark:
                 "begin anew, run without the stream's state, set another plan_root and empty the table"
             )
             raise ConfigError(msg)
-        if not isinstance(window, int) or window < 0 or not isinstance(value, int | float | str | None):
+        log = state.get("log", "")
+        if (
+            not isinstance(log, str)
+            or not isinstance(window, int)
+            or window < 0
+            or not isinstance(value, int | float | str | None)
+        ):
             msg = (
                 f"The STATE of stream {stream!r} is not one that this tap wrote; restore an earlier one, or run "
                 "without the stream's state"
             )
             raise ConfigError(msg)
-        return cls(value, window)
+        return cls(value, window, log)

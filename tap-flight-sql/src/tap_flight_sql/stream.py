@@ -14,6 +14,7 @@ from singer_arrow.batch.reader import read_file
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.enforcement.enforce import fit_batch
 from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.naming import digest
 from singer_arrow.run_figures import StreamFigures
 from singer_arrow.runtime.temporary import temporary_folder
 from singer_arrow.schema.json_schema import from_json_schema
@@ -52,6 +53,7 @@ class QueryStream(ArrowStream):
         schema: Mapping[str, Any],
     ) -> None:
         self.settings, self._run, self._server, self._storage = settings, run, server, storage
+        self._log: WindowLog | None = None
         super().__init__(tap, schema=dict(schema), name=settings.name)
         self.primary_keys = list(settings.key_properties)
         self.replication_key = settings.replication_key
@@ -74,10 +76,10 @@ class QueryStream(ArrowStream):
         assert self._run.batch is not None
         root = self._run.plan_root if self._key else None
         at = self._bookmark()
-        log = WindowLog(self._storage, root, self.name, at.window) if root else None
+        log = self._log = WindowLog(self._storage, root, self.name, at) if root else None
         for window in log.windows() if log else ():
             self.log(f"Window {window.number} was read by an earlier run; it is sent from its batch files")
-            at = Bookmark(window.upper, window.number + 1)
+            at = self._after(window)
             yield from self._sent(window)
         new = self._read(at, self._run.batch, log.next_number if log else at.window)
         if new is not None:
@@ -88,9 +90,20 @@ class QueryStream(ArrowStream):
     def _sent(self, window: Window) -> Iterator[Batch | Mapping[str, Any]]:
         if window.files:
             self.send_schema(window.schema)
-        yield from window.batches()
+        yield from window.batches(self._id_without_state)
         if self._key:
-            yield Bookmark(window.upper, window.number + 1).to_state(self._key)
+            yield self._after(window).to_state(self._key)
+
+    def _after(self, window: Window) -> Bookmark:
+        head = self._log.head if self._log is not None else None
+        return Bookmark(window.upper, window.number + 1, head.log if head is not None else "")
+
+    @property
+    def _id_without_state(self) -> tuple[str, str] | None:
+        """What identifies the log and its source in a run without STATE."""
+        if self._log is None or self._log.head is None or self._bookmark() != Bookmark():
+            return None
+        return self._log.head.log, digest("\n".join((self._server.uri, self.settings.query, self._key or "")), 16)
 
     def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
         """Yield the encoded rows of a new window, then write STATE.
@@ -116,7 +129,7 @@ class QueryStream(ArrowStream):
                     yield from encode(rows)
                 Url.parse(file.url).local_path().unlink()
         if self._key:
-            self.write_state(Bookmark(window.upper, window.number + 1).to_state(self._key))
+            self.write_state(self._after(window).to_state(self._key))
 
     def _first_rows(self, encode: Encode[Encoded]) -> Iterator[Encoded]:
         schema = from_json_schema(self.selected_schema)

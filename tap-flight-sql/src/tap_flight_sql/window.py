@@ -47,7 +47,7 @@ class Window:
     files: tuple[WindowFile, ...]
     version: int | None = None
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, plan_log: tuple[str, str] | None = None) -> Iterator[Batch]:
         """Yield the BATCH messages of the window, one for each file, the same ones at any time."""
         for number, file in enumerate(self.files):
             yield Batch(
@@ -59,6 +59,7 @@ class Window:
                 row_count=file.rows,
                 byte_count=file.bytes,
                 version=self.version,
+                plan_log=plan_log,
             )
 
     def to_bytes(self) -> bytes:

@@ -1,5 +1,6 @@
 """The window log of a stream: which batch files hold the rows of which window. Nothing in it is changed or lost.
 
+<plan_root>/_windows/<stream>/log-000000.json                  identifies the log, see `storage.log_head`
 <plan_root>/_windows/<stream>/00000017.json                    window 17
 <plan_root>/_windows/<stream>/00000000-00000015.jsonl.zst      windows 0 to 15, compacted: a line each
 
@@ -20,11 +21,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from singer_arrow.errors import DataError, NotFoundError, SupersededError
+from singer_arrow.errors import DataError, IdentityError, NotFoundError, SupersededError
 from singer_arrow.naming import folder_name
 from singer_arrow.storage.log_compaction import compactions, newest_cover
+from singer_arrow.storage.log_head import LogHead, foreign_entry, head_numbers, read_head, write_head
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_flight_sql.bookmark import Bookmark
 from tap_flight_sql.window import Window
 
 GAP_LISTINGS = 3
@@ -58,19 +61,47 @@ class WindowLog:
         storage: Where it is kept.
         root: The plan root.
         stream: The stream's name.
-        start: Number of the first window that matters.
+        at: Where the stream's STATE is; at its beginning without one.
 
     Raises:
-        DataError: A window is missing.
+        DataError: A window is missing, or of another stream.
+        IdentityError: STATE and log are not of each other.
     """
 
-    def __init__(self, storage: Storage, root: Url, stream: str, start: int) -> None:
-        self._storage, self._start = storage, start
+    def __init__(self, storage: Storage, root: Url, stream: str, at: Bookmark) -> None:
+        self._storage, self._stream, self._start = storage, stream, at.window
         folder = root.join("_windows", folder_name(stream))
         self._folder = Url(folder.scheme, folder.bucket, folder.key + "/")
         self._replaced: list[WindowLogFile] = []
         self._files: list[WindowLogFile] = []
+        self.head: LogHead | None = None
         self._list()
+        self._check(at)
+
+    def _check(self, at: Bookmark) -> None:
+        """Check that a STATE is of this log; without one, that the log has all that was ever sent.
+
+        Raises:
+            IdentityError: It is not: rows would be lost, or sent twice.
+        """
+        head, own = self.head, self.head.log if self.head else ""
+        end = self._files[-1].last + 1 if self._files else head.first if head else at.window
+        problem = ""
+        if at.log and at.log != own:
+            problem = f"its STATE is of another window log than {self._folder}"
+        elif at.window > end:
+            problem = f"its STATE is at window {at.window}, and {self._folder} ends before window {end}"
+        elif head and not at.log and not head.first <= at.window <= head.unnamed:
+            problem = f"its STATE, or that it has none, does not fit the window log {self._folder}"
+        elif head and not at.log and at.window == head.first and at.value != head.before:
+            problem = f"the window log {self._folder} begins elsewhere than its STATE"
+        if problem:
+            msg = (
+                f"Stream {self._stream!r}: {problem}; rows would be lost or sent twice, so nothing was read. Was "
+                "plan_root, or the root of the batch storage, changed, or files of the log removed? Restore them; or, "
+                "to read all rows again into an empty table, set another plan_root and run without STATE"
+            )
+            raise IdentityError(msg)
 
     @property
     def next_number(self) -> int:
@@ -100,13 +131,20 @@ class WindowLog:
         """Make a window durable, under the number that it has, and compact what is due.
 
         Raises:
+            ConfigError: The storage cannot keep a log.
             SupersededError: Another run has taken the number.
         """
-        data = window.to_bytes()
+        if self.head is None:
+            first, unnamed = (self._files[0].first, self.next_number) if self._files else (window.number, None)
+            before = None if self._files else window.lower
+            self.head = write_head(
+                self._storage, self._folder, LogHead.new(self._stream, first, before, unnamed=unnamed)
+            )
+        data, head = window.to_bytes(), self.head
         file = WindowLogFile(window.number, window.number, len(data))
         is_new = self._storage.put(self._url(file), data, if_absent=True)
         self._list()  # while this run slept, the number may have been taken, or this window compacted, by another one
-        if self._token(window.number) != window.token:
+        if self.head != head or self._token(window.number) != window.token:
             written = [Url.parse(f.url) for f in window.files]
             self._storage.delete([*written, self._url(file)] if is_new else written)
             url = self._url(file)
@@ -121,7 +159,10 @@ class WindowLog:
 
     def _list(self) -> None:
         for _ in range(GAP_LISTINGS):
-            listed = [file for o in self._storage.list(self._folder) if (file := _parsed(o.url.name, o.size))]
+            sizes = {o.url.name: o.size for o in self._storage.list(self._folder)}
+            listed = [file for name, size in sizes.items() if (file := _parsed(name, size))]
+            if heads := head_numbers(sizes):
+                self.head = read_head(self._storage, self._folder, heads[-1], self._stream)
             self._files = newest_cover(listed)
             self._replaced = [file for file in listed if file not in self._files]
             if (missing := _first_missing(self._files, self._start)) is None:
@@ -139,6 +180,8 @@ class WindowLog:
                 window = Window.from_bytes(line)
                 if window.number != expected:
                     raise ValueError
+                if window.stream != self._stream:
+                    raise foreign_entry(url, window.stream, self._stream)
                 yield window
                 expected += 1
             if expected <= file.last:

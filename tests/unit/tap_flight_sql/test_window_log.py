@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from singer_arrow.errors import DataError, SupersededError
+from singer_arrow.errors import DataError, IdentityError, SupersededError
+from singer_arrow.naming import folder_name
+from singer_arrow.storage.log_head import read_head
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_flight_sql.bookmark import Bookmark
 from tap_flight_sql.window import Window, WindowFile
 from tap_flight_sql.window_log import WindowLog
 
@@ -18,7 +23,12 @@ SCHEMA = {"type": "object", "properties": {"id": {"type": ["integer", "null"]}}}
 
 
 def log_in(folder: Path, start: int = 0) -> WindowLog:
-    return WindowLog(Storage(), Url.parse(str(folder)), "my rows", start)
+    """Return the log, for a run without STATE, or with the one before a window."""
+    root = Url.parse(str(folder))
+    if not start:
+        return WindowLog(Storage(), root, "my rows", Bookmark())
+    head = read_head(Storage(), root.join("_windows", folder_name("my rows")), 0, "my rows")
+    return WindowLog(Storage(), root, "my rows", Bookmark(start, start, head.log))
 
 
 def window(folder: Path, number: int) -> Window:
@@ -34,6 +44,66 @@ def test_windows_are_found_again(tmp_path: Path) -> None:
     assert list(log_in(tmp_path).windows()) == [window(tmp_path, n) for n in range(12)]
     assert [w.number for w in log_in(tmp_path, 10).windows()] == [10, 11]
     assert log_in(tmp_path, 12).next_number == 12
+
+
+def remove(folder: Path) -> None:
+    shutil.rmtree(folder / "_windows")
+
+
+def begin_anew(folder: Path) -> None:
+    remove(folder)
+    log_in(folder).append(window(folder, 0))
+
+
+def remove_end(folder: Path) -> None:
+    (path,) = (folder / "_windows").rglob("00000002.json")
+    path.unlink()
+
+
+def nothing(_: Path) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "text"),
+    [
+        (nothing, Bookmark(3, 3, "log"), None),
+        (nothing, Bookmark(), None),
+        (nothing, Bookmark(3, 3, "other"), "another window log"),
+        (nothing, Bookmark(3, 3), "does not fit the window log"),
+        (nothing, Bookmark(7, 0), "begins elsewhere than its STATE"),
+        (remove, Bookmark(3, 3, "log"), "another window log"),
+        (begin_anew, Bookmark(3, 3, "log"), "another window log"),
+        (remove_end, Bookmark(3, 3, "log"), "at window 3, and .* ends before window 2"),
+    ],
+)
+def test_a_state_of_another_log_reads_nothing(
+    tmp_path: Path, change: Callable[[Path], None], state: Bookmark, text: str | None
+) -> None:
+    log = log_in(tmp_path)
+    for number in range(3):
+        log.append(window(tmp_path, number))
+    assert log.head is not None
+    given = replace(state, log=log.head.log) if state.log == "log" else state
+    change(tmp_path)
+    if text is None:
+        WindowLog(Storage(), Url.parse(str(tmp_path)), "my rows", given)
+        return
+    with pytest.raises(IdentityError, match=text):
+        WindowLog(Storage(), Url.parse(str(tmp_path)), "my rows", given)
+
+
+def test_a_log_from_before_logs_had_ids_continues_and_gets_one(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    for number in range(2):
+        log.append(window(tmp_path, number))
+    (head,) = (tmp_path / "_windows").rglob("log-*.json")
+    head.unlink()
+    for at in (Bookmark(), Bookmark(2, 2)):
+        WindowLog(Storage(), Url.parse(str(tmp_path)), "my rows", at).append(window(tmp_path, 2))
+        assert head.exists()
+    for at in (Bookmark(), Bookmark(1, 1), Bookmark(2, 2)):
+        WindowLog(Storage(), Url.parse(str(tmp_path)), "my rows", at)
 
 
 def test_batches_are_the_same_at_any_time(tmp_path: Path) -> None:
@@ -77,7 +147,7 @@ def test_a_damaged_window_is_an_error(tmp_path: Path, text: str) -> None:
 
 
 def files_in(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.rglob("_windows/*/*"))
+    return sorted(file.name for file in folder.rglob("_windows/*/*") if not file.name.startswith("log-"))
 
 
 def grow(folder: Path, count: int, start: int = 0) -> None:
@@ -103,7 +173,7 @@ def test_what_a_killed_compaction_left_is_removed_by_the_next_one(tmp_path: Path
     grow(tmp_path, 1, 15)
     (folder,) = (tmp_path / "_windows").iterdir()
     assert files_in(tmp_path) == ["00000000-00000015.jsonl.zst"]
-    for name in list(entries)[3:]:
+    for name in sorted(entries)[3:-1]:
         (folder / name).write_bytes(entries[name])  # as if the run had been killed before, or while it removed them
     assert list(log_in(tmp_path).windows()) == [window(tmp_path, n) for n in range(16)]
     grow(tmp_path, 1, 16)

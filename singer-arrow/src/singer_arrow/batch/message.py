@@ -6,9 +6,9 @@
  "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv 00000.000000000000"],
             [342, "object 2024-05-01 10:00:00.000000 in/b.csv 00000.000000000000"]]]}
 
-A run without STATE that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e..."}`: the id of the log, and
-what identifies the objects that it is about. Where a table has rows of another log of the same source, they would be loaded
-twice.
+A run without STATE that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e..."}`: the id of the
+log, and what identifies the objects that it is about. Where a table has rows of another log of the same source, they
+would be loaded twice.
 
 A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
 begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
