@@ -50,6 +50,11 @@ extreme values of all these types through every kind of message.
 
 Types of Arrow go by Arrow's names: `halffloat`, `float` and `double` are floats of 16, 32 and 64 bits. "JSON text" is a
 column that may hold any JSON value.
+
+An object whose JSON Schema has `properties` and allows more members, by `additionalProperties` or
+`patternProperties`, is `JSON` in a new column of BigQuery, at any depth, so that all members stay; without these
+keywords it is a `RECORD`. A `RECORD` that a table has already stays one: members that it lacks are left out, and a
+warning names and counts them. Redshift's `SUPER` holds all members.
 """
 ORC = {
     "tinyint": pa.int8(),

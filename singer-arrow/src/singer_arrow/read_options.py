@@ -54,7 +54,8 @@ class ReadOptions:
         on_bad_row: Policy for rows that cannot be read or hold a value that does not fit its column: `fail` raises
             DataError, `skip` drops the row, `rescue` keeps it and moves those values to `RESCUED`.
         on_drift: Policy for columns that the schema lacks and for files with other column types: `ignore` reads the
-            columns of the schema only, `raise` raises DriftError, `rescue` moves such values to `RESCUED`.
+            columns of the schema only, `count` does too and counts what JSON has beside them in
+            `ReadProgress.left_out`, `raise` raises DriftError, `rescue` moves such values to `RESCUED`.
         known_columns: Columns that are not drift although the schema lacks them. None: no column and no object member
             is ever reported as new.
         excluded_members: Paths of object members (names joined by dots, through lists and maps) that are neither read

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from singer_arrow.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 logger = logging.getLogger(__name__)
 MAX_LOGGED = 10
@@ -63,6 +68,8 @@ class ReadProgress:
             yielded. Default: the first `MAX_LOGGED` rows of a file are logged.
         rows_read: Number of rows read from a columnar file, including dropped ones.
         warned: Columns whose truncated digits were logged.
+        left_out: With `on_drift: count`, the number of values of JSON without a place in the schema, by path.
+        file_schema: Schema of a columnar file; None until it is open.
         end: Exclusive end of the reading: a resume point of an earlier reading of the same file. None: end of the file.
     """
 
@@ -73,6 +80,8 @@ class ReadProgress:
     rows_read: int = 0
     end: ResumePoint | None = None
     warned: set[str] = field(default_factory=set)
+    left_out: Counter[str] = field(default_factory=Counter)
+    file_schema: pa.Schema | None = None
 
     def has_reached_end(self, point: ResumePoint, url: object) -> bool:
         """Return whether a reading that is at `point` has reached `end`.

@@ -257,7 +257,7 @@ def test_record_metadata(config: Config, batch: Batches, table: Any) -> None:
         assert row["_sdc_sequence"] >= before.timestamp() * 1000 - 1
         assert row["_sdc_sync_started_at"] >= before.timestamp() * 1000 - 1
         assert row["_sdc_deleted_at"] is None
-        assert row["_sdc_extracted_at"] is None
+        assert row["_sdc_extracted_at"] == (row["_sdc_received_at"] if version == 5 else None)  # that of a batch
     assert [r["id"] for r in got] == [0, 1, 2]
 
 

@@ -190,7 +190,7 @@ def test_metadata_is_added_to_files_that_do_not_pass_through(
     assert [r["_sdc_table_version"] for r in found] == [7] * 4 + [8] * 2
     assert all(before <= r["_sdc_received_at"] <= datetime.now(UTC) for r in found)
     assert all(r["_sdc_batched_at"] and r["_sdc_sequence"] and r["_sdc_sync_started_at"] for r in found)
-    assert all(r["_sdc_deleted_at"] is None and r["_sdc_extracted_at"] is None for r in found)
+    assert all(r["_sdc_deleted_at"] is None and r["_sdc_extracted_at"] == r["_sdc_received_at"] for r in found)
 
 
 # Contents of files

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from singer_arrow.batch import spool
+from singer_arrow.batch.file_properties import FileProperties
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import ReadOptions
@@ -24,6 +25,7 @@ def read_file(
     schema: pa.Schema,
     on_skip: Callable[[Skipped], None] | None = None,
     is_counted: bool = False,
+    properties: FileProperties | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one file of a manifest, in order, in batches of exactly `schema`.
 
@@ -40,6 +42,7 @@ def read_file(
         on_skip: Callback for rows that do not fit, which are skipped. Default: such a row is an error.
         is_counted: Whether the caller checks the number of rows; otherwise an Arrow stream without an end mark, which
             may have been cut off, is an error.
+        properties: What is required of the file, and where what is left out is reported. Default: nothing, nowhere.
 
     Raises:
         NotFoundError: The file does not exist.
@@ -58,8 +61,12 @@ def read_file(
             cuts_digits=True,
             needs_end_mark=not is_counted,
             on_bad_row=policy,
+            on_drift="ignore" if properties is None else "count",
+            known_columns=None if properties is None else frozenset(properties.known),
         )
-        yield from FORMATS[format].read(reader, schema, options, ReadProgress(on_skip=on_skip))
+        progress = ReadProgress(on_skip=on_skip)
+        batches = FORMATS[format].read(reader, schema, options, progress)
+        yield from batches if properties is None else properties.checked(batches, progress, schema, url)
     except EmptyObjectError:
         if format != "jsonl":
             msg = f"it is empty, not a file of the format {format!r}"

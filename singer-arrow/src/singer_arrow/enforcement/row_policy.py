@@ -94,6 +94,7 @@ class BlockResult:
         mismatches: Values that do not fit, for the detection of drift: in text the first one of each column.
         unknown: Values without a place in the schema, for the detection of drift.
         cuts: First value of which digits were cut off, by column.
+        left_out: How many values have no place in the schema, by path, where drift is counted.
         bytes: Size of the block, decompressed and in UTF-8.
         lines: Number of lines of the block.
     """
@@ -105,6 +106,7 @@ class BlockResult:
     mismatches: Sequence[RowError] = ()
     unknown: Sequence[UnknownKeys] = ()
     cuts: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
     bytes: int = 0
     lines: int = 0
 

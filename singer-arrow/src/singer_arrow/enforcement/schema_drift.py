@@ -17,10 +17,13 @@ from singer_arrow.errors import DataError, DriftError
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import UTC_MICROSECONDS, canonical, is_json, merge_fields
 
+_NOT_READ = ("ignore", "count")
+"""Values of `ReadOptions.on_drift` with which new columns are not read."""
+
 
 def unknown_columns(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:
     """Return the columns of a file that are neither in the schema nor in `known_columns`."""
-    if options.known_columns is None or options.on_drift == "ignore":
+    if options.known_columns is None or options.on_drift in _NOT_READ:
         return []
     known = options.known_columns.union(schema.names)
     return [name for name in names if name not in known]
@@ -159,7 +162,7 @@ def columns_to_read(file: pa.Schema, schema: pa.Schema, options: ReadOptions, ur
     if len(set(found)) < len(found):
         twice = next(name for name in found if found.count(name) > 1)
         raise DataError("the file has it twice", url=url, column=twice, hint="Rename one of them at the source")
-    known = set[str]() if options.on_drift == "ignore" else set(schema.names)
+    known = set[str]() if options.on_drift in _NOT_READ else set(schema.names)
     grown = [f for f in file if f.name in known and has_new_members(f, schema, options)]
     if options.on_drift == "raise":
         raise_new_columns([included_field(file.field(name), schema, options) for name in new], url)

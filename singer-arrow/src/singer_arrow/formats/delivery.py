@@ -88,6 +88,7 @@ def deliver(
         if refuse_drift is not None:
             refuse_drift(block, position)
         warn_truncated(logger, position.url, block.cuts, warned)
+        progress.left_out.update(block.left_out)
         if block.failed is not None:
             raise position.error(block.failed)
         report_rows(block, progress, position.error, position.record if with_records else None)

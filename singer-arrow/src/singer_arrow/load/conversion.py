@@ -87,6 +87,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         required: Other properties that must not be null, because their columns are NOT NULL.
         place: Number of the item in its stream, if the rows get a column with their order.
         extents: Collects the ranges of the values of the last conversion.
+        never_null: Properties that must not be null by the SCHEMA, nor missing.
         ranks: Ranks of the rows, if they are not all the same; else that is one of the constants.
     """
 
@@ -98,6 +99,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     required: frozenset[str] = frozenset()
     extents: Extents | None = None
     ranks: Ranks = ()
+    never_null: frozenset[str] = frozenset()
 
     @property
     def rank_texts(self) -> set[str]:
@@ -265,7 +267,9 @@ class Conversion(abc.ABC, Generic[ColumnT]):
                 yield pa.repeat(value, batch.num_rows)
                 continue
             array = batch.column(batch.schema.get_field_index(column.source))
-            if (column.source in self.keys or column.source in self.required) and array.null_count:
+            if array.null_count and (
+                column.source in self.keys or column.source in self.required or column.source in self.never_null
+            ):
                 raise self._null(column, array, at)
             self.check(array, column, at.url)
             try:
@@ -280,6 +284,8 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         row = at.before + pc.index(array.is_null(), True).as_py() + 1
         if column.source in self.keys:
             reason, hint = "a key property is null", "Set other key_properties, or load_method: append-only"
+        elif column.source in self.never_null:
+            reason, hint = "it is null or missing, and the SCHEMA requires it", "Correct it in the tap"
         else:
             reason = f"it is null, and column {column.name!r} of the table must not be"
             hint = "Let the table's column be null, or correct it in the tap"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from singer_arrow.batch.file_properties import FileProperties
 from singer_arrow.load.dead_letters import RecordOrigins
 from singer_arrow.storage.urls import Url
 
@@ -28,6 +29,7 @@ class Item(Generic[ConversionT]):
         stream: The name of the stream.
         plan_log: Ids by which the ledger knows that it has batches of a source, and of this plan log of it; see
             `LoadMethod.entries_of_logs`.
+        properties: What is required of the files; None for those of records, which were checked.
         origins: Of records, those that were refused before, and where the others came from; None if it is not needed.
     """
 
@@ -41,6 +43,7 @@ class Item(Generic[ConversionT]):
     is_source: bool = False
     stream: str = ""
     plan_log: tuple[str, ...] = ()
+    properties: FileProperties | None = None
     origins: RecordOrigins | None = None
 
     def remove_files(self) -> None:

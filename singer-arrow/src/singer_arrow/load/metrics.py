@@ -11,9 +11,13 @@ from dataclasses import asdict, dataclass
 
 from singer_sdk import metrics
 
+from singer_arrow.batch.file_properties import LeftOut
+from singer_arrow.casting.from_text import shorten
 from singer_arrow.naming import REJECTED, bytes_in_words, counted
 from singer_arrow.run_figures import PROGRESS_LINE
 
+_MOST_LEFT_OUT = 20
+"""Maximum number of properties that are named because they were left out."""
 _MOST_LINES = 10
 """Maximum number of streams with a progress line each; more of them get one line together."""
 _RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "rejected")
@@ -58,6 +62,7 @@ class Tally:
     def __init__(self, stream: str) -> None:
         self.stream = stream
         self._counts = LoadCounts()
+        self.left_out = LeftOut()
         self._phases = defaultdict[str, float](float)
         self._lock = threading.Lock()
         self._started: float | None = None
@@ -136,6 +141,15 @@ class Tallies:
         for tally in self._of.values():
             logger.info("Loaded %s", tally.line())
             counts = tally.counts()
+            if left_out := tally.left_out.total().most_common():
+                named = ", ".join(f"{shorten(name)} ({counted(n, 'value')})" for name, n in left_out[:_MOST_LEFT_OUT])
+                more = f" and {len(left_out) - _MOST_LEFT_OUT:,} more" if len(left_out) > _MOST_LEFT_OUT else ""
+                logger.warning(
+                    "Stream %r: properties that its SCHEMA or its table lacks were left out: %s%s",
+                    tally.stream,
+                    named,
+                    more,
+                )
             if rejected := counts.get("rejected"):
                 rows = counted(rejected, "row")
                 logger.warning("Stream %r: rejected %s; see table %s", tally.stream, rows, REJECTED)

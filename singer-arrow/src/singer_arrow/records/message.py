@@ -26,14 +26,6 @@ class NoMessageError(BadRowError):
     """A line is not a RECORD message."""
 
 
-def names_of_record(line: bytes) -> list[str]:
-    """Return the properties of a record that are not null, given its RECORD line; none if the line is bad."""
-    try:
-        return [name for name, value in message_of(line)["record"].items() if value is not None]
-    except BadRowError:
-        return []
-
-
 def message_of(line: bytes) -> Message:
     """Parse a RECORD message.
 

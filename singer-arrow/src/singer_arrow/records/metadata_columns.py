@@ -76,7 +76,7 @@ class MetadataColumns:
     def values(self, version: int | None) -> dict[str, Any]:
         """Return the values of `constants` for a BATCH message that was received now."""
         now = datetime.now(UTC)
-        values = {**self._now(now), "_sdc_batched_at": now, VERSION_COLUMN: version}
+        values = {**self._now(now), "_sdc_extracted_at": now, "_sdc_batched_at": now, VERSION_COLUMN: version}
         return {name: values.get(name) for name in self.constants}
 
     def completed(

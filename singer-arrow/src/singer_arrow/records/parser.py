@@ -7,10 +7,12 @@ cannot be checked by column, all records are checked one by one and then parsed 
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,7 @@ from singer_arrow.errors import DataError
 from singer_arrow.formats.json.envelope_reader import EnvelopeReader
 from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, FastPathError, from_raw
 from singer_arrow.formats.json.strategies import read_strategies
+from singer_arrow.formats.json.unknown_keys import KnownKeys
 from singer_arrow.records.message import (
     AROUND_VALUES,
     Message,
@@ -66,6 +69,7 @@ class ParsedLines:
         bad_line: The bad line that ended the parsing.
         is_slow: Whether the rows were parsed one by one.
         refused: Bad records that were skipped, in order.
+        unknown: How many values have no place in the SCHEMA, by path.
     """
 
     rows: pa.RecordBatch
@@ -73,6 +77,7 @@ class ParsedLines:
     bad_line: BadLine | None = None
     is_slow: bool = False
     refused: tuple[BadLine, ...] = ()
+    unknown: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def rows_of(self, lines: int) -> int:
         """Return the number of rows from the first `lines` lines of the block."""
@@ -90,6 +95,7 @@ class RecordParser:
         check: Checks a single message exactly; raises BadRowError.
         checks_types: Whether `check` checks types too, so that fast parsing must be as strict.
         skips_bad_records: Skip and report bad records; only a line that is no RECORD message ends the parsing.
+        known: Members of records that need no place in the schema.
         stream: Name of the stream, for warnings.
     """
 
@@ -102,15 +108,23 @@ class RecordParser:
         check: Callable[[Message], None],
         checks_types: bool,
         skips_bad_records: bool = False,
+        known: Iterable[str] = (),
         stream: str = "",
     ) -> None:
         self._schema, self._around, self._rules, self._check = schema, tuple(around), rules, check
         closed = rules is not None and rules.is_closed
-        known = pa.schema([(n, t) for n, t in _AROUND.items() if closed or n in (*around, "type", "stream")])
+        self._keys = KnownKeys(schema, frozenset(known), frozenset())
+        shown = pa.schema([(n, t) for n, t in _AROUND.items() if closed or n in (*around, "type", "stream")])
         self._strict = EnvelopeReader(
-            schema, under="record", around=known, is_closed=closed, loose_text=not checks_types, fits=_texts_fit
+            schema,
+            under="record",
+            around=shown,
+            is_closed=closed,
+            loose_text=not checks_types,
+            keys=self._keys,
+            fits=_texts_fit,
         )
-        self._loose = EnvelopeReader(schema, under="record", around=known, loose_text=True)
+        self._loose = EnvelopeReader(schema, under="record", around=shown, loose_text=True, keys=self._keys)
         self._loose_strategies = read_strategies(schema, loose_text=True)
         self._strict_strategies = [w for w in self._loose_strategies if not (checks_types and w.raw_text)]
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
@@ -136,21 +150,21 @@ class RecordParser:
 
     def _fast(self, data: bytes, lines: int) -> ParsedLines:
         self._refuse_surrogates(data)
-        rows, around = self._strict.rows(data, self._strict_strategies[0])
+        rows, around, unknown = self._strict.rows(data, self._strict_strategies[0])
         if rows.num_rows != lines or self._rules is None or not self._rules.hold(rows, data):
             raise FastPathError
         self._check_years(rows)
         if "time_extracted" in self._around and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
             raise FastPathError
-        return ParsedLines(rows, {name: around[name] for name in self._around})
+        return ParsedLines(rows, {name: around[name] for name in self._around}, unknown=unknown)
 
     def _unchecked(self, data: bytes, lines: int) -> ParsedLines:
         self._refuse_surrogates(data)
-        rows, around = self._loose.rows(data, self._loose_strategies[0])
+        rows, around, unknown = self._loose.rows(data, self._loose_strategies[0])
         if rows.num_rows != lines:
             raise FastPathError
         self._check_years(rows)
-        return ParsedLines(rows, {name: around[name] for name in self._around})
+        return ParsedLines(rows, {name: around[name] for name in self._around}, unknown=unknown)
 
     def _refuse_surrogates(self, data: bytes) -> None:
         """Refuse escaped lone surrogates in JSON columns; in other columns Arrow's reader refuses them."""
@@ -183,7 +197,8 @@ class RecordParser:
         around = {name: pa.concat_arrays([part.around[name] for part in parts]) for name in self._around}
         refused += [found for part in parts for found in part.refused]
         refused.sort(key=lambda found: found.index)
-        return ParsedLines(rows, around, parts[-1].bad_line or bad_line, refused=tuple(refused))
+        unknown = sum((Counter(part.unknown) for part in parts), Counter[str]())
+        return ParsedLines(rows, around, parts[-1].bad_line or bad_line, refused=tuple(refused), unknown=unknown)
 
     def _can_skip(self, bad_line: BadLine) -> bool:
         """Return whether parsing continues after a bad line."""
@@ -227,7 +242,7 @@ class RecordParser:
                     return
 
     def _one_by_one(self, lines: Sequence[bytes], numbers: Sequence[int], *, is_checked: bool) -> ParsedLines:
-        rows, around = list[list[Any]](), list[list[Any]]()
+        rows, around, unknown = list[list[Any]](), list[list[Any]](), Counter[str]()
         bad_line, refused = None, list[BadLine]()
         for index, line in zip(numbers, lines, strict=True):
             try:
@@ -242,13 +257,14 @@ class RecordParser:
                 refused.append(found)
             else:
                 rows.append(values)
+                unknown += self._keys.count([raw_record(line, message)])
                 around.append(members)
         if bad_line is None and not refused:
             self._rotate_strategies(is_checked=is_checked)
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         made = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
         batch = batch_of(columns, self._schema, len(rows))
-        return ParsedLines(batch, made, bad_line, is_slow=True, refused=tuple(refused))
+        return ParsedLines(batch, made, bad_line, is_slow=True, refused=tuple(refused), unknown=unknown)
 
     def _rotate_strategies(self, *, is_checked: bool) -> None:
         """Try another strategy first from now on, because good lines could not be parsed fast."""

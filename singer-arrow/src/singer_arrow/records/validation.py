@@ -8,9 +8,8 @@ Numbers are ints and Decimals, as the SDK reads them; a Decimal without a fracti
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, localcontext
 from typing import Any
@@ -32,7 +31,6 @@ _LONGEST = 300
 _LONG_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9A-Fa-f]{4})")
 """`\\u00e9` in a pattern, which Arrow's engine writes `\\x{00e9}`."""
 _DIGITS = 1000
-_MOST_REPORTED = 20
 
 
 def _moment(text: str) -> datetime:
@@ -144,17 +142,11 @@ class RecordCheck:
     Args:
         schema: The SCHEMA.
         checks_values: Whether records are checked against it; dates always are.
-        metadata: Names of properties that need not be in it.
-        logger: Logger of the warnings.
     """
 
-    def __init__(
-        self, schema: Mapping[str, Any], *, checks_values: bool, metadata: Collection[str], logger: logging.Logger
-    ) -> None:
-        self._schema, self._metadata, self._logger = schema, metadata, logger
+    def __init__(self, schema: Mapping[str, Any], *, checks_values: bool) -> None:
         self._validator = validator(schema) if checks_values else None
         self._dates = {name: kind for name, prop in schema["properties"].items() if (kind := date_format(prop))}
-        self._reported: set[str] = set()
 
     def __call__(self, record: Mapping[str, Any]) -> None:
         """Check a record.
@@ -165,19 +157,6 @@ class RecordCheck:
         if self._validator is not None:
             check_record(record, self._validator)
         check_dates(record, self._dates)
-
-    def warn_of_unknown(self, names: Iterable[str]) -> None:
-        """Warn, once for each name, of properties that the SCHEMA does not have; they are left out."""
-        if self._schema.get("additionalProperties", False):
-            return
-        known = self._schema["properties"]
-        for name in names:
-            if len(self._reported) > _MOST_REPORTED:
-                return
-            if name not in known and name not in self._reported and name not in self._metadata:
-                more = "; others are not named" if len(self._reported) == _MOST_REPORTED else ""
-                self._logger.warning("No schema for record field %s%s", shorten(name), more)
-                self._reported.add(name)
 
 
 def fits_schema(value: Any, against: Validator) -> bool:

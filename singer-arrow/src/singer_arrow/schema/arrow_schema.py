@@ -10,6 +10,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import SchemaError
 
 JSON_METADATA = {b"singer.json": b"true"}
+OPEN_METADATA = {b"singer.open": b"true"}
 JSON_EXTENSION = "arrow.json"
 """Extension name of Arrow's JSON columns."""
 VARIANT = "arrow.parquet.variant"
@@ -38,6 +39,11 @@ def json_field(name: str) -> pa.Field:
 def is_json(field: pa.Field) -> bool:
     """Return whether a field holds JSON text."""
     return (field.metadata or {}).get(b"singer.json") == b"true"
+
+
+def is_open(field: pa.Field) -> bool:
+    """Return whether the SCHEMA lets an object have members beside those of the field's struct."""
+    return (field.metadata or {}).get(b"singer.open") == b"true"
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:

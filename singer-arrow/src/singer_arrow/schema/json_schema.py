@@ -21,6 +21,7 @@ from singer_arrow.schema.arrow_schema import (
     DIGITS_OF_128,
     MICROSECONDS,
     MOST_DIGITS,
+    OPEN_METADATA,
     SIMPLE,
     UTC_MICROSECONDS,
     canonical,
@@ -94,7 +95,8 @@ def from_json_schema(schema: Mapping[str, Any]) -> pa.Schema:
     """Return the Arrow schema of a stream's records, for the SCHEMA of any Singer tap.
 
     Properties without a definite type (free objects, mixed nested types, no type) become JSON text; mixed scalar types
-    become text; integers are int64 unless their bounds exceed it; `multipleOf` makes an exact decimal.
+    become text; integers are int64 unless their bounds exceed it; `multipleOf` makes an exact decimal. Structs whose
+    objects may have more members are `is_open`.
 
     Raises:
         SchemaError: There are no properties, or an annotation is unknown.
@@ -108,7 +110,18 @@ def from_json_schema(schema: Mapping[str, Any]) -> pa.Schema:
 
 def _field(name: str, prop: Any) -> pa.Field:
     t = _read(prop if isinstance(prop, Mapping) else {}, name)
-    return json_field(name) if t is None else pa.field(name, t)
+    if t is None:
+        return json_field(name)
+    return pa.field(name, t, metadata=OPEN_METADATA if pt.is_struct(t) and _is_open(prop) else None)
+
+
+def _is_open(prop: Any) -> bool:
+    """Return whether objects may have members that are no properties; if a keyword allows it."""
+    if not isinstance(prop, Mapping):
+        return False
+    branches = [*(prop.get("anyOf") or ()), *(prop.get("oneOf") or ())]
+    rest = prop.get("additionalProperties", False)
+    return bool(rest) or rest == {} or bool(prop.get("patternProperties")) or any(map(_is_open, branches))
 
 
 def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
@@ -246,8 +259,8 @@ def _array(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
     items = prop.get("items")
     if not isinstance(items, Mapping) or "prefixItems" in prop:
         return None
-    inner = _read(items, name)
-    return None if inner is None else pa.list_(inner)
+    item = _field(name, items).with_name("item")
+    return None if is_json(item) else pa.list_(item)
 
 
 def _object(prop: Mapping[str, Any], name: str) -> pa.DataType | None:

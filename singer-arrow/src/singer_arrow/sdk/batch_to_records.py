@@ -8,6 +8,7 @@ from typing import Any
 
 from singer_sdk.singerlib.json import deserialize_json
 
+from singer_arrow.batch.file_properties import FileProperties
 from singer_arrow.batch.message import Batch
 from singer_arrow.read_progress import Skipped
 from singer_arrow.storage.storage import Storage
@@ -20,6 +21,7 @@ def records_of(
     temporary: Callable[[str], Path],
     *,
     on_skip: Collection[Callable[[str, Skipped], None]],
+    properties: FileProperties,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch as the records that RECORD messages would hold.
 
@@ -29,6 +31,7 @@ def records_of(
         storage: The object stores of its files.
         temporary: Returns a name for a new temporary file, by its suffix.
         on_skip: Called with the file and each row that cannot be read; empty: the first one is an error.
+        properties: What is required of its files.
 
     Raises:
         NotFoundError: A file does not exist.
@@ -49,7 +52,10 @@ def records_of(
             for call in on_skip:
                 call(url, skipped)
 
-        read = read_file(storage, url, format=batch.format, schema=arrow, on_skip=skip if on_skip else None)
+        on_skip_of_file = skip if on_skip else None
+        read = read_file(
+            storage, url, format=batch.format, schema=arrow, on_skip=on_skip_of_file, properties=properties
+        )
         WRITABLE["jsonl"].write(read, arrow, path, compression="none")
         with path.open("rb") as lines:
             for row in map(deserialize_json, lines):  # in a file, what a row lacks is null

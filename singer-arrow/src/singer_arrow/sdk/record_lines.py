@@ -11,7 +11,7 @@ from typing import Any
 
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.records.errors import LACKS_KEY
-from singer_arrow.records.message import names_of_record
+from singer_arrow.records.metadata_columns import METADATA_COLUMNS
 from singer_arrow.records.parser import ParsedLines, RecordParser
 from singer_arrow.records.queue import Block, first_runs
 from singer_arrow.records.schema_checks import rules_for, rules_unchecked
@@ -19,9 +19,6 @@ from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.stream_sinks import StreamSinks
 from singer_arrow.warehouse.run import WarehouseRun
 from singer_arrow.warehouse.settings import LoadSettings
-
-_RUNS_PER_CHECK = 256
-"""Number of runs of RECORD lines of which one is checked for properties that the SCHEMA does not have."""
 
 
 class SinkLines:
@@ -52,12 +49,14 @@ class SinkLines:
             check=self.check_message,
             checks_types=sink.validate_schema,
             skips_bad_records=sink.rejects_rows,
+            known=sink.left_out.union(METADATA_COLUMNS, sink.metadata.of_records),
             stream=self.stream_name,
         )
 
     def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
         """Add the rows, and the refused records, of the first `lines` lines of a block."""
         sink, start, rows = self.sink, 0, parsed.rows_of(lines)
+        sink.tally.left_out.of_records(parsed.unknown)
         refused = [bad_line for bad_line in parsed.refused if bad_line.index < lines]
         runs = list(block.runs_of(lines, [bad_line.index for bad_line in refused])) if sink.rejects_rows else []
         for bad_line in refused:
@@ -106,7 +105,6 @@ class RecordLineRouter:
         self._lines: dict[str, SinkLines | None] = {}
         self._lines_of: dict[str, SinkLines] = {}
         self._changes = 0
-        self._runs = 0
 
     def takes(self, stream: str) -> bool:
         """Return whether lines of a stream are added as they are: it has a sink of its own, and no map changes rows."""
@@ -126,9 +124,6 @@ class RecordLineRouter:
         """
         of_sink = self._lines[stream]
         assert of_sink is not None
-        if self._runs % _RUNS_PER_CHECK == 0:
-            of_sink.sink.check.warn_of_unknown(names_of_record(lines[: lines.find(b"\n")]))
-        self._runs += 1
         with self._run.messages:
             self._run.record_queue.add(of_sink, lines, first, count)
 

@@ -6,12 +6,14 @@ The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from singer_sdk.sinks import BatchSink
 
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.errors import DataError
+from singer_arrow.formats.json.unknown_keys import KnownKeys
 from singer_arrow.load.dead_letters import Rejected
 from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.read_progress import Skipped
@@ -19,6 +21,7 @@ from singer_arrow.records.buffer import RecordBuffer
 from singer_arrow.records.errors import LACKS_KEY, MissingKeyError
 from singer_arrow.records.metadata_columns import DELETED_COLUMN, METADATA_COLUMNS, VERSION_COLUMN, MetadataColumns
 from singer_arrow.records.validation import RecordCheck
+from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.message_reader import LineReader
 from singer_arrow.warehouse.run import WarehouseRun
 from singer_arrow.warehouse.settings import LoadSettings
@@ -68,16 +71,29 @@ class LoadSink(BatchSink):
         self.rejects_rows = run.settings.most_rejected is not None
         """Whether bad records are written to the table of dead letters, instead of ending the run."""
         self._refusal: DataError | None = None
-        self.check = RecordCheck(
-            self.schema, checks_values=self.validate_schema, metadata=METADATA_COLUMNS, logger=self.logger
-        )
+        self.check = RecordCheck(self.schema, checks_values=self.validate_schema)
+        self.left_out = frozenset(self.original_schema["properties"]) - frozenset(self.schema["properties"])
+        """Properties of the tap's SCHEMA that no column gets: the metadata of the tap, without add_record_metadata."""
 
     def setup(self) -> None:
         """Load all that was read before, then create or alter the table."""
         run, keys = self.target.run, tuple(self.key_properties)
         run.drain_stream(self.stream_name)
         super().setup()
-        stream = TableStream(name=self.stream_name, schema=self.schema, key_properties=keys, metadata=self.metadata)
+        if names := self.left_out - {DELETED_COLUMN}:  # the table warns of that one
+            self.logger.info(
+                "Stream %r: columns of the tap are left out, as add_record_metadata is not set: %s",
+                self.stream_name,
+                ", ".join(sorted(names)),
+            )
+        stream = TableStream(
+            name=self.stream_name,
+            schema=self.schema,
+            key_properties=keys,
+            metadata=self.metadata,
+            required=frozenset(self.schema.get("required") or ()) if self.validate_schema else frozenset(),
+            left_out=self.left_out,
+        )
         self.table = self.target.table_class(run, stream)
         self.method = self.table.method
         if self.method.deferred:
@@ -100,6 +116,11 @@ class LoadSink(BatchSink):
         self._get_context({})
         self.waiting.refused.add(rejected)
         self.tally_record_read()
+
+    @cached_property
+    def _known_members(self) -> KnownKeys:
+        schema = self.table.record_schema or from_json_schema(self.schema)
+        return KnownKeys(schema, self.left_out.union(METADATA_COLUMNS), frozenset())
 
     # What the SDK calls
 
@@ -159,7 +180,7 @@ class LoadSink(BatchSink):
             self.check(record)
         except BadRowError as error:
             self._refuse(DataError(str(error), column=error.column))
-        self.check.warn_of_unknown(name for name, value in record.items() if value is not None)
+        self.tally.left_out.of_records(self._known_members.count_of(record))
         return record
 
     def _remove_sdc_metadata_from_record(self, record: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
 from singer_sdk.mapper import RemoveRecordTransform
 
+from singer_arrow.batch.file_properties import FileProperties
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
 from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced
@@ -231,7 +232,9 @@ class WarehouseTarget(Target):
             self.logger.warning("%s: batches of %r go row by row, as RECORD messages do", why, batch.stream)
         rejected = [sink.reject for sink in sinks if sink.rejects_rows]
         run, schema = self.run, self._schemas[batch.stream]
-        for record in records_of(batch, schema, run.storage, run.temporary, on_skip=rejected):
+        report = run.tallies.of(sinks[0].stream_name if sinks else batch.stream).left_out.of_file
+        properties = FileProperties(schema.get("required") or (), (), report)
+        for record in records_of(batch, schema, run.storage, run.temporary, on_skip=rejected, properties=properties):
             self._process_record_message({"stream": batch.stream, "record": record, "version": batch.version})
 
     def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.batch import spool
+from singer_arrow.batch.file_properties import FileProperties
 from singer_arrow.batch.message import Batch, Ranks
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.conversion import RANK, Conversion, UploadColumn
@@ -68,12 +69,16 @@ class TableStream:
         schema: JSON Schema of the rows, with the metadata columns that they have.
         key_properties: Key properties.
         metadata: The metadata columns.
+        required: Properties that rows must have, beside the key properties.
+        left_out: Properties of the tap's SCHEMA that are left out on purpose.
     """
 
     name: str
     schema: Mapping[str, Any]
     key_properties: tuple[str, ...]
     metadata: MetadataColumns
+    required: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
 
 
 class WarehouseTable(abc.ABC):
@@ -100,6 +105,9 @@ class WarehouseTable(abc.ABC):
         self.stream_name, self.schema, self.metadata = stream.name, stream.schema, stream.metadata
         self.key_properties = stream.key_properties
         self.tally = run.tallies.of(stream.name)
+        required, properties = stream.required.union(self.key_properties), self.schema["properties"]
+        self._of_files = FileProperties(required, stream.left_out, self.tally.left_out.of_file)
+        self._never_null = frozenset(p for p in required if p in properties and not is_nullable(properties[p]))
         self._places = itertools.count()
         if self.metadata.marks_deletions and DELETED_COLUMN not in self.schema["properties"]:
             self.logger.warning(
@@ -185,6 +193,7 @@ class WarehouseTable(abc.ABC):
             is_source=batch.passthrough,
             stream=self.stream_name,
             plan_log=plan_log,
+            properties=replace(self._of_files, report=lambda *_: None) if batch.passthrough else self._of_files,
         )
         alone = self.is_load_of_its_own(batch)
         self.run.scheduler.add(self.method, item, token=token, kind=self.method.kind(item), alone=alone)
@@ -271,11 +280,11 @@ class WarehouseTable(abc.ABC):
         self, constants: Mapping[str, Any], ranks: Ranks = (), *, since: float | None = None
     ) -> Conversion[Any]:
         if not self.method.merges:
-            return self.conversion(constants, keys=(), place=None)
+            return replace(self.conversion(constants, keys=(), place=None), never_null=self._never_null)
         different = {rank for runs in ranks for _, rank in runs} or {self._received(since)}
         rank = different.pop() if len(different) == 1 else None
         made = self.conversion({**constants, RANK: rank}, keys=self.key_properties, place=next(self._places))
-        return replace(made, ranks=ranks) if different else made
+        return replace(made, never_null=self._never_null, ranks=ranks if different else ())
 
     def _received(self, since: float | None) -> str:
         """Return the rank of rows that have none of their own: the time, as the warehouse has it, of their arrival.

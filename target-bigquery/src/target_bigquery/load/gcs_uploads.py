@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from singer_arrow.errors import EmptyObjectError, LoadError, NotFoundError
-from singer_arrow.formats.parquet.parquet_format import codecs_of, read_footer
+from singer_arrow.formats.parquet.parquet_format import codecs_of, columns_with_nulls, read_footer
 from singer_arrow.load.daemon_pool import DaemonPool
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.staging import StagingFolder
@@ -117,6 +117,7 @@ class StagedFiles(Files):
             except (NotFoundError, EmptyObjectError):
                 return None  # fetching it raises the error
             fits = loads_as_it_is(metadata.schema.to_arrow_schema(), conversion.columns)
+            fits = fits and not columns_with_nulls(metadata, conversion.never_null)
             fits = fits and not has_bad_dates(metadata)  # fetching it raises the error
             if not fits or not codecs_of(metadata) <= TAKEN_CODECS or reader.info is None:
                 return None

@@ -211,9 +211,11 @@ class Files:
         files, rows, size, fits = [], 0, 0, True
         for url in item.urls:
             file = self._local(url, is_temporary=item.is_temporary)
-            schema, count, codecs = _footer(file)
             conversion = item.conversion
-            fits = fits and not conversion.constants and conversion.place is None
+            schema, count, codecs, nulls = _footer(file, conversion.never_null)
+            if item.properties is not None:
+                item.properties.check(schema, count, conversion.read_schema, url)
+            fits = fits and not nulls and not conversion.constants and conversion.place is None
             fits = fits and codecs <= TAKEN_CODECS and loads_as_it_is(schema, conversion.columns)
             files.append(file)
             rows += count
@@ -263,6 +265,7 @@ class Files:
                 schema=read,
                 on_skip=on_skip(url),
                 is_counted=is_counted,
+                properties=item.properties,
             )
 
         return item.conversion.all_batches(((url, rows(url)) for url in item.urls), rejects=rejects)
@@ -330,15 +333,16 @@ def _skip_callbacks(rejects: Rejects | None) -> Callable[[str], Callable[[Skippe
     return rejects.skip_callback
 
 
-def _footer(file: LocalFile) -> tuple[pa.Schema, int, set[str]]:
-    """Return schema, number of rows, and the codecs of the first row group of a Parquet file."""
+def _footer(file: LocalFile, never_null: frozenset[str]) -> tuple[pa.Schema, int, set[str], set[str]]:
+    """Return schema, number of rows, codecs of the first row group, and those of `never_null` with nulls."""
     import pyarrow.parquet as pq
 
-    from singer_arrow.formats.parquet.parquet_format import codecs_of
+    from singer_arrow.formats.parquet.parquet_format import codecs_of, columns_with_nulls
 
     try:
         with pq.ParquetFile(file.path) as opened:
-            return opened.schema_arrow, opened.metadata.num_rows, codecs_of(opened.metadata)
+            about = opened.metadata
+            return opened.schema_arrow, about.num_rows, codecs_of(about), columns_with_nulls(about, never_null)
     except (pa.ArrowException, OSError) as error:
         msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
         raise DataError(msg, url=file.url, hint="Run the tap again") from None

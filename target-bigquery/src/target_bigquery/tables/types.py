@@ -9,7 +9,7 @@
 | bool, string, binary, date32 | BOOLEAN, STRING, BYTES, DATE |
 | time64 | TIME (microseconds) |
 | timestamp | TIMESTAMP (microseconds) |
-| struct | RECORD, or JSON with `nested: json` |
+| struct | RECORD, or JSON with `nested: json`; JSON if SCHEMA allows further members and no RECORD is there |
 | list | REPEATED, or JSON with `nested: json`; lists of lists and of maps are JSON |
 | map, JSON text | JSON |
 | null | STRING |
@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
-from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, json_field
+from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, is_open, json_field
 from singer_arrow.warehouse.column_owners import columns_named
 from singer_arrow.warehouse.descriptions import Path
 from singer_arrow.warehouse.variant_columns import type_conflict
@@ -284,7 +284,8 @@ def _column(field: pa.Field, name: str, nested: str, depth: int, existing: Table
     if pt.is_list(t) or pt.is_large_list(t):
         return _list_column(field, name, nested, depth, existing)
     if pt.is_struct(t):
-        if nested == "json" or depth > MAX_DEPTH or not t.num_fields:
+        stays = existing is not None and existing.kind == "RECORD"  # members that it lacks are left out, and named
+        if nested == "json" or depth > MAX_DEPTH or not t.num_fields or (is_open(field) and not stays):
             return Column(name, field.name, "JSON", pa.string())
         have = {e.name: e for e in existing.fields} if existing else {}
         names = columns_named([f.name for f in t], existing.fields if existing else (), RULES)

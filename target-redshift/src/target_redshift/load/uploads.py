@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from singer_arrow.batch.reader import missing_file, read_file
 from singer_arrow.errors import EmptyObjectError, NotFoundError
-from singer_arrow.formats.parquet.parquet_format import codecs_of, read_footer
+from singer_arrow.formats.parquet.parquet_format import codecs_of, columns_with_nulls, read_footer
 from singer_arrow.load import item as items
 from singer_arrow.load.conversion import RANK
 from singer_arrow.load.dead_letters import Rejects
@@ -37,7 +37,7 @@ logger = logging.getLogger("target-redshift")
 Item = items.Item[Conversion]
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
 """Of Parquet's codecs those that COPY reads."""
-_MOMENTS = ("_sdc_received_at", "_sdc_batched_at", "_sdc_sequence")
+_MOMENTS = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_sequence")
 """Columns with the time of a message; files that one COPY loads all get the time of the first."""
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}
 
@@ -214,6 +214,10 @@ class Files:
         with _missing_is_fatal():
             footer = read_footer(ObjectReader(self.storage, Url.parse(url)), url)
         schema = footer.metadata.schema.to_arrow_schema()
+        if item.properties is not None:
+            item.properties.check(schema, footer.metadata.num_rows, item.conversion.read_schema, url)
+        if nulls := columns_with_nulls(footer.metadata, item.conversion.never_null):
+            return NotCopyable(f"column {min(nulls)!r} holds nulls, and the SCHEMA requires it")
         columns_read, added = _parted(item.conversion)
         columns = staging.staging_columns(schema, columns_read, keys)
         if isinstance(columns, NotCopyable):
@@ -252,7 +256,13 @@ class Files:
             on_skip = rejects.skip_callback(url) if rejects is not None else None
             counted = item.rows is not None
             return read_file(
-                self.storage, url, format=item.file_format, schema=read, on_skip=on_skip, is_counted=counted
+                self.storage,
+                url,
+                format=item.file_format,
+                schema=read,
+                on_skip=on_skip,
+                is_counted=counted,
+                properties=item.properties,
             )
 
         return conversion.all_batches(((url, rows(url)) for url in item.urls), prepare=check, rejects=rejects)

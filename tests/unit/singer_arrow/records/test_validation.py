@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,7 @@ from singer_sdk.exceptions import InvalidRecord
 from singer_sdk.sinks.core import JSONSchemaValidator
 
 from singer_arrow.casting.from_json import BadRowError
-from singer_arrow.records.validation import KEYWORDS, RecordCheck, check_dates, check_record, date_format, validator
+from singer_arrow.records.validation import KEYWORDS, check_dates, check_record, date_format, validator
 
 DAY = {"type": ["string", "null"], "format": "date"}
 
@@ -75,13 +74,3 @@ def test_dates_are_those_of_the_sdk() -> None:
     for value in ("2026-02-30", 5, "x" * 100):
         with pytest.raises(BadRowError, match="is no date"):
             check_dates({"a": value}, {"a": "date"})
-
-
-def test_only_the_first_unknown_properties_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.getLogger("x")
-    check = RecordCheck({"properties": {"id": {}}}, checks_values=True, metadata=(), logger=logger)
-    for _ in range(2):
-        check.warn_of_unknown(["id", *(f"key {n}" for n in range(1000))])
-    found = [r.getMessage() for r in caplog.records]
-    assert found[0] == "No schema for record field 'key 0'"
-    assert found[20:] == ["No schema for record field 'key 20'; others are not named"]

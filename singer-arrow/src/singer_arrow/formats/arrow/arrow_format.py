@@ -55,6 +55,7 @@ class ArrowFormat(ArrowWriting):
         begin, number, before = progress.resume_point or ResumePoint(), -1, 0
         try:
             file, is_stream = _schema(reader, options)
+            progress.file_schema = file
             names = set(columns_to_read(file, schema, options, reader.url))
             read = pa.ipc.IpcReadOptions(
                 included_fields=[i for i, n in enumerate(file.names) if n in names] or ([0] if file.names else [])

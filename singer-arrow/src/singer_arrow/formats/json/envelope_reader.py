@@ -5,7 +5,7 @@ Arrow's reader makes the record and the other selected members in one pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from singer_arrow.casting.from_json import nests_too_deeply
 from singer_arrow.enforcement.row_policy import batch_of
 from singer_arrow.formats.json.arrow_checks import LineEnds
 from singer_arrow.formats.json.fast_reader import (
+    FAST_PATH_ERRORS,
     ArrowJsonReader,
     FastPathError,
     by_name,
@@ -24,7 +26,7 @@ from singer_arrow.formats.json.fast_reader import (
     read_objects,
 )
 from singer_arrow.formats.json.strategies import ReadStrategy
-from singer_arrow.formats.json.unknown_keys import NO_FIELD
+from singer_arrow.formats.json.unknown_keys import NO_FIELD, KnownKeys
 
 TextCheck = Callable[[pa.Array, pa.Field], bool]
 """Return whether all texts of a column can become values of the field."""
@@ -41,6 +43,7 @@ class EnvelopeReader(ArrowJsonReader):
         around: Other members to read; a line that repeats one of them needs the exact reader.
         is_closed: Whether a line with any other member, also within records, needs the exact reader.
         loose_text: As `ReadOptions.loose_text`.
+        keys: Known keys of the record, if others are counted.
         fits: Returns whether a column of text can be converted to a field.
     """
 
@@ -52,14 +55,17 @@ class EnvelopeReader(ArrowJsonReader):
         around: pa.Schema,
         is_closed: bool = False,
         loose_text: bool = False,
+        keys: KnownKeys | None = None,
         fits: TextCheck | None = None,
     ) -> None:
-        super().__init__(schema, None, frozenset(), loose_text=loose_text)
+        super().__init__(schema, keys, frozenset(), loose_text=loose_text)
         self._under, self._around, self._fits = under, around, fits
-        self._unexpected = "error" if is_closed else "ignore"
+        self._unexpected = "error" if is_closed else "ignore" if keys is None else "infer"
 
-    def rows(self, data: bytes, strategy: ReadStrategy) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
-        """Return the records of whole lines, and the members around them.
+    def rows(
+        self, data: bytes, strategy: ReadStrategy
+    ) -> tuple[pa.RecordBatch, dict[str, pa.Array], Mapping[str, int]]:
+        """Return the records of whole lines, the members around them, and how often they hold each unknown key.
 
         Raises:
             Exception: One of `FAST_PATH_ERRORS`: a line is bad, or needs the exact reader.
@@ -68,8 +74,23 @@ class EnvelopeReader(ArrowJsonReader):
         columns = self._columns(strategy)
         read = list(columns.read) or [pa.field(_ANY_ROW, pa.null())]
         whole = self._around.append(pa.field(self._under, pa.struct(read)))
-        table = read_objects(data, whole, LineEnds.of(data), unexpected=self._unexpected)
+        ends, unexpected = LineEnds.of(data), self._unexpected
+        try:
+            if unexpected == "infer" and nests_too_deeply(data):  # which crashes the reader where it infers
+                raise FastPathError
+            table = read_objects(data, whole, ends, unexpected=unexpected)
+        except FAST_PATH_ERRORS:
+            if unexpected != "infer":
+                raise
+            table = read_objects(data, whole, ends, unexpected="ignore")
+            self._unexpected = unexpected = "scan"  # for the next blocks too: a key has several kinds of values
         record = table.column(self._under)
+        unknown: Mapping[str, int] = {}
+        if unexpected == "infer" and self._keys is not None and record.type != whole.field(self._under).type:
+            found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
+            unknown = self._keys.count_in(found, self._schema)
+            if any(found[f.name].type != f.type for f in read):  # structs with more members
+                record = read_objects(data, whole, ends, unexpected="ignore").column(self._under)
         if record.null_count:
             raise FastPathError
         found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
@@ -77,7 +98,9 @@ class EnvelopeReader(ArrowJsonReader):
         raws, _ = self._raws(data, columns.raw, table.num_rows, strategy)
         made = [raws[f.name] if f.name in raws else self._converted(found[f.name], f) for f in self._schema]
         around = {f.name: table.column(f.name) for f in self._around}
-        return batch_of(made, self._schema, table.num_rows), around
+        if unexpected == "scan" and self._keys is not None:
+            unknown = self._keys.count_below(self._under, data)
+        return batch_of(made, self._schema, table.num_rows), around, unknown
 
     def _converted(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if self._fits is not None and column.type != field.type and not self._fits(column, field):

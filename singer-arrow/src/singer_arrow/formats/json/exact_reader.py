@@ -153,8 +153,8 @@ class ExactReader:
 
     def _fast(self, lines: NumberedLines, strategy: ReadStrategy) -> ParsedRows:
         data = lines.data
-        batch, mismatches = self._read(data, strategy, LineEnds.of(data))
-        return ParsedRows(batch, lines.numbers, [m._replace(row=lines.numbers[m.row]) for m in mismatches])
+        rows = self._read(data, strategy, LineEnds.of(data))
+        return ParsedRows(rows.batch, lines.numbers, [m._replace(row=lines.numbers[m.row]) for m in rows.mismatches])
 
     def read_one_by_one(self, lines: NumberedLines) -> ParsedRows:
         """Return the rows of lines, each parsed by the exact rules."""

@@ -6,6 +6,7 @@ records on a line and bytes that are not UTF-8, and has no dates, maps or raw JS
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,6 +48,15 @@ class _Columns:
     raw: tuple[pa.Field, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Rows of some lines, values of suspects that do not fit, and how often the lines hold each unknown key."""
+
+    batch: pa.RecordBatch
+    mismatches: Sequence[RowError] = ()
+    unknown: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
 class ArrowJsonReader:
     """Reader of lines of one schema; safe to call from several threads at once.
 
@@ -55,41 +65,60 @@ class ArrowJsonReader:
         keys: Keys that are not drift; None to ignore drift.
         excluded: As `ReadOptions.excluded_members`.
         loose_text: As `ReadOptions.loose_text`.
+        counts_unknown: Whether unknown keys are counted; otherwise lines that have any need the exact reader.
     """
 
     def __init__(
-        self, schema: pa.Schema, keys: KnownKeys | None, excluded: frozenset[str], *, loose_text: bool
+        self,
+        schema: pa.Schema,
+        keys: KnownKeys | None,
+        excluded: frozenset[str],
+        *,
+        loose_text: bool,
+        counts_unknown: bool = False,
     ) -> None:
         self._schema, self._keys, self._excluded, self._loose_text = schema, keys, excluded, loose_text
+        self._counts_unknown = counts_unknown
         self._made: dict[ReadStrategy, _Columns] = {}
         self._decimals = any(True for f in schema for _ in decimals(f.type))
         self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
         self._floats = [f for f in schema if _holds_floats(f.type)]
 
-    def __call__(self, data: bytes, strategy: ReadStrategy, ends: LineEnds) -> tuple[pa.RecordBatch, list[RowError]]:
-        """Return the rows of whole lines; values of suspects that do not fit are null, and returned too.
+    def __call__(self, data: bytes, strategy: ReadStrategy, ends: LineEnds) -> ReadRows:
+        """Return the rows of whole lines; values of suspects that do not fit are null.
 
         Raises:
             Exception: One of `FAST_PATH_ERRORS`: a line is bad, or needs the exact reader.
         """
         if not data.lstrip():
-            return batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0), []
+            return ReadRows(batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0))
         self._check(data, strategy)
         columns, infers = self._columns(strategy), strategy.key_check == "infer"
         table = read_objects(data, columns.read, ends, unexpected="infer" if infers else "ignore")
-        if infers and not self._is_known(table.schema, columns.read):
-            raise FastPathError
+        unknown: Mapping[str, int] = {}
+        if infers and not table.schema.equals(columns.read):
+            if self._counts_unknown:
+                assert self._keys is not None
+                unknown = self._keys.count_in(dict(zip(table.schema.names, table.columns, strict=True)), self._schema)
+                if any(table.schema.field(f.name).type != f.type for f in columns.read):  # structs with more members
+                    table = read_objects(data, columns.read, ends, unexpected="ignore")
+            elif not self._is_known(table.schema, columns.read):
+                raise FastPathError
         found = dict(zip(table.schema.names, table.columns, strict=True))
         self._check_numbers(data, strategy, found)
         raws, mismatches = self._raws(data, columns.raw, table.num_rows, strategy)
         made = [raws[f.name] if f.name in raws else convert_column(found[f.name], f) for f in self._schema]
-        return batch_of(made, self._schema, table.num_rows), mismatches
+        if strategy.key_check == "scan" and self._counts_unknown and not self._all_known(data):
+            assert self._keys is not None
+            unknown = self._keys.count(data.split(b"\n"))
+        return ReadRows(batch_of(made, self._schema, table.num_rows), mismatches, unknown)
+
+    def _all_known(self, data: bytes) -> bool:
+        return self._keys is None or self._keys.all_known(data)
 
     def _is_known(self, found: pa.Schema, read: pa.Schema) -> bool:
         """Return whether each key found is known, at any depth, or always null."""
         assert self._keys is not None
-        if found.equals(read):
-            return True
         new = set(found.names).difference(self._keys.names)
         return all(pt.is_null(found.field(name).type) for name in new) and all(
             _holds_no_more(found.field(f.name).type, f.type, self._excluded, f.name) for f in read
@@ -112,7 +141,7 @@ class ArrowJsonReader:
             pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
         if self._decimals and may_hold_tiny(data):
             raise FastPathError
-        if strategy.key_check == "scan" and self._keys is not None and not self._keys.all_known(data):
+        if strategy.key_check == "scan" and not self._counts_unknown and not self._all_known(data):
             raise FastPathError
 
     def _check_numbers(self, data: bytes, strategy: ReadStrategy, found: Mapping[str, pa.Array]) -> None:

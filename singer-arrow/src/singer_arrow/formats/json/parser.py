@@ -28,7 +28,7 @@ from singer_arrow.enforcement.row_policy import (
 )
 from singer_arrow.formats.json.arrow_checks import LineEnds
 from singer_arrow.formats.json.exact_reader import ExactReader, NumberedLines
-from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, ArrowJsonReader, FastPathError
+from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, ArrowJsonReader, FastPathError, ReadRows
 from singer_arrow.formats.json.source import LongLine
 from singer_arrow.formats.json.strategies import ReadStrategy, read_strategies, with_key_checks
 from singer_arrow.formats.json.unknown_keys import KnownKeys
@@ -51,8 +51,12 @@ class JsonBlockParser:
         self._schema, self._options = schema, options
         own = without_rescued(schema, options)
         strategies, keys = read_strategies(own, loose_text=options.loose_text), _known_keys(own, options)
-        self._read = ArrowJsonReader(own, keys, options.excluded_members, loose_text=options.loose_text)
-        self._exact = ExactReader(own, keys, self._read, strategies, options)
+        counted = keys if options.on_drift == "count" else None
+        self._read = ArrowJsonReader(
+            own, keys, options.excluded_members, loose_text=options.loose_text, counts_unknown=counted is not None
+        )
+        self._exact = ExactReader(own, None if counted else keys, self._read, strategies, options)
+        self._counted = counted
         self._strategies = strategies if keys is None else with_key_checks(strategies)
         self._empty = batch_of([pa.nulls(0, f.type) for f in own], own, 0)
         self._expects_errors = False  # this and the next only save time
@@ -69,27 +73,30 @@ class JsonBlockParser:
             data += b"\n"
         ends = LineEnds.of(data)
         with collect_truncated() as cuts:
-            rows = self._parse(data, ends)
+            rows, unknown = self._parse(data, ends)
         if self._options.json_output:
             rows = self._without_faults(rows, data)
-        return replace(self._apply_policy(rows, data, cuts), bytes=len(block), lines=ends.count)
+        result = self._apply_policy(rows, data, cuts)
+        return replace(result, left_out=unknown, bytes=len(block), lines=ends.count)
 
     def parse_good(self, data: bytes) -> pa.RecordBatch | None:
         """Return the rows of whole lines, one for each line; None unless all lines are good."""
         ends = LineEnds.of(data)
         try:
             with collect_truncated() as cuts:
-                batch = self._parse_fast(data, ends)
+                batch = self._parse_fast(data, ends).batch
         except FAST_PATH_ERRORS:
             return None
         if cuts or batch.num_rows != ends.count or (self._options.json_output and any(map(json_fault, batch.columns))):
             return None
         return self._apply_policy(ParsedRows(batch, ()), data, {}).batch
 
-    def _parse(self, data: bytes, ends: LineEnds) -> ParsedRows:
+    def _parse(self, data: bytes, ends: LineEnds) -> tuple[ParsedRows, Mapping[str, int]]:
+        """Return the rows, and how often they hold each unknown key, if that is counted."""
         if not self._expects_errors:
             try:
-                return ParsedRows(self._parse_fast(data, ends), ())
+                read = self._parse_fast(data, ends)
+                return ParsedRows(read.batch, ()), read.unknown
             except FAST_PATH_ERRORS:
                 pass  # the exact reader finds the lines
         with ROW_LOCK:
@@ -99,7 +106,7 @@ class JsonBlockParser:
         self._suspects = tuple(sorted(often))
         bad = {error.row for error in rows.errors}.union(keys.row for keys in rows.unknown)
         self._expects_errors = len(bad) * _OFTEN > ends.count
-        return rows
+        return rows, self._counted.count(data.split(b"\n")) if self._counted else {}
 
     def _without_faults(self, rows: ParsedRows, data: bytes) -> ParsedRows:
         """Return the rows with errors for the values that JSON cannot hold, such as a year 10000 in UTC."""
@@ -121,7 +128,7 @@ class JsonBlockParser:
         batch = batch_of(made, rows.batch.schema, rows.batch.num_rows)
         return replace(rows, batch=batch, numbers=numbers, errors=sorted(errors, key=lambda error: error.row))
 
-    def _parse_fast(self, data: bytes, ends: LineEnds) -> pa.RecordBatch:
+    def _parse_fast(self, data: bytes, ends: LineEnds) -> ReadRows:
         """Return the rows of a block of good lines.
 
         Raises:
@@ -129,17 +136,17 @@ class JsonBlockParser:
         """
         strategies = self._strategies
         try:
-            return self._read(data, strategies[0], ends)[0]
+            return self._read(data, strategies[0], ends)
         except FAST_PATH_ERRORS:
             if len(strategies) == 1 or self._has_bad_line(data, strategies[0]):
                 raise
         for strategy in strategies[1:]:
             try:
-                batch, _ = self._read(data, strategy, ends)
+                rows = self._read(data, strategy, ends)
             except FAST_PATH_ERRORS:
                 continue
             self._strategies = [strategy, *(other for other in strategies if other != strategy)]  # for the next block
-            return batch
+            return rows
         raise FastPathError
 
     def _has_bad_line(self, data: bytes, strategy: ReadStrategy) -> bool:

@@ -6,13 +6,16 @@ their struct lacks, at any depth, unless they are excluded. Keys whose value is 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_json import parse, raw_members, to_json_bytes
+from singer_arrow.casting.from_json import BadRowError, parse, raw_members, to_json_bytes
 from singer_arrow.enforcement.excluded_members import exclude_from_json, exclude_members
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions
 from singer_arrow.schema.arrow_schema import is_json
@@ -49,6 +52,50 @@ class KnownKeys:
         except (msgspec.MsgspecError, RecursionError):
             return False
         return True
+
+    def count(self, lines: Iterable[bytes]) -> Counter[str]:
+        """Return how often records hold each unknown key, by its path; lines that are no records are passed over."""
+        counts = Counter[str]()
+        for line in lines:
+            try:
+                found = self.unknown(line) if line and not line.isspace() else {}
+            except BadRowError:
+                continue
+            for name, raw in found.items():
+                counts.update([name] if name not in self._nested else _paths(parse(raw), self._nested[name], name))
+        return counts
+
+    def count_of(self, record: Mapping[str, Any]) -> Counter[str]:
+        """Return what `count` does for one record that is parsed."""
+        counts = Counter(name for name, value in record.items() if value is not None and name not in self.names)
+        for name in self._nested.keys() & record.keys():
+            if (extra := _extra(record[name], self._nested[name], self._excluded, name)) is not None:
+                counts.update(_paths(extra, self._nested[name], name))
+        return counts
+
+    def count_below(self, member: str, data: bytes) -> Counter[str]:
+        """Return what `count` does for records that are a member of the objects of whole lines."""
+        if self._decoder is not None:
+            line = msgspec.defstruct("Line", [("record", self._decoder.type)], rename={"record": member}, gc=False)
+            with suppress(msgspec.MsgspecError, RecursionError):
+                msgspec.json.Decoder(line).decode_lines(data)
+                return Counter()
+        return self.count(raw_members(line)[member] for line in data.split(b"\n") if line and not line.isspace())
+
+    def count_in(self, found: Mapping[str, pa.Array], schema: pa.Schema) -> Counter[str]:
+        """Return what `count` does, from the columns that Arrow's reader made of all keys.
+
+        Args:
+            found: The columns.
+            schema: Columns that are read.
+        """
+        counts = Counter[str]()
+        for name, column in found.items():
+            if name not in self.names:
+                counts[name] += len(column) - column.null_count
+            elif name in self._nested:
+                _count_members(column, schema.field(name), name, counts)
+        return +counts
 
     def unknown(self, line: bytes) -> dict[str, bytes]:
         """Return the JSON of unknown values, by column; of a known column an object of its unknown members.
@@ -91,6 +138,38 @@ def _extra(value: Any, t: pa.DataType, excluded: frozenset[str], path: str) -> A
         parts = {k: _extra(v, t.item_type, excluded, path) for k, v in value.items()}
         return {k: part for k, part in parts.items() if part is not None} or None
     return None
+
+
+def _paths(value: Any, t: pa.DataType, path: str) -> Iterator[str]:
+    """Yield the path of each unknown member of a result of `_extra`."""
+    if pt.is_struct(t):
+        known = {f.name: f.type for f in t}
+        for name, member in value.items():
+            yield from _paths(member, known[name], f"{path}.{name}") if name in known else [f"{path}.{name}"]
+        return
+    item = t.value_type if pt.is_list(t) else t.item_type
+    for member in value if pt.is_list(t) else value.values():
+        if member is not None:
+            yield from _paths(member, item, path)
+
+
+def _count_members(column: pa.Array, field: pa.Field, path: str, counts: Counter[str]) -> None:
+    t, own = column.type, field.type
+    if is_json(field) or not _has_members(own):
+        return
+    if pt.is_list(t) and pt.is_list(own):
+        _count_members(column.flatten(), own.value_field, path, counts)
+    elif pt.is_struct(t) and pt.is_map(own):
+        for part in column.flatten():
+            _count_members(part, own.item_field, path, counts)
+    elif pt.is_struct(t) and pt.is_struct(own):
+        known = {f.name: f for f in own}
+        for member, part in zip(t, column.flatten(), strict=True):
+            at = f"{path}.{member.name}"
+            if member.name in known:
+                _count_members(part, known[member.name], at, counts)
+            else:
+                counts[at] += len(part) - part.null_count
 
 
 def _has_members(t: pa.DataType) -> bool:

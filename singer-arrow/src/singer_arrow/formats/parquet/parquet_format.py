@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -125,6 +125,18 @@ def codecs_of(metadata: pq.FileMetaData) -> set[str]:
     return {group.column(n).compression for n in range(group.num_columns)} if group else set()
 
 
+def columns_with_nulls(metadata: pq.FileMetaData, names: Collection[str]) -> set[str]:
+    """Return those of some columns that may hold nulls, by the statistics of a file."""
+    found = set[str]()
+    for i in range(metadata.num_columns if names else 0):
+        column = metadata.schema.column(i)
+        if column.max_definition_level and column.path in names:
+            groups = [metadata.row_group(g).column(i).statistics for g in range(metadata.num_row_groups)]
+            if any(s is None or not s.has_null_count or s.null_count for s in groups):
+                found.add(column.path)
+    return found
+
+
 def _cache_key(reader: ObjectReader) -> tuple[str, str, str] | None:
     """Return the cache key of the object version; None if it is unknown or has no ETag."""
     info = reader.info
@@ -186,6 +198,7 @@ def _rows(
     if (end := progress.end) is not None:
         groups = range(begin.at, min(groups.stop, end.at + bool(end.lines)))
     file_schema = schema_of(_open(reader, footer, []))
+    progress.file_schema = file_schema
     names = columns_to_read(file_schema, schema, options, url)
     chunks = {group: _chunks(footer, group, names) for group in groups}
     spans = [_spans(footer, group, some) for group, some in chunks.items()]
