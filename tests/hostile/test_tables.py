@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import math
 import uuid
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import exact_values
 import pyarrow as pa
 import pytest
 from file_bytes import parquet
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from singer_lines import batch_of
 from tap_runs import MESSAGES
 from typed_values import TEXTS, decimals, integers
 from warehouses import Warehouse
 
+from singer_arrow.errors import SingerArrowError
 from tap_s3_files.tap import TapS3Files
+from target_bigquery.tables import naming as bigquery
+from target_redshift.tables import naming as redshift
+
+EXACT: dict[str, Any] = {"bigquery": {}, "redshift": {"nul_text": "fail"}}
+RULES = {"bigquery": bigquery.RULES, "redshift": redshift.RULES}
 
 COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "small": (pa.int16(), integers(16)),
@@ -71,6 +82,80 @@ def test_the_tables_hold_what_the_file_holds(
     found = [{n: _plain(row[n]) for n in ("id", *COLUMNS)} for row in warehouse.table(name)]
     expected = [{n: _plain(v, in_json=messages != "parquet") for n, v in row.items()} for row in numbered]
     assert found == expected
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "messages"])
+@settings(
+    max_examples=settings.default.max_examples // 10,
+    derandomize=settings.default.max_examples < 100,  # chance is for long runs
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(data=st.data())
+def test_each_value_arrives_exactly_or_its_row_is_refused(
+    form: str,
+    s3: Any,
+    bucket: str,
+    warehouse: Warehouse,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    data: st.DataObject,
+) -> None:
+    kinds, rows = data.draw(exact_values.tables(), "table")
+    messages = data.draw(st.sampled_from(MESSAGES), "messages")
+    on_bad_row = data.draw(st.sampled_from(["fail", "skip", "rescue"]), "on_bad_row of the tap")
+    rejects = data.draw(st.sampled_from(["fail", "dead_letter"]), "on_bad_row of the target")
+    name = f"t{uuid.uuid4().hex}"
+    refused: SingerArrowError | None = None
+    if form == "messages":
+        schema, records = exact_values.foreign(kinds, rows)
+        expected = rows
+        lines = json.dumps({**schema, "stream": name}) + "\n"
+        if messages == "records":
+            lines += "".join(f'{{"type": "RECORD", "stream": "{name}", "record": {record}}}\n' for record in records)
+        else:
+            path = tmp_path / f"{name}.jsonl.gz"
+            path.write_bytes(gzip.compress("".join(f"{record}\n" for record in records).encode()))
+            lines += json.dumps(batch_of(path.as_uri(), "jsonl", name)) + "\n"
+    else:
+        content, expected = exact_values.FILES[form](kinds, rows)
+        s3.put_object(Bucket=bucket, Key=f"{name}/a.{form}", Body=content)
+        config: dict[str, Any] = {
+            "streams": [{"name": name, "path": f"s3://{bucket}/{name}/*", "on_bad_row": on_bad_row}],
+            "metadata_columns": False,
+        }
+        if messages != "records":
+            storage = {"root": f"s3://{bucket}/stage/{name}"}
+            config["batch_config"] = {"encoding": {"format": messages}, "storage": storage}
+        capsys.readouterr()
+        try:
+            TapS3Files(config=config).sync_all()
+        except SingerArrowError as error:
+            refused = error
+        lines = capsys.readouterr().out
+    if refused is None:
+        try:
+            warehouse.load(lines, on_bad_row=rejects, **EXACT[warehouse.name])
+        except SingerArrowError as error:
+            refused = error
+    if refused is not None:
+        event("refused")
+        assert "\n" not in str(refused)
+        assert any(map(exact_values.is_odd, expected)), refused
+        return
+    found = {int(row["id"]): row for row in warehouse.table(name)}
+    properties: dict[str, Any] = {}
+    for message in map(json.loads, lines.split("\n")[:-1]):
+        properties |= message["schema"]["properties"] if message["type"] == "SCHEMA" else {}
+    for row in expected:
+        there = found.pop(int(row["id"]), None)
+        if there is None:
+            event("set aside")
+            assert exact_values.is_odd(row), f"lost {row}"
+        else:
+            event("arrived")
+            wrong = exact_values.differences(row, there, properties, RULES[warehouse.name], text=form == "csv")
+            assert not wrong, wrong
+    assert not found
 
 
 def _plain(value: Any, *, in_json: bool = False) -> Any:
