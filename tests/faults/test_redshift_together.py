@@ -38,7 +38,8 @@ def test_the_same_batches(run: Programs, warehouse: Warehouse, batch: Batches) -
     outputs = at_once(run, [messages, messages, messages], **ONE_EACH)
     assert [sent[-1] for sent in outputs] == [7, 7, 7]
     assert warehouse.table() == rows(0, 16)
-    assert warehouse.one("SELECT COUNT(*) AS n, COUNT(DISTINCT batch_id) AS distinct_n FROM {_sdc_batches}") == (8, 8)
+    count = "SELECT COUNT(*) AS n, COUNT(DISTINCT batch_id) AS distinct_n FROM {_sdc_batches}"
+    assert warehouse.one(f"{count} WHERE SUBSTRING(batch_id, 1, 5) <> '_sdc_'") == (8, 8)  # without those of tables
 
 
 def test_the_same_keys(run: Programs, warehouse: Warehouse, batch: Batches) -> None:

@@ -43,7 +43,7 @@ SCHEMA: Message = {
 }
 ROWS: list[Row] = [
     {
-        **{"id": 1, "name": 'é "q"\n', "price": Decimal("12345.67"), "share": 0.1, "count": 2**63 - 1, "yes": True},
+        **{"id": 1, "name": 'é "q"\n', "price": Decimal("12345.67"), "share": 0.1, "count": 2**53, "yes": True},
         **{"day": date(2024, 2, 29), "at": datetime(2024, 2, 29, 12, 0, 0, 1, UTC), "clock": time(1, 2, 3, 4)},
         **{"place": {"x": 1}, "tags": ["a", ""]},
     },

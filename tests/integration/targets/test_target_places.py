@@ -79,7 +79,7 @@ def comments(warehouse: Warehouse, client: Any) -> Comments:
     """Return the descriptions of the table `rows` and of its columns in the warehouse."""
     if warehouse.name == "bigquery":
         table = client.get_table(f"{warehouse.schema}.rows")
-        return table.description, {field.name: field.description for field in table.schema}
+        return table.description, {field.name: without_owner(field.description) for field in table.schema}
     found = warehouse.run(
         "SELECT a.attname, d.description FROM pg_description d JOIN pg_class c ON c.oid = d.objoid "
         "JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -89,7 +89,12 @@ def comments(warehouse: Warehouse, client: Any) -> Comments:
     texts = {row["attname"]: row["description"] for row in found}
     owner, _, table_text = texts.pop(None).partition("\n")
     assert owner.startswith("singer_stream: rows_")
-    return table_text or None, {name: texts.get(name) for name in warehouse.columns("rows")}
+    return table_text or None, {name: without_owner(texts.get(name)) for name in warehouse.columns("rows")}
+
+
+def without_owner(text: str | None) -> str | None:
+    """Return the description of a column without the line that names its property."""
+    return text if not text or not text.startswith("singer_property: ") else text.partition("\n")[2] or None
 
 
 def describe(warehouse: Warehouse, client: Any, column: str, text: str) -> None:

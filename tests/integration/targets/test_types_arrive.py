@@ -189,7 +189,7 @@ def test_years_after_9999_are_refused_or_kept_as_they_are(warehouse: Warehouse, 
     message = {"type": "BATCH", "stream": "rows", "encoding": {"format": "parquet"}, "manifest": [path]}
     lines = [schema(columns=columns), message, state(1)]
     if warehouse.name == "bigquery":
-        with pytest.raises(DataError, match=r"\.parquet, column 'at': a date lies outside the years 1 to 9999"):
+        with pytest.raises(DataError, match=r"\.parquet, row 1, column 'at': a date lies outside the years 1 to 9999"):
             warehouse.load(lines)
         assert warehouse.table() == []
     else:

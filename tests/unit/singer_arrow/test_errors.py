@@ -13,7 +13,14 @@ import pytest
 
 import singer_arrow
 import tap_s3_files
-from singer_arrow.errors import DataError, DriftError, NotFoundError, SingerArrowError, UnfinishedStreamError
+from singer_arrow.errors import (
+    DataError,
+    DriftError,
+    FailedStreamsError,
+    NotFoundError,
+    SingerArrowError,
+    UnfinishedStreamError,
+)
 from singer_arrow.storage.urls import Url
 
 
@@ -57,6 +64,7 @@ def test_every_error_survives_pickle() -> None:
     _import_all(*packages)
     made: dict[type[SingerArrowError], SingerArrowError] = {
         UnfinishedStreamError: UnfinishedStreamError(["a", "b"], ["c"]),
+        FailedStreamsError: FailedStreamsError(["a", "b"], 3),
         DriftError: DriftError("new column", [pa.field("x", pa.int64())], url=Url.parse("s3://b/x.csv"), line=3),
         DataError: DataError("bad\nvalue", url="s3://b/x\n.csv", row=2, column="c", hint="Correct it"),
     }

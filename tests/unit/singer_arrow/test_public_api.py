@@ -24,7 +24,7 @@ def typed_names() -> dict[str, str]:
     """Return the names that type checkers see, with their modules."""
     tree = ast.parse(Path(singer_arrow.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom) and node.module != "typing"]
     return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 

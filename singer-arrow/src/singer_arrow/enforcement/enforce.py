@@ -301,7 +301,8 @@ def _rounded(column: pa.Array, t: pa.DataType) -> pa.Array:
     source = column.type
     if pt.is_decimal(source) and pt.is_floating(t):
         near = from_text(column.cast(t, safe=False).cast(pa.string()), source)
-        return pc.if_else(pc.equal(pc.trunc(column), column), column, near)
+        exact = column.cast(pa.decimal256(min(source.precision + 1, 76), source.scale))  # small ones have no trunc
+        return pc.if_else(pc.equal(pc.trunc(exact), exact), column, near)
     if pt.is_struct(source) and pt.is_struct(t):
         own = {f.name: f.type for f in t}
         parts = [_rounded(c, own.get(f.name, f.type)) for f, c in zip(source, column.flatten(), strict=True)]

@@ -208,8 +208,7 @@ def test_nested_rows_are_written_here_or_in_a_process(
 def test_a_null_in_a_list_of_a_file_that_fits_is_found(files: Files, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [1, 2], "l": [[1], [2, None]]}), path)
-    with pytest.raises(DataError, match=r"a\.parquet, column 'l': a list holds a null"):
-        files.prepare(item(path, schema=NESTED), "parquet")
+    assert not files.prepare(item(path, schema=NESTED), "parquet").as_it_is  # its conversion names the row
     pq.write_table(pa.table({"id": [1, 2], "l": [[1], None]}), path)
     assert files.prepare(item(path, schema=NESTED), "parquet").as_it_is
 

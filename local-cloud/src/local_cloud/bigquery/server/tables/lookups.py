@@ -4,6 +4,7 @@ The server lists all columns of all databases to find those of one table, and ke
 without end, so each request would take longer than the one before.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import duckdb
 from local_bigquery.catalog import datasets, names, tabledata, tables
 from local_bigquery.engine import database, results, types
 from local_bigquery.errors import not_found
+from local_bigquery.jobs import query
 from local_bigquery.jobs.storage import literal
 from local_bigquery.sql.rules import partitions
 
@@ -131,6 +133,18 @@ def patch() -> None:
                 database.execute(f"DROP TABLE IF EXISTS {kept.popleft()}")
         return made
 
+    from_duckdb = query.from_duckdb
+
+    def of_dropped(error: Exception, context: Any = None, tree: Any = None) -> Any:
+        """Report a qualified table that was dropped while the query was bound as missing, as BigQuery does."""
+        found = from_duckdb(error, context, tree)
+        missing = re.match(r'Table "(.+)" must be qualified', found.message)
+        for table in tree.find_all(partitions.exp.Table) if missing and tree is not None else ():
+            if table.name == missing[1] and table.db:
+                return not_found("Table", f"{table.catalog or context.project_id}:{table.db}.{table.name}")
+        return found
+
+    query.from_duckdb = of_dropped
     results.materialise = materialise_last
     tables.columns = tabledata.columns = _columns
     partitions._hidden = _is_hidden
