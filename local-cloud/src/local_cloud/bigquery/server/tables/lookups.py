@@ -139,8 +139,8 @@ def patch() -> None:
         """Report a qualified table that was dropped while the query was bound as missing, as BigQuery does."""
         found = from_duckdb(error, context, tree)
         missing = re.match(r'Table "(.+)" must be qualified', found.message)
-        for table in tree.find_all(partitions.exp.Table) if missing and tree is not None else ():
-            if table.name == missing[1] and table.db:
+        for table in tree.find_all(partitions.exp.Table) if missing is not None and tree is not None else ():
+            if missing is not None and table.name == missing[1] and table.db:
                 return not_found("Table", f"{table.catalog or context.project_id}:{table.db}.{table.name}")
         return found
 
