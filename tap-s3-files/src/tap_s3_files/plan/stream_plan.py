@@ -383,14 +383,11 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
         is_at_start = (state.watermark, state.segment, state.is_begun) == (before, start, False)
         within = start <= state.segment <= end - state.is_begun
         if state.log and state.log != own:
-            what = "of another plan log" if own else "of a plan log that is not there"
-            problem = f"its STATE is {what}: {state.log}, not {own or 'yet begun'} in {log.url}"
+            what = f"another plan log than {log.url}" if own else f"a plan log that is not there: {log.url} has none"
+            problem = f"its STATE is of {what}"
         elif not state.log and log.is_new:
-            problem = (
-                ""
-                if not state.segment and not state.is_begun
-                else f"its STATE is of a plan log, and {log.url} has none"
-            )
+            is_of_none = not state.segment and not state.is_begun
+            problem = "" if is_of_none else f"its STATE is of a plan log that is not there: {log.url} has none"
         elif not state.log and head is not None and not is_at_start and not start < state.segment <= head.unnamed:
             problem = f"its STATE was written without a plan log, or by a run of another one than {log.url}"
         elif not within:
