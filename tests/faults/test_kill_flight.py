@@ -44,8 +44,8 @@ STEPS: dict[str, dict[str, Any]] = {
     "first file": {"match": "^PUT .*parquet"},
     "last file": {"match": "^PUT .*parquet", "skip": 3},
     "last file is there": {"match": "^PUT .*parquet", "skip": 3, "forward": True},
-    "window": {"match": "^PUT .*_windows"},
-    "window is there": {"match": "^PUT .*_windows", "forward": True},
+    "window": {"match": "^PUT .*_windows/[^/]+/0"},
+    "window is there": {"match": "^PUT .*_windows/[^/]+/0", "forward": True},
 }
 COMPACTION: dict[str, dict[str, Any]] = {
     "checkpoint": {"match": "^PUT .*_windows.*zst"},
