@@ -244,7 +244,7 @@ class SqliteTable(WarehouseTable):
             stream=self.stream_name,
             tally=self.tally,
             logger=self.run.logger,
-            replay=self.run.settings.replay,
+            replay_loads=self.run.settings.replay_loads,
             keys=keys,
             storage=self.run.storage,
             path=self.run.settings.path,

@@ -114,7 +114,7 @@ class RecordingTable(WarehouseTable):
             stream=self.stream_name,
             tally=self.tally,
             logger=self.run.logger,
-            replay=settings.replay,
+            replay_loads=settings.replay_loads,
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
         )

@@ -58,7 +58,7 @@ class BigQueryStreamTable(WarehouseTable):
             stream=self.stream_name,
             tally=self.tally,
             logger=run.logger,
-            replay=settings.replay,
+            replay_loads=settings.replay_loads,
             removes_batches=settings.clean_up_batch_files,
             keys=keys,
             most_rejected=settings.most_rejected,

@@ -45,7 +45,7 @@ class RedshiftStreamTable(WarehouseTable):
             stream=self.stream_name,
             tally=self.tally,
             logger=run.logger,
-            replay=replay,
+            replay_loads=run.settings.replay_loads,
             removes_batches=run.settings.clean_up_batch_files,
             keys=keys,
             most_rejected=run.settings.most_rejected,

@@ -25,7 +25,7 @@ def test_defaults() -> None:
         *("p", "d", "append-only", "auto"),
     )
     assert (settings.max_parallel_loads, settings.max_batch_age_seconds, settings.max_batch_bytes) == (4, 60, 512 << 20)
-    assert settings.replay is None
+    assert not settings.replay_loads
 
 
 @pytest.mark.parametrize(("limit", "bytes_"), [(1e9, 10**9), (10**9, 10**9), (None, None)])

@@ -27,7 +27,7 @@ class LoadContext:
         stream: Name of the stream.
         tally: The stream's counts.
         logger: The target's.
-        replay: Whether batches that were loaded before are loaded again: load or skip; None: the user has not decided.
+        replay_loads: Batches that were loaded before are loaded again.
         keys: Key columns.
         removes_batches: Batch files are removed once the STATE behind them is out.
         most_rejected: How many rows of an item may be bad; None: the first one ends the run.
@@ -38,7 +38,7 @@ class LoadContext:
     stream: str
     tally: Tally
     logger: logging.Logger
-    replay: str | None = None
+    replay_loads: bool = False
     keys: tuple[str, ...] = ()
     removes_batches: bool = False
     most_rejected: int | None = None
@@ -89,7 +89,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         False if rows replace others: batches loaded later may have replaced the rows of such a batch, and need not come
         again after it.
         """
-        return self.keeps_ledger and not self.merges and self.context.replay != "load"
+        return self.keeps_ledger and not self.merges and not self.context.replay_loads
 
     def prepare(self, item: Item[Any]) -> PreparedT:
         """Prepare an item for its load, unless its batch was loaded before.
@@ -99,7 +99,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """
         if self.keeps_ledger:
             self.void_if_emptied()
-        if item.plan_log and self.leaves_out_loaded and self.context.replay is None:
+        if item.plan_log and self.leaves_out_loaded:
             self._check_log(*item.plan_log)
         if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)

@@ -193,6 +193,11 @@ class LoadSettings:
         return cls(aws=storage_options(given.get("batch_config")), **cls.load_arguments(given))
 
     @property
+    def replay_loads(self) -> bool:
+        """Whether batches that were loaded before are loaded again."""
+        return self.replay == "load"
+
+    @property
     def most_rejected(self) -> int | None:
         """How many bad rows may be put into the table for them; None: the first one ends the run."""
         return self.max_bad_rows if self.on_bad_row == DEAD_LETTER else None

@@ -49,25 +49,24 @@ class KnowsOne(LoadMethod[LoadContext, PreparedItem]):
         return {b: datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC) for b in batch_ids if b.startswith("found")}
 
 
-def method(*, replay: str | None = None) -> KnowsOne:
+def method(*, replay: bool = False) -> KnowsOne:
     return KnowsOne(
-        LoadContext(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay=replay)
+        LoadContext(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay_loads=replay)
     )
 
 
 @pytest.mark.parametrize(
     ("logs", "replay", "is_refused"),
     [
-        (("found-source", "found-log"), None, False),
-        (("found-source", "other-log"), None, True),
-        (("found-source", "other-log"), "skip", False),
-        (("found-source", "other-log"), "load", False),
-        (("new-source", "new-log"), None, False),
-        ((), None, False),
+        (("found-source", "found-log"), False, False),
+        (("found-source", "other-log"), False, True),
+        (("found-source", "other-log"), True, False),
+        (("new-source", "new-log"), False, False),
+        ((), False, False),
     ],
 )
 def test_objects_that_another_plan_log_brought_are_loaded_on_purpose_alone(
-    logs: tuple[str, ...], replay: str | None, is_refused: bool
+    logs: tuple[str, ...], replay: bool, is_refused: bool
 ) -> None:
     some, brought = method(replay=replay), item("new", plan_log=logs)
     if is_refused:
@@ -75,7 +74,7 @@ def test_objects_that_another_plan_log_brought_are_loaded_on_purpose_alone(
             some.prepare(brought)
         return
     assert some.prepare(brought).ready
-    known = {entry for entry in logs if entry.startswith("found") and replay != "load"}
+    known = {entry for entry in logs if entry.startswith("found") and not replay}
     assert some.entries_of_logs([brought]) == dict.fromkeys(set(logs) - known, 0)
 
 
@@ -104,11 +103,11 @@ def test_what_turns_out_to_be_loaded_when_its_group_is_loaded_is_left_out(caplog
     assert [part.item.batch_id for part in some.fresh(parts)] == ["new", None]
     assert "batch found-2 was loaded at 2026-01-02 03:04:06 UTC and is left out" in caplog.messages[1]
     assert some.context.tally.counts()["skipped"] == 2
-    assert method(replay="load").fresh(parts) == parts
+    assert method(replay=True).fresh(parts) == parts
 
 
 def test_it_is_loaded_again_on_purpose() -> None:
-    some = method(replay="load")
+    some = method(replay=True)
     assert some.prepare(item("known")).ready
     assert not some.leaves_out_loaded
 
