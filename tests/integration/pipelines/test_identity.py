@@ -32,6 +32,7 @@ def site(cloud: Cloud, bq: Any, rs: Any, s3: Any, bucket: str, tap: Any, tmp_pat
             (APPEND, "log_of_another_stream", "dropped"),
             (APPEND, "overwritten_and_back", "kept"),
             (APPEND, "written_again", "kept"),
+            (APPEND, "gone_and_back", "kept"),
             (APPEND, "log_anew_from_state", "kept"),
             (APPEND, "table_and_log_anew", "dropped"),
             (APPEND, "rebuilt", "dropped"),

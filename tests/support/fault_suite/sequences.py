@@ -356,6 +356,19 @@ def source_deleted(world: World) -> None:
     del world.objects["1"]
 
 
+def gone_and_back(world: World) -> None:
+    """An object is planned, gone when a run comes to read it, and there again later."""
+    version = world.new()
+    world.put("back", version)
+    world.tap("--write-plan", state=world.states[-1])
+    world.source.s3.delete_object(Bucket=world.source.bucket, Key=f"{world.prefix}/in/back.jsonl")
+    del world.objects["back"]
+    if not world.pipe(world.states[-1]):
+        world.problems.append("an ordinary run was refused")
+    world.now += 1
+    world.put("back", Version(version.content, version.ids, world.moment()))
+
+
 def metadata_off(world: World) -> None:
     world.more["metadata_columns"] = not world.more.get("metadata_columns", True)
 
@@ -405,7 +418,17 @@ CHANGES: dict[str, Callable[[World], None]] = {
         *(nothing, root_changed, plan_root_set, log_removed, beginning_removed, identity_removed, end_removed),
         *(log_of_another_stream, refresh_killed, log_anew_from_state, table_and_log_anew, cuts_removed),
         *(batch_files_removed, overwritten, overwritten_and_back, written_again, late, late_of_known_keys),
-        *(source_deleted, metadata_off, smaller_files, killed_target, killed_after_rows, dropped, emptied, rebuilt),
+        *(
+            source_deleted,
+            gone_and_back,
+            metadata_off,
+            smaller_files,
+            killed_target,
+            killed_after_rows,
+            dropped,
+            emptied,
+            rebuilt,
+        ),
         states_of_another_tap,
     )
 }

@@ -16,7 +16,7 @@ from tap_s3_files.plan.model import Version, position, version_of
 
 _MAX_GROUPS = 32
 """Groups of segments whose versions are kept in memory at least: of some thousand objects each."""
-_PRECISION = timedelta(seconds=1)
+PRECISION = timedelta(seconds=1)
 """Of times: a listing may give fractions of a second where other answers give none."""
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
@@ -31,9 +31,9 @@ class KnownVersions:
 
     def __init__(self, log: PlanLog, since: datetime | None = None) -> None:
         self._log = log
-        oldest = since - _PRECISION if since is not None else _FIRST
+        oldest = since - PRECISION if since is not None else _FIRST
         groups = log.groups(oldest)
-        self._groups = [_widened(group) for group in groups if group.newest + _PRECISION >= oldest]
+        self._groups = [_widened(group) for group in groups if group.newest + PRECISION >= oldest]
         self._near: list[SegmentRange] = []
         self._edges = sorted(t for g in self._groups for t in (g.oldest, g.newest + timedelta(microseconds=1)))
         self._from, self._to = _LAST, _FIRST
@@ -49,7 +49,7 @@ class KnownVersions:
 
     def last_key(self, since: datetime) -> Url | None:
         """Return the last key among the objects that are older than a time; None if there are none."""
-        older = (g for g in self._groups if g.oldest + _PRECISION < since)
+        older = (g for g in self._groups if g.oldest + PRECISION < since)
         nearest = max(older, key=lambda g: g.oldest, default=None)
         objects = (o for o in self._objects(nearest) if o.modified < since) if nearest else ()
         last = max(objects, key=position, default=None)
@@ -90,4 +90,4 @@ class KnownVersions:
 
 
 def _widened(group: SegmentRange) -> SegmentRange:
-    return replace(group, oldest=group.oldest - _PRECISION, newest=group.newest + _PRECISION)
+    return replace(group, oldest=group.oldest - PRECISION, newest=group.newest + PRECISION)

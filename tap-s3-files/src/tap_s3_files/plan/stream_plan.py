@@ -20,7 +20,7 @@ from tap_s3_files.bookmark import Bookmark, Watermark, latest
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.listing.path_match import ObjectFilter
 from tap_s3_files.plan.division import Division
-from tap_s3_files.plan.known_versions import KnownVersions
+from tap_s3_files.plan.known_versions import PRECISION, KnownVersions
 from tap_s3_files.plan.log import GUIDE, PlanLog
 from tap_s3_files.plan.model import (
     Segment,
@@ -31,6 +31,7 @@ from tap_s3_files.plan.model import (
     make_segments,
     make_tasks,
     position,
+    times_before,
     version_of,
     watermark_after,
 )
@@ -100,7 +101,8 @@ class StreamPlan:
         self._unread: set[Version] = set()
         self._queued: set[Version] = set()
         self._counts: dict[Version, int] = {}
-        self._has_warned = False
+        self._alone: set[Version] = set()
+        self._has_warned = self._has_unchanged = False
         self._listed: datetime | None = None
 
     @property
@@ -204,6 +206,11 @@ class StreamPlan:
         """
         if self._floor is not None and position(info) <= self._floor:
             return True
+        if (
+            self.log is not None and self.log.notes and self.log.unread(version_of(info))
+        ):  # it counts as new when it comes back
+            own = (o for o in self.log.objects_of({str(info.url)}) if version_of(o) == version_of(info))
+            return any(abs(o.modified - info.modified) <= PRECISION for o in own)
         found = self._recent.get(str(info.url)) if self._recent else None
         if found is not None and (found[1] == version_of(info) or info.modified > found[0]):
             return found[1] == version_of(info)
@@ -228,8 +235,13 @@ class StreamPlan:
             SupersededError: Another run has planned meanwhile.
         """
         self._listed = listed or self._listed
-        new = self._without_unchanged(objects, listed=listed is not None)
-        for found in make_segments(make_tasks(new, target_bytes=self._target_bytes, ranges_of=self._ranges_of)):
+        new = make_tasks(
+            self._without_unchanged(objects, listed=listed is not None),
+            target_bytes=self._target_bytes,
+            ranges_of=self._ranges_of,
+            is_alone=lambda o: version_of(o) in self._alone,
+        )
+        for found in make_segments(new):
             tasks = self._without_queued(found) if listed is not None else found
             tasks = tuple(replace(t, again=self._again(t)) for t in tasks)
             if not tasks:
@@ -251,9 +263,10 @@ class StreamPlan:
             yield segment
 
     def _without_unchanged(self, objects: Iterable[ObjectInfo], *, listed: bool) -> Iterator[ObjectInfo]:
-        """Leave out objects that were written again without a change, however long ago the log got them.
+        """Leave out objects that were written again without a change, however long ago they were read.
 
-        One that was another one in between counts as new, and `_again` counts how often the log had its version.
+        One that was another one in between counts as new, and `_again` counts how often it had that version before.
+        One that was gone before it was read is a task of its own, which has the same id however often it comes.
         """
         if self.log is None or self._keys_ascend:
             yield from objects
@@ -265,10 +278,24 @@ class StreamPlan:
                 earlier.setdefault(str(info.url), []).append(version_of(info))
             for info in some:
                 version, known = version_of(info), earlier.get(str(info.url), [])
-                if not known or known[-1] != version or version in self._unread:
-                    if count := known.count(version):
-                        self._counts[version] = count
-                    yield info
+                count = times_before(version, known)
+                if known and known[-1] == version and version not in self._unread:
+                    if count not in self.log.unread(version):
+                        self._warn_of_unchanged(info)
+                        continue
+                    self._alone.add(version)
+                if count:
+                    self._counts[version] = count
+                yield info
+
+    def _warn_of_unchanged(self, info: ObjectInfo) -> None:
+        if not self._has_unchanged:
+            self._has_unchanged = True
+            text = (
+                "%s was written again without a change since it was planned (the same ETag), and is not read again; "
+                "nor are others like it, which are not named"
+            )
+            logger.warning(text, info.url)
 
     def _again(self, task: Task) -> tuple[tuple[int, int], ...]:
         counts = ((n, self._counts.get(version_of(o), 0)) for n, o in enumerate(task.objects))
@@ -317,6 +344,8 @@ class StreamPlan:
         Raises:
             ObjectChangedError: One changes again and again.
         """
+        if self.log is not None:
+            self.log.note_unread(changed)
         if self.shard is not None:
             text = "Stream %r: --write-plan must run again for the new versions of %d objects"
             logger.warning(text, self.object_filter.stream, len(changed))
