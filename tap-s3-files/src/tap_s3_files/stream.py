@@ -121,7 +121,7 @@ class FileStream(ArrowStream):
                         self.send_schema(self._evolution.schema)
                         self.progress.add(step.counts)
                         if step.batch is not None:
-                            yield step.batch
+                            yield replace(step.batch, plan_log=plan.id_without_state)
                         if step.after is not None and plan.log is not None and self._allows_state(pending):
                             at = after_rows(at, pending, step.after.rows)
                             yield self._state(at)
@@ -274,7 +274,6 @@ class FileStream(ArrowStream):
             archived=settings.archived,
             settings=self._rows_identity,
             run=self._run_id if self.replication_method == "FULL_TABLE" else "",
-            plan_log=self._plan.id_without_state if self._plan is not None else None,
         )
 
     def _worker(self, stop: threading.Event) -> Worker:

@@ -19,7 +19,7 @@ class StreamJob:
 
     `schema` is that of SCHEMA, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
     the format of objects that go into manifests as they are, if some do; `settings` identifies the settings of rows;
-    `run` identifies the run, if its batches are to have ids of their own; `plan_log` is that of the messages.
+    `run` identifies the run, if its batches are to have ids of their own.
     """
 
     stream: str
@@ -33,7 +33,6 @@ class StreamJob:
     archived: str = "fail"
     settings: str = ""
     run: str = ""
-    plan_log: tuple[str, str] | None = None
 
 
 def format_of(setting: str, url: Url) -> str:

@@ -255,7 +255,6 @@ class _BatchFiles:
             row_count=rows,
             byte_count=size,
             version=version,
-            plan_log=self.job.plan_log,
         )
 
 
