@@ -135,8 +135,10 @@ def test_a_worker_of_another_version_is_refused(source: Source, start: Start, tm
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: singer-arrow\nVersion: 9.9\n")
     cluster = start(1)
     running = Running(source, settings(source, cluster, max_workers=1))
+    os.kill(running.pid, signal.SIGSTOP)
     cluster.add_worker({"PYTHONPATH": str(other.parent)})
     kill(cluster.workers[0])
+    os.kill(running.pid, signal.SIGCONT)
     assert " has singer-arrow 9.9, and this process " in last(running.end())  # it came during the run
     ran = source.tap("tap-s3-files", config=settings(source, cluster))
     address = cluster.workers[1].facts["address"]
