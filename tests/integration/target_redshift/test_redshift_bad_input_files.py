@@ -135,6 +135,29 @@ def test_a_file_that_is_none(place: str, files: Files, refused: Callable[..., st
     assert "Parquet" in line or "footer" in line
 
 
+@PLACES
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([{"id": 5, "name": "fine"}, {"id": None, "name": "no key"}], ["row 2", "column 'id'", "null"]),
+        ([{"id": 5, "name": "fine"}, {"name": "no key"}], ["row 2", "column 'id'", "null or missing"]),
+        ([{"number": 5, "text": "another shape"}], ["none of the properties of its SCHEMA", "'number'"]),
+    ],
+)
+def test_json_lines_without_what_the_schema_requires(
+    place: str, content: list[dict[str, Any] | bytes], words: list[str], files: Files, refused: Callable[..., str]
+) -> None:
+    message, required = files.jsonl(content, place), schema()
+    required["schema"] = required["schema"] | {"required": ["id"]}
+    check_contains(refused(required, message), url_of(message), *words)
+
+
+@PLACES
+def test_json_lines_of_another_shape(place: str, files: Files, refused: Callable[..., str]) -> None:
+    message = files.jsonl([{"number": 5}, {"number": 6}], place)
+    check_contains(refused(message), url_of(message), "none of the properties of its SCHEMA")
+
+
 # Text
 
 

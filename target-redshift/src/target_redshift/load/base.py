@@ -163,8 +163,26 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             except BaseException:
                 tables.close()
                 raise
+            if self._is_unfilled(group, tables):
+                tables.close()
+                self.convert(group, "its JSON Lines lack values that the SCHEMA requires")
+                return self.staged(group)
             group.tables = tables
         return group.tables
+
+    def _is_unfilled(self, group: Group, tables: StagingTables) -> bool:
+        """Return whether rows of JSON Lines that COPY read in place lack a required value, or all rows all values."""
+        required = {name for p in group.parts for name in p.item.conversion.never_null}
+        for copy_batch, (name, columns) in zip(group.copy_batches, tables.columns.items(), strict=True):
+            if copy_batch.layout.file_format == "jsonl" and not copy_batch.is_staged_here:
+                read = [c for c in columns if c.column is not None and c.constant is None]
+                needed = [c.name for c in read if c.column is not None and c.column.source in required]
+                lacking, filled = tables.session.execute(
+                    sql.count_filled(name, needed, [c.name for c in read]), what=self.what
+                ).rows[0]
+                if lacking or not filled:
+                    return True
+        return False
 
     def convert(self, group: Group, why: str) -> None:
         """Read and upload also the files that COPY was to load in place."""
