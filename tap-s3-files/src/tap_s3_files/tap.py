@@ -110,7 +110,8 @@ class TapS3Files(ArrowTap):
             has_state: A STATE was given: the logs begin where it ends, and streams that it lacks are left as they are.
 
         Raises:
-            ConfigError: No plans are kept, or a STATE is within a segment that a run can finish.
+            ConfigError: No plans are kept, a STATE has not passed segments that a run can send, or new objects come
+                from a queue and there is no STATE.
         """
         root = self.settings.plan_root
         if root is None:
@@ -123,11 +124,20 @@ class TapS3Files(ArrowTap):
             if has_state and at is None:
                 self.logger.info("Stream %r: the STATE does not have it; its plan log is left as it is", name)
                 continue
-            if at is not None and at.is_begun:
+            if at is None and self.settings.sqs:
+                msg = (
+                    f"Stream {name!r}: a queue announces new objects alone, so those that are there would be left out: "
+                    "begin the log with replication.method polling, and let a run with it read them"
+                )
+                raise ConfigError(msg)
+            if at is not None:
                 with suppress(DataError, IdentityError):
-                    start_of(PlanLog(self.shared.storage, root, name, read_only=True), at, name)
-                    msg = f"Stream {name!r}: its STATE is within segment {at.segment}; let a run finish it first"
-                    raise ConfigError(msg)
+                    log = PlanLog(self.shared.storage, root, name, read_only=True)
+                    start_of(log, at, name)
+                    if log.next_number > at.segment:
+                        msg = f"Stream {name!r}: its STATE has not passed segment {at.segment}; let a run send it first"
+                        raise ConfigError(msg)
+            if at is not None and at.is_begun:
                 self.logger.warning(
                     "Stream %r: its STATE is within a segment that is gone. All objects of after %s are sent under new "
                     "ids, also those of the segment that were sent: with append-only, remove their rows first",

@@ -313,6 +313,19 @@ def test_segments_that_are_gone_end_the_run_and_a_new_log_continues(source: Queu
     assert source.ids(source.run(state=state)) == list(range(10, 20))
 
 
+def test_a_new_log_leaves_out_nothing_that_only_the_old_one_knows_of(source: QueueSource) -> None:
+    """Its messages are deleted: neither what waits in the log for its run, nor what was read, is announced again."""
+    source.csv("in/a.csv", 0)
+    state = state_of(source.run())
+    source.csv("in/b.csv", 10)
+    source.run(state=state)  # and its target was killed
+    ran = source.tap("tap-s3-files", "--new-plan-log", config=source.config(), state=state)
+    assert (ran.code, "its STATE has not passed segment 1; let a run send it first" in error_of(ran)) == (1, True)
+    ran = source.tap("tap-s3-files", "--new-plan-log", config=source.config())
+    assert (ran.code, "begin the log with replication.method polling" in error_of(ran)) == (1, True)
+    assert source.ids(source.run(state=state)) == list(range(10, 20))
+
+
 def test_a_full_table_is_listed_and_a_test_run_takes_no_message(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     config = source.config()

@@ -88,7 +88,8 @@ class PlanLog:
         self._recent: dict[int, Segment] = {}
         self._range_starts: dict[str, RangeStarts] = {}
         self.notes = frozenset[str]()
-        self._unread: dict[str, list[tuple[str, str, int]]] = {}
+        self._unread: dict[Version, set[int]] = {}
+        self._read_notes: set[str] = set()
         self._refresh()
         self._new_from = self.next_number
 
@@ -216,12 +217,13 @@ class PlanLog:
         self._storage.put(self._url(f"{_UNREAD}{identity(unread)}.json"), json.dumps(unread).encode())
         self._refresh()
 
-    def unread(self, version: Version) -> frozenset[int]:
+    def unread(self, version: Version) -> Collection[int]:
         """Return which times an object had a version that was not read whole: how often it had that before."""
-        for name in self.notes - self._unread.keys():
-            found = json.loads(bytes(self._storage.get(self._url(name)).data))
-            self._unread[name] = [(url, etag, count) for url, etag, count in found]
-        return frozenset(n for some in self._unread.values() for url, etag, n in some if (url, etag) == version)
+        for name in self.notes - self._read_notes:
+            for url, etag, count in json.loads(bytes(self._storage.get(self._url(name)).data)):
+                self._unread.setdefault((url, etag), set()).add(count)
+            self._read_notes.add(name)
+        return self._unread.get(version, set())
 
     def groups(self, oldest: datetime) -> list[SegmentRange]:
         """Return what is in the log, in groups of segments that follow each other.

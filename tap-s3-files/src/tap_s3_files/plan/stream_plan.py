@@ -129,7 +129,7 @@ class StreamPlan:
         if self.log is None or self.log.head is None or not self._is_rerun:
             return None
         own = self.object_filter
-        source = [*sorted(map(str, own.paths)), *map(str, (*own.dates, *own.window))]
+        source = [own.stream, *sorted(map(str, own.paths)), *map(str, (*own.dates, *own.window))]
         return self.log.head.log, digest("\n".join(source), 16)
 
     def range_starts(self, task: Task) -> RangeStarts | None:
@@ -417,7 +417,11 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
         elif not state.log and log.is_new:
             is_of_none = not state.segment and not state.is_begun
             problem = "" if is_of_none else f"its STATE is of a plan log that is not there: {log.url} has none"
-        elif not state.log and head is not None and not is_at_start and not start < state.segment <= head.unnamed:
+        elif (
+            not (state.log or is_at_start)
+            and head is not None
+            and not start < state.segment + state.is_begun <= head.unnamed
+        ):
             problem = f"its STATE was written without a plan log, or by a run of another one than {log.url}"
         elif not within:
             problem = f"its STATE is at segment {state.segment}, and the plan log {log.url} has {start} to {end - 1}"

@@ -190,6 +190,28 @@ def test_a_log_and_a_state_from_before_logs_had_ids_continue_and_get_one(tmp_pat
         day(tmp_path, 5, ahead)
 
 
+def test_a_state_from_within_the_first_segment_of_a_log_without_ids_continues(tmp_path: Path) -> None:
+    large = [info(f"{n:02}", 60 * n, size=9 << 20) for n in range(3)]
+    begun = next(after for _, after in run(log_in(tmp_path), large, None))
+    begun = replace(begun, log="")
+    without_ids(tmp_path)
+    for _ in range(2):  # the first one is killed when it has planned more, before its first STATE
+        sent = [n for task, _ in run(log_in(tmp_path), [*large, info("03", 600)], begun) for n in names(task.objects)]
+        assert sent == ["01", "02", "03"]
+
+
+def test_streams_of_the_same_paths_are_no_other_logs_of_each_other(tmp_path: Path) -> None:
+    """Such as two sheets of the same workbooks, which a target may put into one table."""
+    found = set()
+    for name in ("orders", "returns"):
+        one = replace(run_of([], None, None).object_filter(stream()), stream=name)
+        plan = StreamPlan(PlanLog(Storage(), Url.parse(str(tmp_path)), name), None, one, 1 << 20)
+        list(plan.plan(objects(1)))
+        assert plan.id_without_state is not None
+        found.add(plan.id_without_state[1])
+    assert len(found) == 2
+
+
 def test_a_state_without_a_log_begins_one_and_fits_no_other(tmp_path: Path) -> None:
     """From records without a plan_root to batches, back, and to batches again."""
     state = list(run(None, objects(2), None))[-1][1]
