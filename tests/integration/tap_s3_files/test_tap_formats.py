@@ -273,6 +273,14 @@ def test_a_bomb_stays_within_bounded_memory(kind: str, source: Source) -> None:
     assert int(ran.stderr.rsplit("peak kB: ", 1)[1]) < 900 << 10  # of 1 GB of text
 
 
+def test_a_line_of_many_keys_among_short_ones_stays_within_bounded_memory(source: Source) -> None:
+    wide = json.dumps({f"key_{n}": n for n in range(3000)})
+    source.put("in/a.jsonl", b'{"id": 1}\n' * 300_000 + wide.encode() + b"\n")
+    ran = source.run(batches=True, on_drift="rescue").check()
+    assert sum(m["row_count"] for m in ran.of_type("BATCH")) == 300_001
+    assert int(ran.stderr.rsplit("peak kB: ", 1)[1]) < 900 << 10  # a column for each key is 7 GB
+
+
 @pytest.mark.long
 def test_a_line_of_json_beyond_the_limit(source: Source) -> None:
     source.put("in/a.jsonl", b'{"id": 1}\n{"id": 2, "text": "' + b"x" * (100 << 20) + b'"}\n')

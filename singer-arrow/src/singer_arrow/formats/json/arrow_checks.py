@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+_LONG = 2048
 _BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
 _TINY = re.compile(rb'-(?<=[eE]-)0*[1-9][0-9]+["\s,}\]]')
 _NO_INTEGER = re.compile(rb"\.\d*[1-9]|[eE]")
@@ -54,6 +55,20 @@ class LineEnds:
             return False
         text = data.strip(b" \t\r\n")
         return text[:1] == b"{" and text[-1:] == b"}" and len(_BORDER.findall(text)) == rows - 1
+
+
+def has_wide_line(data: bytes, lines: int) -> bool:
+    """Return whether a line may have so many more keys than the others that a column for each takes too much memory."""
+    long = max(_LONG, 16 * len(data) // max(lines, 1))
+    begin = 0
+    while (limit := begin + long) < len(data):
+        begin = data.rfind(b"\n", begin, limit) + 1
+        if not begin:
+            begin, end = limit - long, data.find(b"\n", limit)
+            if data.count(b":", begin, end) * lines > 4 * len(data):
+                return True
+            begin = end + 1 or len(data)
+    return False
 
 
 def _character(one: bytes) -> pa.Scalar:

@@ -29,7 +29,7 @@ from singer_arrow.enforcement.enforce import fit
 from singer_arrow.enforcement.excluded_members import exclude_from_json
 from singer_arrow.enforcement.row_policy import RowError, batch_of
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions
-from singer_arrow.formats.json.arrow_checks import LineEnds, all_finite, all_integers, may_hold_tiny
+from singer_arrow.formats.json.arrow_checks import LineEnds, all_finite, all_integers, has_wide_line, may_hold_tiny
 from singer_arrow.formats.json.strategies import ReadStrategy, decimals, read_type
 from singer_arrow.formats.json.unknown_keys import NO_FIELD, KnownKeys
 from singer_arrow.schema.arrow_schema import is_json
@@ -94,6 +94,8 @@ class ArrowJsonReader:
             return ReadRows(batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0))
         self._check(data, strategy)
         columns, infers = self._columns(strategy), strategy.key_check == "infer"
+        if infers and has_wide_line(data, ends.count):
+            raise FastPathError
         table = read_objects(data, columns.read, ends, unexpected="infer" if infers else "ignore")
         unknown: Mapping[str, int] = {}
         if infers and not table.schema.equals(columns.read):
