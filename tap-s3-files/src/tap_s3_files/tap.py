@@ -133,9 +133,9 @@ class TapS3Files(ArrowTap):
             if at is not None:
                 with suppress(DataError, IdentityError):
                     log = PlanLog(self.shared.storage, root, name, read_only=True)
-                    start_of(log, at, name)
-                    if log.next_number > at.segment:
-                        msg = f"Stream {name!r}: its STATE has not passed segment {at.segment}; let a run send it first"
+                    begin = start_of(log, at, name).segment
+                    if log.next_number > begin:
+                        msg = f"Stream {name!r}: its STATE has not passed segment {begin}; let a run send it first"
                         raise ConfigError(msg)
             if at is not None and at.is_begun:
                 self.logger.warning(
