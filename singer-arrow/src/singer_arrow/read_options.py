@@ -52,7 +52,8 @@ class ReadOptions:
         cuts_digits: Cut off digits beyond microseconds of columnar files where the schema has microseconds, with a
             warning, as in text. Otherwise such values do not fit.
         on_bad_row: Policy for rows that cannot be read or hold a value that does not fit its column: `fail` raises
-            DataError, `skip` drops the row, `rescue` keeps it and moves those values to `RESCUED`.
+            DataError, `skip` drops the row, `dead_letter` drops it and passes it to `ReadProgress.on_skip`, `rescue`
+            keeps it and moves those values to `RESCUED`.
         on_drift: Policy for columns that the schema lacks and for files with other column types: `ignore` reads the
             columns of the schema only, `count` does too and counts what JSON has beside them in
             `ReadProgress.left_out`, `raise` raises DriftError, `rescue` moves such values to `RESCUED`.

@@ -46,13 +46,16 @@ class Skipped:
         position: Line number (text formats) or row number (columnar formats) in the file, from 1.
         column: Column with the bad value, if the error concerns a single column.
         reason: Description of the error.
-        record: The row as JSON text; a line that is not JSON is an object with its text as `_raw`.
+        record: The row as JSON text, in other text formats with the text of each column; a row that cannot be parsed
+            is an object with its text as `_raw`.
+        file: The file, or the member of an archive.
     """
 
     position: int
     column: str | None
     reason: str
     record: str
+    file: str | None = None
 
 
 @dataclass(slots=True)
@@ -64,9 +67,9 @@ class ReadProgress:
             there, or if the format can only start at the beginning of a file.
         skipped: Number of rows dropped because they could not be read.
         rescued: Number of rows with values in `RESCUED`.
-        on_skip: Callback for each dropped row of JSON and columnar files, in order, before the batch that follows it is
-            yielded. Default: the first `MAX_LOGGED` rows of a file are logged.
-        rows_read: Number of rows read from a columnar file, including dropped ones.
+        on_skip: With `on_bad_row: dead_letter`, callback for each dropped row, in order, before the batch that follows
+            it is yielded.
+        rows_read: Number of the rows of a columnar file up to the end of the last batch, including dropped ones.
         warned: Columns whose truncated digits were logged.
         left_out: With `on_drift: count`, the number of values of JSON without a place in the schema, by path.
         file_schema: Schema of a columnar file; None until it is open.

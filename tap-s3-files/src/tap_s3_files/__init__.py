@@ -11,6 +11,7 @@ paths             Paths of streams: dates, named wildcards, partition columns
 divided_object    Find where the ranges of a large object begin
 stream_job        What all tasks of a stream have in common. Pure
 read_task         Read the objects of a task into Arrow batches
+bad_rows          Bad rows that leave the stream, for the targets' table of rejected rows
 records           Encode rows as records, up to the first one that cannot be
 write_batches     Write Arrow batches into batch files and make BATCH messages
 passthrough       Put objects that are batch files already into manifests

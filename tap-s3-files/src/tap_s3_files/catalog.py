@@ -196,7 +196,8 @@ logger = logging.getLogger("tap-s3-files")
 
 
 _ROW_ADVICE = (
-    "Correct the file, or set the stream's on_bad_row: skip leaves such rows out, rescue keeps them in _sdc_rescued"
+    "Correct the file, or set the stream's on_bad_row: skip leaves such rows out, rescue keeps them in _sdc_rescued, "
+    "dead_letter puts them into the target's table _sdc_rejected"
 )
 
 

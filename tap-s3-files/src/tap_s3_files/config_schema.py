@@ -152,9 +152,19 @@ _STREAM = th.ObjectType(
         "on_bad_row",
         "What to do with a row that cannot be read, or with a value that does not fit its column: `fail` ends the "
         "run and names file, line and column; `skip` leaves the row out and counts it; `rescue` keeps it, with what "
-        "does not fit in the column `_sdc_rescued`.",
-        allowed_values=["fail", "skip", "rescue"],
+        "does not fit in the column `_sdc_rescued`; `dead_letter` leaves it out, and our targets put it with the "
+        "reason into the table `_sdc_rejected`.",
+        allowed_values=["fail", "skip", "rescue", "dead_letter"],
         default="fail",
+    ),
+    th.Property(
+        "max_bad_rows",
+        th.IntegerType(minimum=1),
+        default=1000,
+        description=(
+            "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per object, if RECORD messages "
+            "are sent); one more ends the run."
+        ),
     ),
     _text(
         "on_drift",

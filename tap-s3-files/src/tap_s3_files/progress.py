@@ -41,6 +41,7 @@ class Counts:
         rows_written: Rows that were sent.
         rows_skipped: Rows that could not be read, where `on_bad_row` is skip.
         rows_rescued: Rows that were sent with something in `_sdc_rescued`.
+        rows_rejected: Rows that could not be read, where `on_bad_row` is dead_letter.
         bytes: That were asked of the storage.
         batch_files: That were sent.
     """
@@ -51,6 +52,7 @@ class Counts:
     rows_written: int = 0
     rows_skipped: int = 0
     rows_rescued: int = 0
+    rows_rejected: int = 0
     bytes: int = 0
     batch_files: int = 0
 
@@ -230,6 +232,7 @@ class Progress:
                 (c.skipped_objects, "object", "skipped"),
                 (c.rows_skipped, "row", "skipped"),
                 (c.rows_rescued, "row", "rescued"),
+                (c.rows_rejected, "row", "rejected"),
             )
             if count
         ]

@@ -15,13 +15,14 @@ from singer_arrow.formats import FORMATS
 from singer_arrow.formats.base import HELD_BYTES, Format
 from singer_arrow.formats.small_files import join_files
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
+from singer_arrow.read_progress import ReadProgress, ResumePoint, Skipped
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
 from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bad_rows import BadRowsOfObject
 from tap_s3_files.catalog import split
 from tap_s3_files.divided_object import Section, section_of
 from tap_s3_files.plan.model import Position, Task
@@ -49,11 +50,15 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of a task, where they end, and what is to be counted with them. An object's last piece has no rows."""
+    """Rows of a task, where they end, and what is to be counted with them. An object's last piece has no rows.
+
+    `rejected` are the bad rows since the last piece, with `on_bad_row: dead_letter`.
+    """
 
     batch: pa.RecordBatch | None
     after: Position
     counts: Counts
+    rejected: tuple[Skipped, ...] = ()
 
 
 def read(
@@ -176,13 +181,18 @@ def _read_object(
     source = _Source.of(job, info.url)
     _check_partitions(job, info)
     added = _AddedColumns(job, info, source.constants, section.rows_before + start.rows)
-    progress = ReadProgress(None if whole is not None else section.start, end=section.end)
+    bad, puts_aside = BadRowsOfObject(job), job.options.on_bad_row == "dead_letter"
+    on_skip = bad.take_row if puts_aside else None
+    progress = ReadProgress(None if whole is not None else section.start, end=section.end, on_skip=on_skip)
     batches = (whole,) if whole is not None else source.kind.read(reader, source.schema, source.options, progress)
     surplus, rows, before = section.surplus, start.rows, Counts()
 
     def so_far() -> Counts:
         return Counts(
-            rows_read=rows - start.rows + progress.skipped, rows_skipped=progress.skipped, rows_rescued=progress.rescued
+            rows_read=rows - start.rows + progress.skipped,
+            rows_skipped=0 if puts_aside else progress.skipped,
+            rows_rescued=progress.rescued,
+            rows_rejected=progress.skipped if puts_aside else 0,
         )
 
     for given in batches:
@@ -192,12 +202,15 @@ def _read_object(
         surplus -= given.num_rows - batch.num_rows
         if not batch.num_rows:
             before = so_far()
+            bad.take()  # an earlier run has sent them with these rows
             continue
         rows += batch.num_rows
         counts = so_far()
-        yield Piece(added.add_to(batch), Position(start.object, rows, progress.resume_point), counts - before)
+        yield Piece(
+            added.add_to(batch), Position(start.object, rows, progress.resume_point), counts - before, bad.take()
+        )
         before = counts
-    yield Piece(None, Position(start.object, rows, progress.resume_point), so_far() - before)
+    yield Piece(None, Position(start.object, rows, progress.resume_point), so_far() - before, bad.take())
 
 
 def _check_partitions(job: StreamJob, info: ObjectInfo) -> None:

@@ -56,6 +56,7 @@ class StreamSettings:
     read: ReadOptions = READ
     partitions: Partitions = NO_PARTITIONS
     on_drift: str = "evolve"
+    max_bad_rows: int = 1000
     archived: str = "fail"
     replication_method: str | None = None
 
@@ -236,6 +237,7 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         read=_read_options(config),
         partitions=Partitions(urls if group_names(urls[0]) else (), hive=config.get("partition_columns", False)),
         on_drift=config.get("on_drift", "evolve"),
+        max_bad_rows=config.get("max_bad_rows", 1000),
         archived=config.get("archived", "fail"),
         replication_method=config.get("replication_method"),
     )

@@ -22,11 +22,12 @@ from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.schema.type_names import parse_type
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
+from tap_s3_files.bad_rows import BadRows, batch_of_bad_rows
 from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.catalog import METADATA, SchemaEvolution, excluded, set_columns
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import PendingTask, Position, Segment, after_rows, after_task, unsent
+from tap_s3_files.plan.model import PendingTask, Position, Segment, Task, after_rows, after_task, unsent
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read_task import NEW_VERSION, Worker, read
@@ -207,7 +208,7 @@ class FileStream(ArrowStream):
         self.log(self.progress.closing_line())
 
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
-        worker, at = self._worker(threading.Event()), pending.start
+        worker, at, bad = self._worker(threading.Event()), pending.start, BadRows(self.settings.max_bad_rows)
         assert self._plan is not None
         starts = self._plan.range_starts(pending.task)
         while True:
@@ -223,8 +224,12 @@ class FileStream(ArrowStream):
                                 at, url = within_piece(piece, sent, at), pending.task.objects[piece.after.object].url
                                 raise problem if problem.url is not None else problem.at(url)
                         self.progress.add(piece.counts)
+                        bad.add(piece.rejected)
+                        if piece.after.object > at.object:
+                            self._send_bad_rows(pending.task, at.object, bad)
                         at = piece.after
             except ObjectChangedError as error:
+                self._send_bad_rows(pending.task, at.object, bad)
                 reason = f"{error}; the rest of its old version is left out; {NEW_VERSION}"
                 self.progress.skip(pending.task.objects[at.object], reason)
                 at = Position(at.object + 1)
@@ -232,6 +237,10 @@ class FileStream(ArrowStream):
                 self._evolution.evolve_for(error)
             else:
                 return
+
+    def _send_bad_rows(self, task: Task, number: int, bad: BadRows) -> None:
+        if rows := bad.take():
+            self.write_rejected(batch_of_bad_rows(self.job(), task, number, rows))
 
     def _allows_state(self, pending: PendingTask) -> bool:
         """Return whether STATE may pass a task: new versions of its objects are planned, and no earlier task waits."""
@@ -274,6 +283,8 @@ class FileStream(ArrowStream):
             archived=settings.archived,
             settings=self._rows_identity,
             run=self._run_id if self.replication_method == "FULL_TABLE" else "",
+            max_bad_rows=settings.max_bad_rows,
+            shows_rows=not (settings.columns or self._deselected or self.records_needed_by()),
         )
 
     def _worker(self, stop: threading.Event) -> Worker:

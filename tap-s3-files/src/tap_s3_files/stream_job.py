@@ -19,7 +19,8 @@ class StreamJob:
 
     `schema` is that of SCHEMA, in Arrow; `version` is that of ACTIVATE_VERSION, if there is one; `passthrough` is
     the format of objects that go into manifests as they are, if some do; `settings` identifies the settings of rows;
-    `run` identifies the run, if its batches are to have ids of their own.
+    `run` identifies the run, if its batches are to have ids of their own; a batch has at most `max_bad_rows` bad rows,
+    whose text may be shown unless the stream sends its files only in part or changed.
     """
 
     stream: str
@@ -33,6 +34,13 @@ class StreamJob:
     archived: str = "fail"
     settings: str = ""
     run: str = ""
+    max_bad_rows: int = 1000
+    shows_rows: bool = True
+
+    @property
+    def own_ids(self) -> list[int | str]:
+        """Return what the ids of batches depend on, beside their input: the version of the table, and the run."""
+        return [*([self.version] if self.version is not None else []), *([self.run] if self.run else [])]
 
 
 def format_of(setting: str, url: Url) -> str:

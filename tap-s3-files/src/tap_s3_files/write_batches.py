@@ -17,9 +17,10 @@ from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.batch.writer import BatchFile, write_batch_files
 from singer_arrow.errors import DataError, NotFoundError, ObjectChangedError
 from singer_arrow.naming import folder_name
-from singer_arrow.read_progress import ResumePoint
+from singer_arrow.read_progress import ResumePoint, Skipped
 from singer_arrow.run_figures import timed
 from singer_arrow.storage.urls import Url
+from tap_s3_files.bad_rows import BadRows
 from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
 from tap_s3_files.plan.cuts import Cut, Cuts
 from tap_s3_files.plan.log import identity, task_name
@@ -103,12 +104,12 @@ def convert_task(
 def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> Step:
     """Return the step of a batch file that an earlier run made; make the file again if it is gone, or would differ."""
     number = FINAL if cut.after is None else cut.rows
-    if cut.url == str(maker.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
+    if not cut.bad_rows and cut.url == str(maker.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
         ended = len(maker.task.ended_objects) if cut.after is None else 0
         counts = Counts(objects=ended, batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
         return Step(maker.message(cut.as_part(), cut.first_row, number), cut.after, counts)
     end = cut.after.place if cut.after is not None else None
-    pieces = _CountedPieces(maker.read(worker, start, end), worker, start)
+    pieces = _CountedPieces(maker.read(worker, start, end), worker, start, maker.job.max_bad_rows)
     try:
         part = next(
             timed(maker.write(pieces, worker, start, sys.maxsize), partial(worker.progress.spend, "write")), None
@@ -117,31 +118,38 @@ def _resend(maker: _BatchFiles, worker: Worker, cut: Cut, start: Position) -> St
         _skip(maker.task, worker, error)
         return Step(None, None, Counts())
     counts = pieces.now()[1] + Counts(batch_files=int(part is not None), rows_written=part.rows if part else 0)
-    return Step(maker.message(part, cut.first_row, number) if part else None, cut.after, counts)
+    return Step(maker.message(part, cut.first_row, number, rejected=pieces.bad.take()), cut.after, counts)
 
 
 def _write(maker: _BatchFiles, worker: Worker, cuts: Cuts | None, start: Position, target_bytes: int) -> Iterator[Step]:
     """Yield the steps of what no earlier run has made."""
     divisible = maker.task.may_be_cut
-    pieces, counted = _CountedPieces(maker.read(worker, start), worker, start), Counts()
+    pieces, counted, sent = (
+        _CountedPieces(maker.read(worker, start), worker, start, maker.job.max_bad_rows),
+        Counts(),
+        0,
+    )
     try:
         parts = maker.write(pieces, worker, start, target_bytes if divisible else sys.maxsize)
         for part in timed(parts, partial(worker.progress.spend, "write")):
-            after, counts = part.mark
+            after, counts, bad = part.mark
+            rejected = pieces.bad.take(None if part.is_last else bad - sent)
+            sent += len(rejected)
             more = counts - counted + Counts(batch_files=1, rows_written=part.rows)
             counted = counts
             rest = after if divisible and not part.is_last else None
             if cuts is not None:
-                cuts.add(Cut(str(part.url), part.first_row, part.rows, part.bytes, rest))
+                cuts.add(Cut(str(part.url), part.first_row, part.rows, part.bytes, rest, len(rejected)))
             rows = FINAL if rest is None else part.rows
-            yield Step(maker.message(part, part.first_row, rows, by_object=pieces.rows), rest, more)
+            message = maker.message(part, part.first_row, rows, by_object=pieces.rows, rejected=rejected)
+            yield Step(message, rest, more)
     except ObjectChangedError as error:
         if len(maker.task.objects) > 1:  # the bundle's other rows would be lost; the next try leaves the object out
             raise
         # What is durable of its old version is sent: what a batch's id identifies is never more or less than it holds.
         _skip(maker.task, worker, error)
         return
-    yield Step(None, None, pieces.now()[1] - counted)
+    yield Step(maker.message(None, start.rows, FINAL, rejected=pieces.bad.take()), None, pieces.now()[1] - counted)
 
 
 def _skip(task: Task, worker: Worker, error: ObjectChangedError) -> None:
@@ -153,23 +161,27 @@ def _skip(task: Task, worker: Worker, error: ObjectChangedError) -> None:
 class _CountedPieces:
     """The batches of a reading; knows after each where it ends, and the counts up to there."""
 
-    def __init__(self, pieces: Generator[Piece], worker: Worker, start: Position) -> None:
+    def __init__(self, pieces: Generator[Piece], worker: Worker, start: Position, most_bad: int) -> None:
         self._pieces = pieces
         self._spend = partial(worker.progress.spend, "read")
         self._after, self._counts = start, Counts()
         self.rows = Counter[int]()
         """The number of rows of each object."""
+        self.bad, self._bad_rows = BadRows(most_bad, messages=3), 0  # one file is uploaded while others are encoded
+        """The bad rows that no message has yet."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         with closing(self._pieces) as pieces:
             for piece in timed(pieces, self._spend):
                 self._after, self._counts = piece.after, self._counts + piece.counts
+                self._bad_rows += len(piece.rejected)
+                self.bad.add(piece.rejected)
                 if piece.batch is not None:
                     self.rows[piece.after.object] += piece.batch.num_rows
                     yield piece.batch
 
-    def now(self) -> tuple[Position, Counts]:
-        return self._after, self._counts
+    def now(self) -> tuple[Position, Counts, int]:
+        return self._after, self._counts, self._bad_rows
 
 
 class _BatchFiles:
@@ -222,8 +234,15 @@ class _BatchFiles:
         ranks = tuple(((None, rank(info, self.job.version)),) for info in passed.objects)
         return replace(self._message(encoding, urls, passed.rows, size, 0, FINAL), passthrough=True, ranks=ranks)
 
-    def message(self, part: BatchFile, first_row: int, rows: int, by_object: Mapping[int, int] | None = None) -> Batch:
-        """Return the message for a batch file.
+    def message(
+        self,
+        part: BatchFile | None,
+        first_row: int,
+        rows: int,
+        by_object: Mapping[int, int] | None = None,
+        rejected: tuple[Skipped, ...] = (),
+    ) -> Batch | None:
+        """Return the message for a batch file, or for bad rows alone; None if there is nothing to send.
 
         Args:
             part: The file.
@@ -231,30 +250,33 @@ class _BatchFiles:
             rows: Its rows at that time. The id of the last file does not depend on them: if an object of a bundle has
                 gone since an earlier run sent the file, the rest must still be recognized, or it would be loaded twice.
             by_object: Rows of the file's objects, in order, if the task has several.
+            rejected: The bad rows among those that it was made of.
         """
+        BadRows(self.job.max_bad_rows).add(rejected)
+        encoding = (self._batch.format, self._batch.message_compression)
+        if part is None:
+            made = self._message(encoding, (), 0, 0, first_row, rows)
+            return replace(made, rejected=rejected) if rejected else None
         objects, part_of = self.task.objects, self.task.range.number if self.task.range else 0
         counts = [
             (objects[n], count) for n, count in ({0: part.rows} if len(objects) == 1 else by_object or {}).items()
         ]
         ranks = tuple((count, rank(info, self.job.version, part_of, first_row)) for info, count in counts)
-        encoding = (self._batch.format, self._batch.message_compression)
         message = self._message(encoding, (str(part.url),), part.rows, part.bytes, first_row, rows)
-        return replace(message, ranks=(ranks,))
+        return replace(message, ranks=(ranks,), rejected=rejected)
 
     def _message(
         self, encoding: tuple[str, str | None], urls: tuple[str, ...], rows: int | None, size: int, *name: int
     ) -> Batch:
-        version = self.job.version
-        own = [*([version] if version is not None else []), *([self.job.run] if self.job.run else [])]
         return Batch(
             stream=self.job.stream,
             format=encoding[0],
             compression=encoding[1],
             manifest=urls,
-            batch_id=identity(task_name(self.job.stream, self.task), *name, *own),
+            batch_id=identity(task_name(self.job.stream, self.task), *name, *self.job.own_ids),
             row_count=rows,
             byte_count=size,
-            version=version,
+            version=self.job.version,
         )
 
 

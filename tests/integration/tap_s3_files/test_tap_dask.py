@@ -175,3 +175,17 @@ def test_folders_that_all_machines_share_are_used_if_the_settings_allow_it(
     config["batch_config"]["storage"]["root"] = f"file://{tmp_path}/stage"
     (batch,) = source.run(config).of_type("BATCH")
     assert pq.read_table(batch["manifest"][0].removeprefix("file://"))["id"].to_pylist() == [1]
+
+
+def test_rejected_rows_are_sent_as_with_threads(source: Source, dask: DaskCluster) -> None:
+    put_objects(source)
+    source.put("in/4.csv", "id,name,share\n1,a,0.5\nx,b,0.5\n3\n", at=moment(4))
+    stream = {"path": f"s3://{source.bucket}/in/**", "schema": {"id": "int64"}, "on_bad_row": "dead_letter"}
+    ran = []
+    for executor in (on(dask), {}):
+        ran.append(source.run(source.config(batch_config=source.batches(file_mb=0.5), stream=stream, **executor)))
+        staged(source)
+    rows = [[(m["batch_id"], m.get("rejected")) for m in each.of_type("BATCH")] for each in ran]
+    assert rows[0] == rows[1]
+    assert [row["position"] for _, some in rows[0] for row in some or ()] == [3, 4]
+    assert all("2 rows rejected" in each.stderr for each in ran)

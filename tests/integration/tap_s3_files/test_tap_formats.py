@@ -24,7 +24,8 @@ from local_cloud.programs import Programs, Ran
 TABLE = pa.table({"id": range(1, 5001), "name": [f"née {n}" for n in range(1, 5001)]})
 
 ADVICE = (
-    "Correct the file, or set the stream's on_bad_row: skip leaves such rows out, rescue keeps them in _sdc_rescued"
+    "Correct the file, or set the stream's on_bad_row: skip leaves such rows out, rescue keeps them in _sdc_rescued, "
+    "dead_letter puts them into the target's table _sdc_rejected"
 )
 
 

@@ -31,13 +31,18 @@ def test_good_rows_are_loaded_and_bad_ones_put_aside_once(
         schema(),
         batch(content[:8], file_format="jsonl", batch_id="a"),
         batch(content[8:], file_format="jsonl", batch_id="b"),
+        state(0),
+        batch([{"id": "none is good"}], file_format="jsonl", batch_id="c"),
         state(1),
     ]
     for _ in range(2):
-        load(run, config | {"load_method": method})
+        load(run, config | {"load_method": method, "max_batch_age_seconds": 0})
+    if method == "append-only":
+        entries = bq.query(f"SELECT batch_id FROM `{dataset}._sdc_batches`").result()
+        assert {r["batch_id"] for r in entries} >= {"a", "b", "c"}
     load([schema(), record(id="x"), record(id=12, name="name 12"), state(2)], config | {"load_method": method})
     ids = [r["id"] for r in bq.query(f"SELECT id FROM `{dataset}.rows` ORDER BY id").result()]
     assert ids == [n for n in range(13) if n not in (4, 9)]
     found = bq.query(f"SELECT batch_id, position FROM `{dataset}._sdc_rejected` ORDER BY batch_id").result()
-    assert [(r["batch_id"], r["position"]) for r in found] == [(None, 2), ("a", 5), ("b", 2)]
+    assert [(r["batch_id"], r["position"]) for r in found] == [(None, 2), ("a", 5), ("b", 2), ("c", 1)]
     assert '{"n":2}' in capsys.readouterr().out.replace(" ", "")

@@ -6,6 +6,11 @@
  "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv 00000.000000000000"],
             [342, "object 2024-05-01 10:00:00.000000 in/b.csv 00000.000000000000"]]]}
 
+A batch may bring rows that the tap could not read, for the table of rejected rows: `"rejected": [{"file": ...,
+"position": 3, "column_name": "n", "reason": ..., "record": ...}]`. They are not in its files, nor in `row_count`, and
+it may have no files. Where a tap sends RECORD messages, a STATE message with the current value has such a BATCH message
+as its top-level key `rejected_batch`. Other targets ignore both keys.
+
 A run without STATE that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e..."}`: the id of the
 log, and what identifies the objects that it is about. Where a table has rows of another log of the same source, they
 would be loaded twice.
@@ -18,10 +23,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.read_progress import Skipped
 from singer_arrow.storage.urls import CONTROL, Url, shown
 
 FORMATS = ("parquet", "jsonl", "arrow")
@@ -33,6 +39,9 @@ LONGEST_RANK = 1280
 """Bytes of a rank: of the longest names of a bucket and a key, and of what is around them."""
 _LARGEST = (1 << 63) - 1
 _PLAN_LOG = ("log", "source")
+_REJECTED = ("position", "column_name", "reason", "record", "file")
+REJECTED_BATCH = "rejected_batch"
+"""The top-level key of STATE messages."""
 Ranks = tuple[tuple[tuple[int | None, str], ...], ...]
 """For each file its rows by rank, in their order: how many (None: all that are left), and the rank."""
 
@@ -53,6 +62,7 @@ class Batch:
         passthrough: Whether the files are the tap's source objects, which targets must not remove.
         ranks: Ranks of the rows; empty from taps whose rows have none.
         plan_log: Ids of the plan log, and of its source, of a run without STATE; None: it is no such run.
+        rejected: Rows that the tap could not read; they are not in the files.
     """
 
     stream: str
@@ -66,6 +76,7 @@ class Batch:
     passthrough: bool = False
     ranks: Ranks = ()
     plan_log: tuple[str, str] | None = None
+    rejected: tuple[Skipped, ...] = ()
 
     def to_message(self) -> dict[str, Any]:
         """Return the message for JSON, without keys that are None."""
@@ -78,6 +89,7 @@ class Batch:
             "passthrough": self.passthrough or None,
             "ranks": self.ranks or None,
             "plan_log": dict(zip(_PLAN_LOG, self.plan_log, strict=True)) if self.plan_log else None,
+            "rejected": [dict(zip(_REJECTED, astuple(row), strict=True)) for row in self.rejected] or None,
         }
         return {
             "type": "BATCH",
@@ -125,6 +137,7 @@ class Batch:
             passthrough=message.get("passthrough") not in (None, False),
             ranks=_ranks(message.get("ranks"), len(manifest), where),
             plan_log=_plan_log(message.get("plan_log"), where),
+            rejected=_rejected(message.get("rejected"), where),
         )
 
 
@@ -169,6 +182,21 @@ def _plan_log(value: Any, where: str) -> tuple[str, str] | None:
         msg = f"{where}: 'plan_log' must hold two ids, 'log' and 'source', it is {repr(value)[:80]}"
         raise DataError(msg)
     return log, source
+
+
+def _rejected(value: Any, where: str) -> tuple[Skipped, ...]:
+    try:
+        found = tuple(Skipped(*(row[key] for key in _REJECTED)) for row in value or ())
+        for row in found:
+            texts = (row.reason, row.record, row.column or "", row.file or "")
+            if not (type(row.position) is int and 0 <= row.position <= _LARGEST):
+                raise ValueError
+            if not all(_is_fit(text, _LARGEST) for text in texts):
+                raise ValueError
+    except (TypeError, ValueError, KeyError, AttributeError):
+        msg = f"{where}: 'rejected' must hold objects with {', '.join(_REJECTED)}; this is an error of the tap"
+        raise DataError(msg) from None
+    return found
 
 
 def _is_fit(text: str, most_bytes: int = _LONGEST_ID) -> bool:

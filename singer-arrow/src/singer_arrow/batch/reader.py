@@ -54,7 +54,7 @@ def read_file(
         return
     reader = ObjectReader(storage, Url.parse(url))
     try:
-        policy = "fail" if on_skip is None else "skip"
+        policy = "fail" if on_skip is None else "dead_letter"
         options = ReadOptions(
             loose_text=True,
             rounds_decimals=True,

@@ -43,7 +43,7 @@ from singer_arrow.enforcement.schema_drift import (
 )
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, Skipped
+from singer_arrow.read_progress import ReadProgress, Skipped
 
 __all__ = ["fit", "fit_batch"]
 
@@ -83,7 +83,7 @@ class EnforcementInput:
     def record(self, error: RowError) -> Skipped:
         """Return a skipped row for `ReadProgress.on_skip`."""
         row = row_to_json(self.batch, error.row)
-        return Skipped(self.progress.rows_read + error.row + 1, error.column, error.reason, row)
+        return Skipped(self.progress.rows_read + error.row + 1, error.column, error.reason, row, str(self.url))
 
     def included_field(self, column: str) -> pa.Field:
         """Return the file's column without excluded members."""
@@ -137,8 +137,8 @@ def fit_batch(
         progress: Counts skipped and rescued rows.
 
     Returns:
-        The rows in order; all of them unless `options.on_bad_row` is `skip`. `RESCUED` maps column names to values; for
-        an object with new members, to the whole object without excluded members.
+        The rows in order; all of them unless `options.on_bad_row` drops some. `RESCUED` maps column names to values;
+        for an object with new members, to the whole object without excluded members.
 
     Raises:
         DataError: A value does not fit, or the file has a column of the schema twice; names the column.
@@ -215,8 +215,7 @@ def _with_policy(
     errors.sort(key=lambda error: error.row)
     source, progress = without_rescued(schema, options), fitting.progress
     parsed = ParsedRows(batch_of([fitted[n] for n in source.names], source, len(batch)), range(len(batch)), errors)
-    most = MAX_LOGGED if progress.on_skip is None else None
-    result = apply_row_policy(parsed, schema, options, fitting.locate, most_skipped=most)
+    result = apply_row_policy(parsed, schema, options, fitting.locate)
     report_rows(result, progress, fitting.row_error, fitting.record)
     return fitting.without_excluded(result.batch)
 

@@ -1,4 +1,4 @@
-"""The policy for bad rows (`on_bad_row`, `on_drift`) of all formats: fail, skip or rescue. Pure.
+"""The policy for bad rows (`on_bad_row`, `on_drift`) of all formats: fail, skip, dead_letter or rescue. Pure.
 
 A format finds the errors of the rows of a block or batch (`ParsedRows`). `apply_row_policy` returns the rows that stay,
 and `report_rows` counts and logs the others.
@@ -76,7 +76,7 @@ class ParsedRows:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
-    """A number of rows, and the errors of the first of them (of all rows that JSON skips)."""
+    """A number of rows, and the errors of the first of them, or of all with `on_bad_row: dead_letter`."""
 
     count: int = 0
     errors: Sequence[RowError] = ()
@@ -147,7 +147,6 @@ def apply_row_policy(
     options: ReadOptions,
     locate: Locate,
     *,
-    most_skipped: int | None = MAX_LOGGED,
     text_of: Callable[[bytes], str] = escape_line,
 ) -> BlockResult:
     """Return the rows that `options` let through, and the errors of the others.
@@ -157,7 +156,6 @@ def apply_row_policy(
         schema: Schema of the result; with `RESCUED` last or elsewhere, if `options.rescues`.
         options: Options of the reading.
         locate: Adds the line, and an exact reason, to an error that is reported.
-        most_skipped: Number of skipped rows whose errors are reported; None for all.
         text_of: Returns the text of a row that cannot be read, for `RESCUED`.
     """
     if not rows.errors and not rows.unknown:
@@ -168,7 +166,7 @@ def apply_row_policy(
         action = options.on_bad_row if error.raw is None else of_values
         if action == "fail":
             return BlockResult(failed=locate(error))
-        (skipped if action == "skip" else rescued).setdefault(error.row, error)
+        (rescued if action == "rescue" else skipped).setdefault(error.row, error)
     for keys in rows.unknown:
         rescued.setdefault(keys.row, keys)
     rescued = {row: rescued[row] for row in sorted(rescued) if row not in skipped}
@@ -184,13 +182,13 @@ def apply_row_policy(
     rescue = _rescue(rows, kept, text_of) if rescued else None
     return BlockResult(
         _with_rescued(batch, schema, rescue, options),
-        _reject(list(skipped.values()), locate, most_skipped),
+        _reject(list(skipped.values()), locate, None if options.on_bad_row == "dead_letter" else MAX_LOGGED),
         _reject(list(rescued.values()), locate, MAX_LOGGED),
     )
 
 
 def value_policy(options: ReadOptions) -> str:
-    """Return the policy for values that do not fit their columns: fail, skip or rescue."""
+    """Return the policy for values that do not fit their columns: fail, skip, dead_letter or rescue."""
     return "rescue" if options.on_drift == "rescue" else options.on_bad_row
 
 
@@ -198,7 +196,7 @@ def report_rows(
     result: BlockResult,
     progress: ReadProgress,
     error_of: Callable[[RowError], DataError],
-    record_of: Callable[[RowError], Skipped] | None,
+    record_of: Callable[[RowError], Skipped],
 ) -> None:
     """Count and log the rows that were skipped and rescued.
 
@@ -206,9 +204,9 @@ def report_rows(
         result: A block.
         progress: Where they are counted.
         error_of: Returns an error as it is logged.
-        record_of: Returns a skipped row for `progress.on_skip`; None if the format does not report single rows.
+        record_of: Returns a skipped row for `progress.on_skip`.
     """
-    if record_of is not None and progress.on_skip is not None:
+    if progress.on_skip is not None:
         for error in result.skipped.errors:
             progress.on_skip(record_of(error))
         progress.skipped += result.skipped.count

@@ -52,6 +52,7 @@ def read_part(
     """
     begin, end = progress.resume_point or ResumePoint(), progress.end
     rows, given, before = 0, begin.rows, begin.lines if begin.at == part.at else 0
+    progress.rows_read += before
     until = end.lines if end is not None and end.at == part.at else part.rows
     if before > part.rows or until > part.rows:
         raise no_such_resume_point(begin if before > part.rows else end or begin, part.url)

@@ -40,7 +40,7 @@ class FilePosition:
     def record(self, error: RowError) -> Skipped:
         """Return a skipped row for `ReadProgress.on_skip`."""
         found = self.error(error)
-        return Skipped(found.line or 0, error.column, found.reason, line_to_json(error.text))
+        return Skipped(found.line or 0, error.column, found.reason, line_to_json(error.text), str(self.url))
 
     def advance(self, block: BlockResult) -> None:
         """Move behind a block."""
@@ -67,8 +67,6 @@ def deliver(
     position: FilePosition,
     progress: ReadProgress,
     refuse_drift: Callable[[BlockResult, FilePosition], None] | None,
-    *,
-    with_records: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a file's blocks, up to `progress.end`.
 
@@ -77,7 +75,6 @@ def deliver(
         position: Position of the first block; moves with the blocks.
         progress: Counts of bad rows and the place after each batch.
         refuse_drift: Raises DriftError if the schema must change before a block is delivered; None to accept drift.
-        with_records: Whether each skipped row has an error with its text, for `progress.on_skip`.
 
     Raises:
         DataError: A row is bad, and the policy is to fail.
@@ -91,7 +88,7 @@ def deliver(
         progress.left_out.update(block.left_out)
         if block.failed is not None:
             raise position.error(block.failed)
-        report_rows(block, progress, position.error, position.record if with_records else None)
+        report_rows(block, progress, position.error, position.record)
         position.advance(block)
         progress.resume_point = position.resume_point
         is_over = progress.has_reached_end(position.resume_point, position.url)

@@ -90,7 +90,7 @@ class ArchiveFormat:
         own, found, progress = replace(options, compression="auto"), False, progress or ReadProgress()
         with _members_of(reader, kind) as members:
             for member in members:
-                found, progress.resume_point = True, ResumePoint()
+                found, progress.resume_point, progress.rows_read = True, ResumePoint(), 0
                 with naming_file(member.url):
                     for batch in self._inner.read(member, schema, own, progress):
                         progress.resume_point = None

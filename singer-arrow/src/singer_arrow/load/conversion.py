@@ -193,7 +193,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
                 try:
                     made = self._convert(batch, at, prepare, schema)
                 except DataError as error:
-                    if rejects is None:
+                    if rejects is None or rejects.most is None:
                         raise self._located(error, batch, at, prepare, schema) from None
                     good = self._without_rejected(batch, at, prepare, schema, rejects)
                     made = self._convert(good, at, prepare, schema)
@@ -222,7 +222,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         self, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema, rejects: Rejects
     ) -> pa.RecordBatch:
         """Return the rows of a batch that can be loaded; `rejects` gets the others."""
-        bad, given = self._bad(batch, at, prepare, schema, rejects.most), batch
+        bad, given = self._bad(batch, at, prepare, schema, rejects.most or 0), batch
         if self.ranks:
             given = batch.select(batch.schema.names[:-1])
         for row, error in bad.items():

@@ -45,6 +45,11 @@ class Rejected:
     reason: str
     record: str
 
+    @classmethod
+    def of_tap(cls, row: Skipped) -> Rejected:
+        """Return a row that the tap could not read."""
+        return cls(row.file, row.position, row.column, one_line(row.reason)[:MOST_REASON], row.record)
+
     def __str__(self) -> str:
         place = f"row {self.position} of {self.file}" if self.file else f"line {self.position} of the input"
         return f"{place}{f', column {self.column!r}' if self.column else ''}: {self.reason}"
@@ -117,34 +122,42 @@ class RecordOrigins:
 class Rejects:
     """The rows of one item that are not loaded.
 
+    Its length counts those that were found here, without those that the tap could not read.
+
     Args:
-        most: Maximum number of rejected rows.
+        most: Maximum number of rows that are found here; None: the first one ends the run.
         origins: Origins of the item's records, if it has records.
+        of_tap: Rows that the tap could not read.
 
     Raises:
         TooManyRejectedError: More rows than `most` are rejected.
     """
 
-    def __init__(self, most: int, origins: RecordOrigins | None = None) -> None:
-        self.most, self._origins = most, origins
+    def __init__(self, most: int | None, origins: RecordOrigins | None = None, of_tap: Sequence[Rejected] = ()) -> None:
+        self.most, self._origins, self._of_tap = most, origins, of_tap
         self._written = set[Rejected]()
         self.rows: list[Rejected] = []
         self.reset()
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.rows) - len(self._of_tap)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
 
     def reset(self) -> None:
         """Start again, because the item is read from its start; rows marked as written stay marked."""
-        self.rows = []
+        self.rows = [*self._of_tap]
         self._skipped = dict[str, list[int]]()
         self._left_out = dict[str, list[int]]()
         self._kept = list[tuple[str, int]]()
         for rejected in self._origins.refused if self._origins else ():
             self._add(rejected)
 
-    def skip_callback(self, url: str) -> Callable[[Skipped], None]:
-        """Return a callback for rows that are skipped while a file is read."""
+    def skip_callback(self, url: str) -> Callable[[Skipped], None] | None:
+        """Return a callback for rows that are skipped while a file is read; None if such a row is an error."""
+        if self.most is None:
+            return None
         positions = self._skipped[url] = []
 
         def on_skip(skipped: Skipped) -> None:
@@ -202,8 +215,8 @@ class Rejects:
 
     def _add(self, rejected: Rejected) -> None:
         self.rows.append(rejected)
-        if len(self.rows) > self.most:
-            raise too_many(self.most, self.rows[0])
+        if self.most is not None and len(self) > self.most:
+            raise too_many(self.most, self.rows[len(self._of_tap)])
 
 
 def too_many(most: int, first: Rejected) -> TooManyRejectedError:

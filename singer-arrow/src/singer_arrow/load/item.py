@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from singer_arrow.batch.file_properties import FileProperties
-from singer_arrow.load.dead_letters import RecordOrigins
+from singer_arrow.load.dead_letters import RecordOrigins, Rejected
 from singer_arrow.storage.urls import Url
 
 ConversionT = TypeVar("ConversionT")
@@ -30,6 +30,7 @@ class Item(Generic[ConversionT]):
         plan_log: Ids by which the ledger knows that it has batches of a source, and of this plan log of it; see
             `LoadMethod.entries_of_logs`.
         properties: What is required of the files; None for those of records, which were checked.
+        rejected: Rows that the tap could not read, which are put with the others into the table for them.
         origins: Of records, those that were refused before, and where the others came from; None if it is not needed.
     """
 
@@ -44,6 +45,7 @@ class Item(Generic[ConversionT]):
     stream: str = ""
     plan_log: tuple[str, ...] = ()
     properties: FileProperties | None = None
+    rejected: tuple[Rejected, ...] = ()
     origins: RecordOrigins | None = None
 
     def remove_files(self) -> None:

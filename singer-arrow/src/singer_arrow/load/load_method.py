@@ -213,13 +213,13 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return [part for part in parts if part.item.batch_id not in loaded]
 
     def rejects(self, item: Item[Any]) -> Rejects | None:
-        """Return a collection for the rejected rows of an item; None if none is allowed.
+        """Return a collection for the rejected rows of an item; None if there may be none.
 
         Raises:
             DataError: More rows than allowed are rejected already.
         """
         most = self.context.most_rejected
-        return None if most is None else Rejects(most, item.origins)
+        return None if most is None and not item.rejected else Rejects(most, item.origins, item.rejected)
 
     def log_rejected(self, rows: Sequence[Rejected]) -> None:
         """Count rows that were put into the table of rejected rows, and log the first of the stream."""

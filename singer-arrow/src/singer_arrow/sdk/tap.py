@@ -23,9 +23,9 @@ from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
-from singer_sdk.singerlib import Catalog, CatalogEntry, Message
+from singer_sdk.singerlib import Catalog, CatalogEntry, Message, StateMessage
 
-from singer_arrow.batch.message import Batch
+from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.errors import (
     FailedStreamsError,
     ServiceError,
@@ -70,6 +70,16 @@ class _BatchMessage(Message):
 
     def to_dict(self) -> dict[str, Any]:
         return self.batch.to_message()
+
+
+@dataclass(slots=True)
+class _RejectedRows(StateMessage):
+    """A STATE message that brings rows for the targets' table of rejected rows."""
+
+    batch: Batch
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"type": self.type, "value": self.value, REJECTED_BATCH: self.batch.to_message()}
 
 
 class ArrowTap(Tap):
@@ -337,6 +347,11 @@ class ArrowStream(MarkedStream):
         state.update(entry)
         self.state_manager.is_flushed = False
         self._write_state_message()
+
+    def write_rejected(self, batch: Batch) -> None:
+        """Send rows that could not be read, where rows are sent as RECORD messages."""
+        for name in self.sent_names:
+            self._tap.write_message(_RejectedRows(self.tap_state, replace(batch, stream=name)))
 
     # What the SDK asks for
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from singer_sdk import Target
@@ -15,8 +16,9 @@ from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities
 from singer_sdk.mapper import RemoveRecordTransform
 
 from singer_arrow.batch.file_properties import FileProperties
-from singer_arrow.batch.message import Batch
+from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.errors import DataError
+from singer_arrow.load.dead_letters import cut
 from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.schema_dialects import NewestDraft
@@ -222,6 +224,10 @@ class WarehouseTarget(Target):
                     sink.drain()
                     sink.table.take_batch(batch)
             else:
+                own_id = batch.batch_id and f"{cut(batch.batch_id, 1000)}.rejected"
+                for sink in sinks if batch.rejected else ():
+                    sink.drain()
+                    sink.table.take_batch(replace(batch, manifest=(), row_count=0, ranks=(), batch_id=own_id))
                 self._process_rows(batch, sinks)
 
     def _process_rows(self, batch: Batch, sinks: Sequence[LoadSink]) -> None:
@@ -250,6 +256,8 @@ class WarehouseTarget(Target):
         self._assert_line_requires(message_dict, {"value"})
         run = self.run
         run.check()
+        if isinstance(rejected := message_dict.get(REJECTED_BATCH), dict):
+            self._process_batch_message(rejected)
         with run.messages:  # never the SDK's own STATE, which leaves when sinks are drained
             if (stream := ended_stream(message_dict)) is not None:
                 run.record_queue.flush()

@@ -23,7 +23,7 @@ from singer_arrow.batch.file_properties import FileProperties
 from singer_arrow.batch.message import Batch, Ranks
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.conversion import RANK, Conversion, UploadColumn
-from singer_arrow.load.dead_letters import RecordOrigins, cut
+from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
 from singer_arrow.load.item import Item
 from singer_arrow.load.load_method import LoadMethod
 from singer_arrow.naming import digest
@@ -193,6 +193,7 @@ class WarehouseTable(abc.ABC):
             is_source=batch.passthrough,
             stream=self.stream_name,
             plan_log=plan_log,
+            rejected=tuple(Rejected.of_tap(row) for row in batch.rejected),
             properties=replace(self._of_files, report=lambda *_: None) if batch.passthrough else self._of_files,
         )
         alone = self.is_load_of_its_own(batch)

@@ -30,6 +30,7 @@ class Cut:
         rows: How many it has.
         bytes: Its size.
         after: Where the object's reading continues; None: it is the object's last file.
+        bad_rows: How many rows were rejected with it, which are found again by reading alone.
     """
 
     url: str
@@ -37,6 +38,7 @@ class Cut:
     rows: int
     bytes: int
     after: Position | None
+    bad_rows: int = 0
 
     def as_part(self) -> BatchFile:
         """Return the file as it was when it was written."""
@@ -50,7 +52,7 @@ class Cut:
             KeyError, TypeError, ValueError: It is something else.
         """
         after = Position.from_json(value["after"]) if value["after"] is not None else None
-        return cls(value["url"], value["first_row"], value["rows"], value["bytes"], after)
+        return cls(value["url"], value["first_row"], value["rows"], value["bytes"], after, value.get("bad_rows", 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,11 @@ class AppendOnly(BigQueryLoadMethod):
         upload, waiting = self.join(parts), Waiting(logger)
         try:
             self.write_dead_letters(parts)  # before the load job: a replay that finds that done looks no further
-            if not upload.rows:
+            if not upload.rows and not any(p.item.batch_id for p in parts):
                 return
+            if not upload.rows and upload.path is None:  # the ledger needs a job
+                schema = parts[0].item.conversion.upload_schema
+                upload = self.context.files.write([], schema, self.context.upload_format)
             for pause in pauses(connection.DEADLINE_SECONDS):
                 batches = {p.item.batch_id: p.kept for p in parts if p.item.batch_id}
                 job_id, theirs = self.context.ledger.begin(batches, self.entries_of_logs(p.item for p in parts))

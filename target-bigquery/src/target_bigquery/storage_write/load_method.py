@@ -147,7 +147,7 @@ STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: Stre
 
 
 def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> PreparedRows | None:
-    """Return an item's rows as they are sent; None if one of them is too large."""
+    """Return an item's rows as they are sent; None if one of them is too large, or a batch has none."""
     path = context.files.temporary(".rows")
     try:
         written = rows.write(item, context.files.rows(item, rejects), path, rejects)
@@ -155,6 +155,9 @@ def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> Prep
         path.unlink()
         limit = rows.REQUEST_BYTES / 1e6
         logger.info("Stream %r: rows beyond %.0f MB go by a load job", context.stream, limit)
+        return None
+    if item.batch_id and not written.spans:  # the ledger needs a load
+        path.unlink()
         return None
     if item.is_temporary:
         item.remove_files()

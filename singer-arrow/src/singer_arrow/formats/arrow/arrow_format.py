@@ -66,6 +66,7 @@ class ArrowFormat(ArrowWriting):
                     return
                 if number >= begin.at:
                     _check_layout(batch)
+                    progress.rows_read = before
                     part = FilePart(number, number + 1, batch.num_rows, reader.url, rows_before=before)
                     most = reader.budget.decoded.limit
                     found = slices(cast_to(batch, file), options.batch_rows, most, reader.url)

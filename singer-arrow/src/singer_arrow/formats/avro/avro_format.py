@@ -53,6 +53,10 @@ class AvroFormat:
         names = columns_to_read(ours, schema, options, reader.url)
         decode = _decode_fast if _is_flat(header.schema) else _decode_slow
         if begin.at > source.position:
+            if options.on_bad_row == "dead_letter":  # which names rows by their numbers in the file
+                blocks_before = read_blocks(source, header, reader.url, most=reader.budget.decoded.limit)
+                while source.position < begin.at and (block := next(blocks_before, None)) is not None:
+                    progress.rows_read += block[0]
             source = _source(reader, options, begin.at)
         at = source.position
         if at < begin.at:

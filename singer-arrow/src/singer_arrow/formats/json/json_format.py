@@ -180,7 +180,7 @@ class JsonLinesFormat(JsonLinesWriting):
         drift = JsonDrift(schema, infer, options).refuse if options.on_drift == "raise" else None
         results = map_ordered(blocks, JsonBlockParser(schema, options), reader.budget.decoded)
         try:
-            yield from deliver(results, position, progress, drift, with_records=True)
+            yield from deliver(results, position, progress, drift)
         except LongRecordError:
             line = position.resume_point.lines + 1
             raise DataError(long_line_reason(), url=reader.url, line=line) from None

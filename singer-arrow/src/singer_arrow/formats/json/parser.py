@@ -166,9 +166,7 @@ class JsonBlockParser:
     def _apply_policy(self, rows: ParsedRows, data: bytes, cuts: Mapping[str, str]) -> BlockResult:
         rescues = self._options.on_drift == "rescue"
         resolved = rows if rescues or not rows.unknown else replace(rows, unknown=())
-        result = apply_row_policy(
-            resolved, self._schema, self._options, _locator(data), most_skipped=None, text_of=_line_text
-        )
+        result = apply_row_policy(resolved, self._schema, self._options, _locator(data), text_of=_line_text)
         return replace(result, mismatches=rows.errors, unknown=rows.unknown, cuts=cuts)
 
 

@@ -197,6 +197,7 @@ def _rows(
         raise no_such_resume_point(begin, url)
     if (end := progress.end) is not None:
         groups = range(begin.at, min(groups.stop, end.at + bool(end.lines)))
+    progress.rows_read = sum(footer.metadata.row_group(group).num_rows for group in range(begin.at))
     file_schema = schema_of(_open(reader, footer, []))
     progress.file_schema = file_schema
     names = columns_to_read(file_schema, schema, options, url)

@@ -6,6 +6,7 @@ and applies the policy for bad rows. `read` tries the first and falls back to th
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -125,7 +126,7 @@ class TextRows:
                 if json_fault(made[f.name]):
                     raise MismatchError(BadValueError(0, None, ""), f)
         found = ParsedRows(self._batch(made, rows), range(rows), unknown=self._unknown(columns, range(rows)))
-        return replace(self._apply_policy(found, lambda _: None), cuts=cuts)
+        return replace(apply_row_policy(found, self.schema, self.options, self._without_line), cuts=cuts)
 
     def examine(
         self,
@@ -142,19 +143,26 @@ class TextRows:
             unread: Errors of the other rows, ascending.
             line: Returns the line on which the row of a number begins, from 1.
         """
+
+        def locate(error: RowError) -> RowError:
+            found = self._locate(error, line)
+            return found._replace(text=_record(error, columns, numbers)) if keeps_records else found
+
+        keeps_records = self.options.on_bad_row == "dead_letter"
         with ROW_LOCK:
             with collect_truncated() as cuts:
                 made, mismatches = self._fit(columns, numbers)
             errors = sorted([*mismatches, *unread], key=_row) if unread else mismatches
             batch = self._batch(made, len(numbers))
-            result = self._apply_policy(ParsedRows(batch, numbers, errors, self._unknown(columns, numbers)), line)
+            parsed = ParsedRows(batch, numbers, errors, self._unknown(columns, numbers))
+            result = apply_row_policy(parsed, self.schema, self.options, locate)
             firsts = dict[str | None, RowError]()
             for error in mismatches if self.options.on_drift == "raise" else ():
                 firsts.setdefault(error.column, error)
             return replace(result, mismatches=[self._locate(error, line) for error in firsts.values()], cuts=cuts)
 
-    def _apply_policy(self, rows: ParsedRows, line: Callable[[int], int | None]) -> BlockResult:
-        return apply_row_policy(rows, self.schema, self.options, lambda error: self._locate(error, line))
+    def _without_line(self, error: RowError) -> RowError:
+        return self._locate(error, lambda _: None)
 
     def _fit(
         self, columns: Mapping[str, pa.Array], numbers: Sequence[int]
@@ -227,6 +235,14 @@ class TextRows:
 
 def _row(error: RowError) -> int:
     return error.row
+
+
+def _record(error: RowError, columns: Mapping[str, pa.Array], numbers: Sequence[int]) -> bytes:
+    """Return a bad row as a JSON object: the texts of its columns, or its own text if it cannot be parsed."""
+    if error.raw is None:
+        return msgspec.json.encode({"_raw": error.text.rstrip(b"\r\n").decode(errors="backslashreplace")})
+    at = bisect_left(numbers, error.row)
+    return msgspec.json.encode({name: column[at].as_py() for name, column in columns.items()})
 
 
 SAMPLE = 1 << 20
