@@ -188,3 +188,14 @@ def test_other_targets_load_the_other_rows(
     (found,) = (tmp_path / "out").rglob("rows*.csv")
     with found.open() as file:
         assert sorted(int(row["id"]) for row in csv.DictReader(file)) == GOOD
+
+
+@pytest.mark.parametrize("settings", [{}, {"on_bad_row": "dead_letter"}], ids=str)
+def test_bad_rows_arrive_once_where_stream_maps_of_the_target_change_the_others(
+    settings: dict[str, Any], objects: Source, warehouse: Warehouse
+) -> None:
+    maps = {"stream_maps": {"rows": {"text": "str(id)"}}}
+    for _ in range(2):
+        warehouse.load(objects.run(config(objects)).messages, load_method="upsert", **maps, **settings)
+    assert [(row["id"], row["text"]) for row in warehouse.table()] == [(n, str(n)) for n in GOOD]
+    assert rejected(warehouse, objects) == BAD

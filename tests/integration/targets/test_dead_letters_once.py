@@ -30,20 +30,25 @@ class Stop(BaseException):
 
 @pytest.fixture
 def messages(batch: Batches) -> list[Message]:
-    """Return three batches of three rows, the second row of each bad, and a STATE after each."""
+    """Return three batches of three rows, the second row of each bad, and a STATE after each.
+
+    Each brings another bad row, which its tap could not read.
+    """
     found = [schema()]
     for number in range(3):
         content: list[dict[str, Any]] = [{"id": n, "name": "x"} for n in range(3 * number, 3 * number + 3)]
         content[1]["id"] = "no number"
-        found += [batch(content, file_format="jsonl", batch_id=f"b-{number}"), state(number)]
+        of_tap = {"file": "s3://in/a.csv", "position": 9, "column_name": "id", "reason": "no number", "record": "{}"}
+        made = batch(content, file_format="jsonl", batch_id=f"b-{number}")
+        found += [{**made, "rejected": [of_tap]}, state(number)]
     return found
 
 
 def check(warehouse: Warehouse, batches: int = 3) -> None:
     """Check that each good row is loaded once, and each bad one recorded once."""
     assert [row["id"] for row in warehouse.table()] == GOOD[: 2 * batches]
-    found = warehouse.query("SELECT batch_id, position FROM {_sdc_rejected} ORDER BY batch_id")
-    assert [tuple(row.values()) for row in found] == [(f"b-{number}", 2) for number in range(batches)]
+    found = warehouse.query("SELECT batch_id, position FROM {_sdc_rejected} ORDER BY batch_id, position")
+    assert [tuple(row.values()) for row in found] == [(f"b-{n}", at) for n in range(batches) for at in (2, 9)]
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, is_it: Callable[..., bool], *, after: bool) -> None:

@@ -188,7 +188,7 @@ def _rejected(value: Any, where: str) -> tuple[Skipped, ...]:
     try:
         found = tuple(Skipped(*(row[key] for key in _REJECTED)) for row in value or ())
         for row in found:
-            texts = (row.reason, row.record, row.column or "", row.file or "")
+            texts = (row.reason, row.record, *(t for t in (row.column, row.file) if t is not None))
             if not (type(row.position) is int and 0 <= row.position <= _LARGEST):
                 raise ValueError
             if not all(_is_fit(text, _LARGEST) for text in texts):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
+from singer_arrow.read_progress import Skipped
 
 OURS = Batch(
     stream="s",
@@ -73,3 +75,36 @@ def test_malformed(change: dict[str, object], reason: str) -> None:
 @pytest.mark.parametrize("url", ["s3://b/line\nbreak\t.parquet", "/data/line\nbreak", "https://h/a%0ab"])
 def test_keys_of_buckets_and_files_may_hold_anything(url: str) -> None:
     assert Batch.from_message({**OURS.to_message(), "manifest": [url], "ranks": None}).manifest == (url,)
+
+
+def test_rejected_rows_come_back_as_they_were_sent() -> None:
+    rows = (Skipped(3, "n", "no number", '{"n": "x"}', "s3://b/in/a.csv"), Skipped(0, None, "no object", "{}"))
+    sent = Batch("orders", "jsonl", (), batch_id="a", row_count=0, rejected=rows)
+    message = json.loads(json.dumps(sent.to_message()))
+    assert Batch.from_message(message) == sent
+    assert message["rejected"][0].keys() == {"file", "position", "column_name", "reason", "record"}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        7,
+        "text",
+        ["row"],
+        [{}],
+        [{"position": "3"}],
+        [{"position": -1}],
+        [{"record": None}],
+        [{"file": []}],
+        [{"reason": "a\0"}],
+    ],
+    ids=str,
+)
+def test_malformed_rejected_rows_are_an_error_of_the_tap(rows: Any) -> None:
+    given = {"position": 3, "column_name": None, "reason": "r", "record": "{}", "file": None}
+    changed = (
+        [given | row if isinstance(row, dict) and row else row for row in rows] if isinstance(rows, list) else rows
+    )
+    message = Batch("orders", "jsonl", (), batch_id="a").to_message() | {"rejected": changed}
+    with pytest.raises(DataError, match="'rejected' must hold objects with position, column_name"):
+        Batch.from_message(message)
