@@ -110,6 +110,11 @@ class World:
         self.objects[name] = version
         self.source.put(f"{self.prefix}/in/{name}.jsonl", version.text, at=version.at)
 
+    def delete(self, name: str) -> None:
+        """Delete an object."""
+        del self.objects[name]
+        self.source.s3.delete_object(Bucket=self.source.bucket, Key=f"{self.prefix}/in/{name}.jsonl")
+
     def new(self, seconds: int = 0) -> Version:
         """Return a version with new rows; `seconds`: how late it comes."""
         self.now += 1
@@ -352,21 +357,7 @@ def late_of_known_keys(world: World) -> None:
 
 
 def source_deleted(world: World) -> None:
-    world.source.s3.delete_object(Bucket=world.source.bucket, Key=f"{world.prefix}/in/1.jsonl")
-    del world.objects["1"]
-
-
-def gone_and_back(world: World) -> None:
-    """An object is planned, gone when a run comes to read it, and there again later."""
-    version = world.new()
-    world.put("back", version)
-    world.tap("--write-plan", state=world.states[-1])
-    world.source.s3.delete_object(Bucket=world.source.bucket, Key=f"{world.prefix}/in/back.jsonl")
-    del world.objects["back"]
-    if not world.pipe(world.states[-1]):
-        world.problems.append("an ordinary run was refused")
-    world.now += 1
-    world.put("back", Version(version.content, version.ids, world.moment()))
+    world.delete("1")
 
 
 def metadata_off(world: World) -> None:
@@ -418,17 +409,7 @@ CHANGES: dict[str, Callable[[World], None]] = {
         *(nothing, root_changed, plan_root_set, log_removed, beginning_removed, identity_removed, end_removed),
         *(log_of_another_stream, refresh_killed, log_anew_from_state, table_and_log_anew, cuts_removed),
         *(batch_files_removed, overwritten, overwritten_and_back, written_again, late, late_of_known_keys),
-        *(
-            source_deleted,
-            gone_and_back,
-            metadata_off,
-            smaller_files,
-            killed_target,
-            killed_after_rows,
-            dropped,
-            emptied,
-            rebuilt,
-        ),
+        *(source_deleted, metadata_off, smaller_files, killed_target, killed_after_rows, dropped, emptied, rebuilt),
         states_of_another_tap,
     )
 }

@@ -3,7 +3,6 @@
 <plan_root>/_plans/<stream>/log-000000.json          identifies the log, see `storage.log_head`
 <plan_root>/_plans/<stream>/000017.json              segment 17
 <plan_root>/_plans/<stream>/checkpoint-....parquet   older segments, compacted
-<plan_root>/_plans/<stream>/unread-....json          versions of objects that were gone before they were read
 <plan_root>/_plans/<stream>.cuts/                    where large objects were cut, see `cuts` and `range_starts`
 
 A segment is durable before its first batch is sent, and is never changed or removed: a run that reads the log
@@ -47,7 +46,7 @@ from tap_s3_files.plan.log_files import (
     parse_name,
     to_table,
 )
-from tap_s3_files.plan.model import Segment, Task, Version, times_before, version_of
+from tap_s3_files.plan.model import Segment, Task
 from tap_s3_files.plan.range_starts import RangeStarts
 
 READS_AT_ONCE = 16
@@ -55,7 +54,6 @@ MAX_OPEN = 3
 """Checkpoints in memory."""
 GUIDE = "docs/exactly-once.md#plan-logs-and-state"
 _ANEW = f"Restore it, or begin a new log on purpose with --new-plan-log ({GUIDE})"
-_UNREAD = "unread-"
 GAP_LISTINGS = 3
 """How often a log with a gap is listed again: a listing while another run compacts may show one."""
 
@@ -75,7 +73,6 @@ class PlanLog:
     Attributes:
         url: Its folder.
         head: What identifies it; None: it is empty, or was written before logs had ids.
-        notes: Names of its files about versions that were not read.
     """
 
     def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
@@ -87,9 +84,6 @@ class PlanLog:
         self._files: list[LogFile] = []
         self._recent: dict[int, Segment] = {}
         self._range_starts: dict[str, RangeStarts] = {}
-        self.notes = frozenset[str]()
-        self._unread: dict[Version, set[int]] = {}
-        self._read_notes: set[str] = set()
         self._refresh()
         self._new_from = self.next_number
 
@@ -207,23 +201,6 @@ class PlanLog:
                 continue
             yield from found
             start = file.last + 1
-
-    def note_unread(self, objects: Collection[ObjectInfo]) -> None:
-        """Record versions of objects that could not be read whole: they are read if they come back."""
-        earlier: dict[str, list[Version]] = {}
-        for info in self.objects_of({str(o.url) for o in objects}):
-            earlier.setdefault(str(info.url), []).append(version_of(info))
-        unread = sorted({(*version_of(o), times_before(version_of(o), earlier[str(o.url)])) for o in objects})
-        self._storage.put(self._url(f"{_UNREAD}{identity(unread)}.json"), json.dumps(unread).encode())
-        self._refresh()
-
-    def unread(self, version: Version) -> Collection[int]:
-        """Return which times an object had a version that was not read whole: how often it had that before."""
-        for name in self.notes - self._read_notes:
-            for url, etag, count in json.loads(bytes(self._storage.get(self._url(name)).data)):
-                self._unread.setdefault((url, etag), set()).add(count)
-            self._read_notes.add(name)
-        return self._unread.get(version, set())
 
     def groups(self, oldest: datetime) -> list[SegmentRange]:
         """Return what is in the log, in groups of segments that follow each other.
@@ -355,7 +332,6 @@ class PlanLog:
         """List the log again; whether it has changed."""
         prefix = Url(self.url.scheme, self.url.bucket, self.url.key + "/")
         names = {o.url.name: o.size for o in self._storage.list(prefix)}
-        self.notes = frozenset(name for name in names if name.startswith(_UNREAD))
         heads = head_numbers(names)
         if not heads or self.head is None or self.head.first != heads[-1]:
             self.head = read_head(self._storage, self.url, heads[-1], self._stream) if heads else None

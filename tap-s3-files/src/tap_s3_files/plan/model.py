@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import groupby
 from typing import Any
 
 from singer_arrow.read_progress import ResumePoint
@@ -36,8 +35,8 @@ class ObjectRange:
 class Task:
     """Objects that are read by one worker, in this order, or a range of one object.
 
-    `again` counts, for an object that got a former content back, how often it had that before: its place among the
-    objects, and the count.
+    `again` counts, for an object that got a former content back, how often the log had that version before: its place
+    among the objects, and the count.
     """
 
     objects: tuple[ObjectInfo, ...]
@@ -158,16 +157,6 @@ def rank(info: ObjectInfo, version: int | None, part: int = 0, first_row: int = 
     return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {name} {place}"
 
 
-def times_before(version: Version, earlier: Iterable[Version]) -> int:
-    """Return how often an object had a version before, which counts once until it is another one in between.
-
-    Args:
-        version: As it is now; if it was the last one too, nothing has changed since.
-        earlier: Its versions, in order.
-    """
-    return [v for v, _ in groupby((*earlier, version))].count(version) - 1
-
-
 def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:
     """Return whether an object was last changed in [start, end)."""
     return (start is None or info.modified >= start) and (end is None or info.modified < end)
@@ -183,7 +172,6 @@ def make_tasks(
     *,
     target_bytes: int = BUNDLE_BYTES,
     ranges_of: Callable[[ObjectInfo], int] = lambda _: 1,
-    is_alone: Callable[[ObjectInfo], bool] = lambda _: False,
 ) -> Iterator[Task]:
     """Make tasks: bundle small objects that follow each other into one batch file, and divide large ones into ranges.
 
@@ -191,18 +179,16 @@ def make_tasks(
         objects: In order.
         target_bytes: Requested size of a batch file; a bundle becomes one.
         ranges_of: Returns into how many ranges a large object is divided.
-        is_alone: Returns whether a small object is a task of its own, too.
     """
     bundle: list[ObjectInfo] = []
     size, limit = 0, min(BUNDLE_BYTES, target_bytes)
     for info in objects:
-        is_large = info.size > SMALL_OBJECT
-        alone = is_large or is_alone(info)
+        alone = info.size > SMALL_OBJECT
         if bundle and (alone or size + info.size > limit or len(bundle) == BUNDLE_OBJECTS):
             yield Task(tuple(bundle))
             bundle, size = [], 0
         if alone:
-            count = ranges_of(info) if is_large else 1
+            count = ranges_of(info)
             yield from (Task((info,), range=ObjectRange(n, count) if count > 1 else None) for n in range(count))
         else:
             bundle.append(info)

@@ -31,7 +31,6 @@ from tap_s3_files.plan.model import (
     make_segments,
     make_tasks,
     position,
-    times_before,
     version_of,
     watermark_after,
 )
@@ -98,10 +97,8 @@ class StreamPlan:
         self._waiting = deque[tuple[int, Segment | None]]()
         self._waiting_versions: set[Version] = set()
         self._tries: dict[str, int] = {}
-        self._unread: set[Version] = set()
         self._queued: set[Version] = set()
         self._counts: dict[Version, int] = {}
-        self._alone: set[Version] = set()
         self._has_warned = self._has_unchanged = False
         self._listed: datetime | None = None
 
@@ -206,13 +203,10 @@ class StreamPlan:
         """
         if self._floor is not None and position(info) <= self._floor:
             return True
-        if (
-            self.log is not None and self.log.notes and self.log.unread(version_of(info))
-        ):  # it counts as new when it comes back
-            own = (o for o in self.log.objects_of({str(info.url)}) if version_of(o) == version_of(info))
-            return any(abs(o.modified - info.modified) <= PRECISION for o in own)
         found = self._recent.get(str(info.url)) if self._recent else None
         if found is not None and (found[1] == version_of(info) or info.modified > found[0]):
+            if found[1] == version_of(info) and info.modified > found[0] + PRECISION:
+                self._warn_of_unchanged(info)
             return found[1] == version_of(info)
         return self._known is not None and info in self._known
 
@@ -235,13 +229,8 @@ class StreamPlan:
             SupersededError: Another run has planned meanwhile.
         """
         self._listed = listed or self._listed
-        new = make_tasks(
-            self._without_unchanged(objects, listed=listed is not None),
-            target_bytes=self._target_bytes,
-            ranges_of=self._ranges_of,
-            is_alone=lambda o: version_of(o) in self._alone,
-        )
-        for found in make_segments(new):
+        new = self._without_unchanged(objects, listed=listed is not None)
+        for found in make_segments(make_tasks(new, target_bytes=self._target_bytes, ranges_of=self._ranges_of)):
             tasks = self._without_queued(found) if listed is not None else found
             tasks = tuple(replace(t, again=self._again(t)) for t in tasks)
             if not tasks:
@@ -263,10 +252,9 @@ class StreamPlan:
             yield segment
 
     def _without_unchanged(self, objects: Iterable[ObjectInfo], *, listed: bool) -> Iterator[ObjectInfo]:
-        """Leave out objects that were written again without a change, however long ago they were read.
+        """Leave out objects that were written again without a change, however long ago the log got them.
 
-        One that was another one in between counts as new, and `_again` counts how often it had that version before.
-        One that was gone before it was read is a task of its own, which has the same id however often it comes.
+        One that was another one in between counts as new, and `_again` counts how often the log had its version.
         """
         if self.log is None or self._keys_ascend:
             yield from objects
@@ -278,13 +266,10 @@ class StreamPlan:
                 earlier.setdefault(str(info.url), []).append(version_of(info))
             for info in some:
                 version, known = version_of(info), earlier.get(str(info.url), [])
-                count = times_before(version, known)
-                if known and known[-1] == version and version not in self._unread:
-                    if count not in self.log.unread(version):
-                        self._warn_of_unchanged(info)
-                        continue
-                    self._alone.add(version)
-                if count:
+                if known and known[-1] == version:
+                    self._warn_of_unchanged(info)
+                    continue
+                if count := known.count(version):
                     self._counts[version] = count
                 yield info
 
@@ -293,7 +278,8 @@ class StreamPlan:
             self._has_unchanged = True
             text = (
                 "%s was written again without a change since it was planned (the same ETag), and is not read again; "
-                "nor are others like it, which are not named"
+                "nor are others like it, which are not named. If it was gone when it was to be read, its rows may be "
+                "missing: change it, or move it to another name"
             )
             logger.warning(text, info.url)
 
@@ -344,25 +330,23 @@ class StreamPlan:
         Raises:
             ObjectChangedError: One changes again and again.
         """
-        if self.log is not None:
-            self.log.note_unread(changed)
         if self.shard is not None:
             text = "Stream %r: --write-plan must run again for the new versions of %d objects"
             logger.warning(text, self.object_filter.stream, len(changed))
             return
-        self._unread.update(map(version_of, changed))
-        found = in_order(
-            o
-            for o in current_versions(storage, changed)
-            if in_window(o, *self.object_filter.window) and (version_of(o) in self._unread or not self.is_known(o))
-        )
-        if found and self.log is not None:  # this run may have listed them already
-            own = {version_of(o) for s in self.log.segments(self._end, self._next) for o in s.objects}
-            found = [o for o in found if version_of(o) in self._unread or version_of(o) not in own]
-        found = [o for o in found if version_of(o) not in self._waiting_versions]  # for another range of it
+        own = set(map(version_of, changed))
+        planned = self.log.objects_of({str(o.url) for o in changed}) if self.log is not None else ()
+        last = {str(o.url): version_of(o) for o in planned}
         due: list[ObjectInfo] = []
-        for info in found:
-            url = str(info.url)
+        for info in in_order(current_versions(storage, changed)):
+            url, version = str(info.url), version_of(info)
+            if last.get(url) == version:
+                if version in own:  # gone, and back: tasks that other runs send have it
+                    self._warn_of_unchanged(info)
+                continue
+            is_sent = self.log is None and version not in own and self.is_known(info)
+            if is_sent or version in self._waiting_versions or not in_window(info, *self.object_filter.window):
+                continue
             self._tries[url] = self._tries.get(url, 0) + 1
             if self._tries[url] > MAX_TRIES:
                 msg = f"{url} was replaced again and again while it was read; STATE does not pass it: run again"
