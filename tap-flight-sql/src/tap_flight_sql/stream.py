@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.batch.message import Batch
+from singer_arrow.batch.message import Batch, PlanLogId
 from singer_arrow.batch.reader import read_file
 from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.enforcement.enforce import fit_batch
@@ -90,7 +90,7 @@ class QueryStream(ArrowStream):
     def _sent(self, window: Window) -> Iterator[Batch | Mapping[str, Any]]:
         if window.files:
             self.send_schema(window.schema)
-        yield from window.batches(self._id_without_state)
+        yield from window.batches(self._log_id)
         if self._key:
             yield self._after(window).to_state(self._key)
 
@@ -99,11 +99,11 @@ class QueryStream(ArrowStream):
         return Bookmark(window.upper, window.number + 1, head.log if head is not None else "")
 
     @property
-    def _id_without_state(self) -> tuple[str, str] | None:
-        """What identifies the log and its source in a run without STATE."""
-        if self._log is None or self._log.head is None or self._bookmark() != Bookmark():
+    def _log_id(self) -> PlanLogId | None:
+        if self._log is None or self._log.head is None:
             return None
-        return self._log.head.log, digest("\n".join((self._server.uri, self.settings.query, self._key or "")), 16)
+        source = digest("\n".join((self._server.uri, self.settings.query, self._key or "")), 16)
+        return PlanLogId(self._log.head.log, source, self._bookmark() != Bookmark())
 
     def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
         """Yield the encoded rows of a new window, then write STATE.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from singer_arrow.batch.message import Batch
+from singer_arrow.batch.message import Batch, PlanLogId
 from singer_arrow.naming import digest
 from tap_flight_sql.sql import Bound
 
@@ -47,7 +47,7 @@ class Window:
     files: tuple[WindowFile, ...]
     version: int | None = None
 
-    def batches(self, plan_log: tuple[str, str] | None = None) -> Iterator[Batch]:
+    def batches(self, plan_log: PlanLogId | None = None) -> Iterator[Batch]:
         """Yield the BATCH messages of the window, one for each file, the same ones at any time."""
         for number, file in enumerate(self.files):
             yield Batch(

@@ -122,7 +122,7 @@ class FileStream(ArrowStream):
                         self.send_schema(self._evolution.schema)
                         self.progress.add(step.counts)
                         if step.batch is not None:
-                            yield replace(step.batch, plan_log=plan.id_without_state)
+                            yield replace(step.batch, plan_log=plan.log_id)
                         if step.after is not None and plan.log is not None and self._allows_state(pending):
                             at = after_rows(at, pending, step.after.rows)
                             yield self._state(at)

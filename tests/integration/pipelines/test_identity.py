@@ -55,6 +55,22 @@ def test_the_catalogue_has_each_change_with_each_method() -> None:
 
 
 @pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_a_run_with_state_alone_also_shows_the_log_to_the_table(site: SequenceSite, service: str) -> None:
+    """Its former rows are removed, so that only the runs after it count."""
+    world = site.world(Sequence(service, APPEND, ()))
+    world.put("1", world.new())
+    assert world.pipe(None)
+    world.empty("TRUNCATE TABLE {rows}")
+    world.loaded = dict(world.objects)
+    world.put("2", world.new())
+    assert world.pipe(world.states[-1])
+    sequences.root_changed(world)
+    assert not world.pipe(None)
+    assert "another plan log" in world.log
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
 def test_overwrite_with_what_is_new_alone_is_refused(site: SequenceSite, service: str) -> None:
     """Without STATE all is sent; with it, the table would lose the rest."""
     world = site.world(Sequence(service, OVERWRITE, ()))

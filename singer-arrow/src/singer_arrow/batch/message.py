@@ -11,9 +11,9 @@ A batch may bring rows that the tap could not read, for the table of rejected ro
 it may have no files. Where a tap sends RECORD messages, a STATE message with the current value has such a BATCH message
 as its top-level key `rejected_batch`. Other targets ignore both keys.
 
-A run without STATE that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e..."}`: the id of the
-log, and what identifies the objects that it is about. Where a table has rows of another log of the same source, they
-would be loaded twice.
+A run that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e...", "has_state": false}`: the id of
+the log, what identifies the objects that it is about, and whether the run has a STATE. Where a table has rows of
+another log of the same source, a run without STATE would load them twice.
 
 A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
 begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.read_progress import Skipped
@@ -38,12 +38,19 @@ _LONGEST_ID = 1024
 LONGEST_RANK = 1280
 """Bytes of a rank: of the longest names of a bucket and a key, and of what is around them."""
 _LARGEST = (1 << 63) - 1
-_PLAN_LOG = ("log", "source")
 _REJECTED = ("position", "column_name", "reason", "record", "file")
 REJECTED_BATCH = "rejected_batch"
 """The top-level key of STATE messages."""
 Ranks = tuple[tuple[tuple[int | None, str], ...], ...]
 """For each file its rows by rank, in their order: how many (None: all that are left), and the rank."""
+
+
+class PlanLogId(NamedTuple):
+    """Ids of the plan log that a run follows, and of its source, and whether the run has a STATE."""
+
+    log: str
+    source: str
+    has_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class Batch:
         version: Version of the table, as in ACTIVATE_VERSION.
         passthrough: Whether the files are the tap's source objects, which targets must not remove.
         ranks: Ranks of the rows; empty from taps whose rows have none.
-        plan_log: Ids of the plan log, and of its source, of a run without STATE; None: it is no such run.
+        plan_log: The plan log that the run follows; None: it follows none.
         rejected: Rows that the tap could not read; they are not in the files.
     """
 
@@ -75,7 +82,7 @@ class Batch:
     version: int | None = None
     passthrough: bool = False
     ranks: Ranks = ()
-    plan_log: tuple[str, str] | None = None
+    plan_log: PlanLogId | None = None
     rejected: tuple[Skipped, ...] = ()
 
     def to_message(self) -> dict[str, Any]:
@@ -88,7 +95,7 @@ class Batch:
             "version": self.version,
             "passthrough": self.passthrough or None,
             "ranks": self.ranks or None,
-            "plan_log": dict(zip(_PLAN_LOG, self.plan_log, strict=True)) if self.plan_log else None,
+            "plan_log": self.plan_log._asdict() if self.plan_log else None,
             "rejected": [dict(zip(_REJECTED, astuple(row), strict=True)) for row in self.rejected] or None,
         }
         return {
@@ -174,14 +181,14 @@ def _ranks(value: Any, files: int, where: str) -> Ranks:
     return found
 
 
-def _plan_log(value: Any, where: str) -> tuple[str, str] | None:
+def _plan_log(value: Any, where: str) -> PlanLogId | None:
     if value is None:
         return None
-    log, source = [str(value.get(key)) for key in _PLAN_LOG] if isinstance(value, Mapping) else ("", "")
+    log, source = [str(value.get(key)) for key in ("log", "source")] if isinstance(value, Mapping) else ("", "")
     if not all(re.fullmatch(r"\w{1,64}", text, re.ASCII) for text in (log, source)):
         msg = f"{where}: 'plan_log' must hold two ids, 'log' and 'source', it is {repr(value)[:80]}"
         raise DataError(msg)
-    return log, source
+    return PlanLogId(log, source, bool(value.get("has_state")))
 
 
 def _rejected(value: Any, where: str) -> tuple[Skipped, ...]:

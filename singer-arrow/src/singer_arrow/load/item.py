@@ -29,6 +29,7 @@ class Item(Generic[ConversionT]):
         stream: The name of the stream.
         plan_log: Ids by which the ledger knows that it has batches of a source, and of this plan log of it; see
             `LoadMethod.entries_of_logs`.
+        has_state: The run of the tap has a STATE.
         properties: What is required of the files; None for those of records, which were checked.
         rejected: Rows that the tap could not read, which are put with the others into the table for them.
         origins: Of records, those that were refused before, and where the others came from; None if it is not needed.
@@ -44,6 +45,7 @@ class Item(Generic[ConversionT]):
     is_source: bool = False
     stream: str = ""
     plan_log: tuple[str, ...] = ()
+    has_state: bool = False
     properties: FileProperties | None = None
     rejected: tuple[Rejected, ...] = ()
     origins: RecordOrigins | None = None

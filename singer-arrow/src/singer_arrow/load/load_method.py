@@ -99,7 +99,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """
         if self.keeps_ledger:
             self.void_if_emptied()
-        if item.plan_log and self.leaves_out_loaded:
+        if item.plan_log and not item.has_state and self.leaves_out_loaded:
             self._check_log(*item.plan_log)
         if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)

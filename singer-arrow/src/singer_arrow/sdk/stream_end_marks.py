@@ -5,7 +5,7 @@ The privates used here are listed in `tests/unit/singer_arrow/sdk/test_tap.py`, 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,15 @@ class MarkedStream(Stream):
                 self._tap.write_message(EndMark(self.tap_state, name))
 
     def _shares(self, name: str) -> bool:
-        """Return whether another stream that is not finished is sent under the same name."""
+        """Return whether another stream that is not finished is sent under the same name, or may have been.
+
+        Of a stream that failed before its schema was known, the names that maps give it are not known.
+        """
         others = (s for s in self._tap.streams.values() if isinstance(s, MarkedStream) and s.selected)
-        return any(name in s.sent_names for s in others if not s.is_finished)
+        has_unknown = bool(getattr(self._tap, "failures", {}).keys() - self._tap.streams.keys())
+        aliases = [
+            m.get("__alias__") for m in (self.config.get("stream_maps") or {}).values() if isinstance(m, Mapping)
+        ]
+        return any(name in s.sent_names for s in others if not s.is_finished) or (
+            has_unknown and (name != self.name or name in aliases)
+        )

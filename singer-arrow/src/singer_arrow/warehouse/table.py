@@ -172,8 +172,8 @@ class WarehouseTable(abc.ABC):
         self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
         if batch.batch_id and batch.stream != self.stream_name:
             batch = replace(batch, batch_id=_of_stream(batch.batch_id, batch.stream))
-        log, source = batch.plan_log or ("", "")
-        plan_log = (f"_sdc_log_{source}", f"_sdc_log_{source}_{log}") if log and batch.batch_id else ()
+        log = batch.plan_log if batch.batch_id else None
+        plan_log = (f"_sdc_log_{log.source}", f"_sdc_log_{log.source}_{log.log}") if log else ()
         if batch.batch_id and self.method.leaves_out_loaded:
             if (self.stream_name, batch.batch_id) in self.run.claimed:
                 self.logger.info("Batch %s came twice in this run and is loaded once", batch.batch_id)
@@ -194,6 +194,7 @@ class WarehouseTable(abc.ABC):
             stream=self.stream_name,
             plan_log=plan_log,
             rejected=tuple(Rejected.of_tap(row) for row in batch.rejected),
+            has_state=log is not None and log.has_state,
             properties=replace(self._of_files, report=lambda *_: None) if batch.passthrough else self._of_files,
         )
         alone = self.is_load_of_its_own(batch)

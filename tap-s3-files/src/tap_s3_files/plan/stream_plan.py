@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice
 
+from singer_arrow.batch.message import PlanLogId
 from singer_arrow.errors import IdentityError, NotFoundError, ObjectChangedError
 from singer_arrow.naming import digest
 from singer_arrow.storage.object_info import ObjectInfo
@@ -121,13 +122,13 @@ class StreamPlan:
         return self._end > (self.log.first_number if self.log is not None else 0)
 
     @property
-    def id_without_state(self) -> tuple[str, str] | None:
-        """The id of the log, and that of its source, in a run without STATE; None: there is no such id."""
-        if self.log is None or self.log.head is None or not self._is_rerun:
+    def log_id(self) -> PlanLogId | None:
+        """What identifies the log to a target; None: there is none, or nothing is in it."""
+        if self.log is None or self.log.head is None:
             return None
         own = self.object_filter
         source = [own.stream, *sorted(map(str, own.paths)), *map(str, (*own.dates, *own.window))]
-        return self.log.head.log, digest("\n".join(source), 16)
+        return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun)
 
     def range_starts(self, task: Task) -> RangeStarts | None:
         """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""

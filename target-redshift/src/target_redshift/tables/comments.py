@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
-from singer_arrow.errors import SingerArrowError
+from singer_arrow.errors import AccessDeniedError
 from singer_arrow.naming import stream_label
 from singer_arrow.warehouse import column_owners
 from singer_arrow.warehouse.descriptions import Descriptions
@@ -64,7 +64,7 @@ def write_comments(
     try:
         if texts:
             client.retried(write)
-    except SingerArrowError as error:
+    except AccessDeniedError as error:
         logger.info("%s", error)
 
 

@@ -68,6 +68,7 @@ def method(*, replay: bool = False) -> KnowsOne:
 def test_objects_that_another_plan_log_brought_are_loaded_on_purpose_alone(
     logs: tuple[str, ...], replay: bool, is_refused: bool
 ) -> None:
+    assert method(replay=replay).prepare(item("new", plan_log=logs, has_state=True)).ready
     some, brought = method(replay=replay), item("new", plan_log=logs)
     if is_refused:
         with pytest.raises(IdentityError, match="from another plan log"):

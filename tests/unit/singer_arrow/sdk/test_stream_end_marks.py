@@ -139,6 +139,20 @@ def test_a_name_of_two_streams_is_marked_behind_the_last_of_them() -> None:
     assert messages[-1]["end_of_stream"] == "both"
 
 
+@pytest.mark.parametrize(
+    ("alias", "marked"), [({}, ["things"]), ({"__alias__": "both"}, []), ({"name": None}, ["things"])]
+)
+def test_a_name_that_a_stream_may_have_that_failed_before_it_was_known_is_not_marked(
+    alias: dict[str, Any], marked: list[str]
+) -> None:
+    class Failing(TapThings):
+        def __init__(self, **more: Any) -> None:
+            super().__init__(**more)
+            self.failures["others"] = DataError("no schema")
+
+    assert marks(run(Failing, stream_maps={"*": alias} if alias else {})) == marked
+
+
 class FullTable(Things):
     """A stream with full-table replication."""
 

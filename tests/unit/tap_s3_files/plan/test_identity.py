@@ -207,8 +207,8 @@ def test_streams_of_the_same_paths_are_no_other_logs_of_each_other(tmp_path: Pat
         one = replace(run_of([], None, None).object_filter(stream()), stream=name)
         plan = StreamPlan(PlanLog(Storage(), Url.parse(str(tmp_path)), name), None, one, 1 << 20)
         list(plan.plan(objects(1)))
-        assert plan.id_without_state is not None
-        found.add(plan.id_without_state[1])
+        assert plan.log_id is not None
+        found.add(plan.log_id.source)
     assert len(found) == 2
 
 
