@@ -77,8 +77,17 @@ class QueryStream(ArrowStream):
         root = self._run.plan_root if self._key else None
         at = self._bookmark()
         log = self._log = WindowLog(self._storage, root, self.name, at) if root else None
+        has_warned = False
         for window in log.windows() if log else ():
             self.log(f"Window {window.number} was read by an earlier run; it is sent from its batch files")
+            if window.query not in ("", self._query_id) and not has_warned:
+                has_warned = True
+                self.logger.warning(
+                    "Stream %r: the query has changed since window %d was read, whose rows are sent as they were. To "
+                    "read all rows with this query, set another plan_root, empty the table, and run without STATE",
+                    self.name,
+                    window.number,
+                )
             at = self._after(window)
             yield from self._sent(window)
         new = self._read(at, self._run.batch, log.next_number if log else at.window)
@@ -162,7 +171,12 @@ class QueryStream(ArrowStream):
             schema=self.selected_schema,
             files=tuple(files),
             version=self.version,
+            query=self._query_id,
         )
+
+    @property
+    def _query_id(self) -> str:
+        return digest("\n".join((self.settings.query, self._key or "")), 16)
 
     def _upper(self, lower: Bound | None) -> Bound | None:
         """Return the upper bound of a new window, which is fixed before its rows are read; None: no new rows."""

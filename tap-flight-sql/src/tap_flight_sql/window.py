@@ -34,6 +34,7 @@ class Window:
         lower, upper: Bounds of the replication key; rows are above the lower one, up to the upper one.
         schema: The JSON Schema of the files.
         version: Of a full table.
+        query: Digest of the query and its replication key; empty in windows of former versions.
     """
 
     stream: str
@@ -46,6 +47,7 @@ class Window:
     schema: Mapping[str, Any]
     files: tuple[WindowFile, ...]
     version: int | None = None
+    query: str = ""
 
     def batches(self, plan_log: PlanLogId | None = None) -> Iterator[Batch]:
         """Yield the BATCH messages of the window, one for each file, the same ones at any time."""

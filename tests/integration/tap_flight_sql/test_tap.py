@@ -66,6 +66,17 @@ def test_a_run_without_state_sends_the_same_batches_and_does_not_ask_for_them(fl
     ]
 
 
+def test_windows_of_another_query_are_named_once(flight: FlightSql, tap: Tap) -> None:
+    fill(flight, 20)
+    for first in (20, 40):
+        assert "the query has changed" not in tap(INCREMENTAL).check().stderr
+        fill(flight, 20, first=first)
+    other = {"name": "rows", "query": "SELECT id, name FROM rows WHERE id < 50", "replication_key": "id"}
+    again = tap(other).check()
+    assert tap.ids(again) == list(range(50))
+    assert again.stderr.count("the query has changed since window 0 was read") == 1
+
+
 def test_rows_that_come_after_the_bound_wait_for_the_next_window(flight: FlightSql, tap: Tap) -> None:
     fill(flight, 50)
     flight.fail({"call": "info", "match": r"max\(", "then": f"INSERT INTO rows {numbers(10, 50)}", "times": 1})
