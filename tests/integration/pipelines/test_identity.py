@@ -125,3 +125,36 @@ def test_an_object_that_was_gone_and_is_back_unchanged_is_never_doubled(
     world.empty("DROP TABLE {rows}")
     assert world.pipe(None)
     assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_older_objects_of_a_new_path_are_loaded(site: SequenceSite, service: str) -> None:
+    world = site.world(Sequence(service, APPEND, ()))
+    older = world.new()
+    world.source.put(f"{world.prefix}/more/x.jsonl", older.text, at=older.at)
+    world.now += 60
+    world.put("1", world.new())
+    assert world.pipe(None)
+    base = f"s3://{world.source.bucket}/{world.prefix}"
+    world.stream["path"] = [f"{base}/in/*.jsonl", f"{base}/more/*.jsonl"]
+    world.table += older.rows
+    for _ in range(2):
+        assert world.pipe(world.states[-1])
+        world.put("2", world.new())
+    assert world.pipe(None)
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_a_former_content_is_loaded_after_a_new_plan_log_was_begun(site: SequenceSite, service: str) -> None:
+    world = site.world(Sequence(service, APPEND, ()))
+    first = world.new()
+    for content in (first.content, "other"):
+        world.put("1", replace(first, content=content, at=world.moment()))
+        assert world.pipe(world.states[-1] if world.states else None)
+        world.now += 20
+    sequences.log_anew_from_state(world)
+    world.put("1", replace(first, at=world.moment()))
+    for _ in range(2):
+        assert world.pipe(world.states[-1])
+    assert world.problems == []

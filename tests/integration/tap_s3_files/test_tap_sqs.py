@@ -85,6 +85,20 @@ def test_a_pipeline_for_another_path_does_not_read_what_one_with_the_same_log_ha
     assert source.ids(source.run(own)) == list(range(10, 20))
 
 
+def test_a_path_that_was_changed_is_named_with_the_former_one_for_a_run_without_state(source: QueueSource) -> None:
+    source.csv("in/a.csv", 0)
+    source.run()
+    ends = [f"s3://{source.bucket}/{folder}/*" for folder in ("other", "in")]
+    changed, both = (source.config(stream={"path": path}) for path in (ends[0], ends))
+    ran = source.tap("tap-s3-files", config=changed)
+    assert (ran.code, ran.of_type("BATCH", "RECORD")) == (1, [])
+    assert "name the former one in 'path' too" in ran.stderr
+    ran = source.run(both)
+    assert source.ids(ran) == list(range(10))
+    source.csv("other/b.csv", 10)
+    assert source.ids(source.run(changed, state=state_of(ran))) == list(range(10, 20))
+
+
 # What messages look like ---------------------------------------------------------------------------------------------
 
 

@@ -226,7 +226,7 @@ class PlanLog:
         """
         if self._read_only:
             return segment
-        segment = replace(segment, log=self._identify(segment))
+        segment = self._with_ids(replace(segment, log=self._identify(segment)))
         data = entry_to_bytes(segment)
         file = LogFile(segment.number, segment.number, entry_name(segment.number), len(data))
         url = self._url(file.name)
@@ -321,7 +321,13 @@ class PlanLog:
             if self.head is None:
                 raise self._without_beginning()
             raise DataError("it is of another plan log than the files beside it", url=url, hint=_ANEW)
-        return segment
+        return self._with_ids(segment)
+
+    def _with_ids(self, segment: Segment) -> Segment:
+        """Return a segment whose tasks have the id of the log, if that begins at a STATE."""
+        if not segment.log or self.head is None or self.head.before is None:
+            return segment
+        return replace(segment, tasks=tuple(replace(task, log=segment.log) for task in segment.tasks))
 
     def _without_beginning(self) -> DataError:
         first = self.head.first if self.head else self._files[0].first
@@ -382,10 +388,10 @@ class PlanLog:
 
 
 def task_name(stream: str, task: Task) -> str:
-    """Identify a task by its input: the stream, its objects in their versions, and the range of one."""
+    """Identify a task by its input: the stream, its objects in their versions, the range of one, and its `log`."""
     part = astuple(task.range) if task.range else ()
     objects = [[str(o.url), o.etag or [o.size, o.modified.isoformat()], *part] for o in task.objects]
-    return identity(stream, objects, *([task.again] if task.again else []))
+    return identity(stream, objects, *([task.again] if task.again else []), *([task.log] if task.log else []))
 
 
 def identity(*parts: Any) -> str:

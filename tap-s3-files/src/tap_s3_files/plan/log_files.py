@@ -230,6 +230,7 @@ def _head(segment: Segment) -> dict[str, Any]:
         "after": segment.after.to_json() if segment.after else None,
         "from_queue": segment.from_queue,
         "settings": segment.settings,
+        "paths": segment.paths,
         "log": segment.log,
     }
 
@@ -245,6 +246,7 @@ def _segment(head: dict[str, Any], tasks: tuple[Task, ...]) -> Segment:
         tasks=tasks,
         from_queue=bool(head["from_queue"]),
         settings=str(head["settings"]),
+        paths=str(head.get("paths", "")),
         log=str(head.get("log", "")),
     )
 

@@ -36,12 +36,14 @@ class Task:
     """Objects that are read by one worker, in this order, or a range of one object.
 
     `again` counts, for an object that got a former content back, how often the log had that version before: its place
-    among the objects, and the count.
+    among the objects, and the count. `log` is the id of its plan log if that begins at a STATE, as such a log does not
+    know how often.
     """
 
     objects: tuple[ObjectInfo, ...]
     range: ObjectRange | None = None
     again: tuple[tuple[int, int], ...] = ()
+    log: str = field(default="", compare=False)
 
     @property
     def bytes(self) -> int:
@@ -75,6 +77,7 @@ class Segment:
         tasks: In the order in which they are sent.
         from_queue: Its objects came from a queue: only the log knows of them.
         settings: Identifies the settings of rows at the time; see `settings.rows_identity`.
+        paths: A digest of the paths of which the log holds all objects up to `after`; "" if that is not known.
         log: The id of its plan log; "" if it is in none, or was written before logs had ids.
     """
 
@@ -86,6 +89,7 @@ class Segment:
     tasks: tuple[Task, ...]
     from_queue: bool = False
     settings: str = ""
+    paths: str = ""
     log: str = field(default="", compare=False)
 
     @property

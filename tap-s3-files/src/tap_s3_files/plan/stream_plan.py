@@ -89,8 +89,13 @@ class StreamPlan:
         self._end = log.next_number if log is not None else 0
         self._next = self.first_new = self._end
         self._before: Watermark | None = self.bookmark.watermark
-        if log is not None and self._end > self.bookmark.segment:
-            self._before = latest(self._before, log.read(self._end - 1).after)
+        newest = log.read(self._end - 1) if log is not None and self.is_begun else None
+        if newest is not None and self._end > self.bookmark.segment:
+            self._before = latest(self._before, newest.after)
+        own = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
+        planned = newest.paths if newest is not None else ""
+        self._paths, self._planned_paths = own, planned if planned or from_queue else own
+        self._has_new_paths = not from_queue and self._planned_paths != own
         since = None if from_queue else self.since
         self._known = KnownVersions(log, since) if log is not None else None
         self._floor = None if from_queue else self.bookmark.watermark if log is None or log.is_new else log.before
@@ -105,9 +110,9 @@ class StreamPlan:
 
     @property
     def since(self) -> datetime | None:
-        """The time from which on objects may be new; None: any may be."""
+        """The time from which on objects may be new; None: any may be, as where the paths have changed."""
         at = self.bookmark.watermark
-        return at.last_modified - self._overlap if at is not None else None
+        return at.last_modified - self._overlap if at is not None and not self._has_new_paths else None
 
     @cached_property
     def _recent(self) -> dict[str, tuple[datetime, Version]]:
@@ -164,7 +169,7 @@ class StreamPlan:
             msg = (
                 f"Stream {self.object_filter.stream!r}: its plan log has {task.objects[0].url}, which a queue "
                 "announced for another path. If two pipelines share the log, set a plan_root for each; if the path was "
-                "changed, let a run with the former one finish first"
+                "changed, name the former one in 'path' too, as a list, until a run has ended well"
             )
             raise IdentityError(msg)
         if inside and len(inside) < len(task.objects):
@@ -189,6 +194,9 @@ class StreamPlan:
             yield segment
 
     def _new_objects(self, found: Listing) -> Iterator[ObjectInfo]:
+        if self._has_new_paths and self._floor is not None:
+            text = "Stream %r: its path was changed; objects from before %s, where its plan log begins, are not read"
+            logger.warning(text, self.object_filter.stream, self._floor.last_modified)
         start, end = self.object_filter.window
         since = max((time for time in (start, self.since) if time is not None), default=None)
         for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
@@ -237,6 +245,8 @@ class StreamPlan:
             if not tasks:
                 continue
             after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
+            if listed is not None and after != self._before:  # all that is older is planned
+                self._planned_paths = self._paths
             segment = Segment(
                 number=self._next,
                 stream=self.object_filter.stream,
@@ -246,6 +256,7 @@ class StreamPlan:
                 tasks=tasks,
                 from_queue=self._from_queue,
                 settings=self._settings or "",
+                paths=self._planned_paths,
             )
             if self.log is not None:
                 segment = self.log.append(segment)

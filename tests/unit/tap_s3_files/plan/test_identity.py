@@ -8,17 +8,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import plan_runs
 import pytest
-from plan_runs import folder_of, info, log_in, names, plan_for, run, run_of, segment, stream
+from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_of, segment, stream
 
 from singer_arrow.errors import ConfigError, DataError, IdentityError, SupersededError
 from singer_arrow.storage import log_compaction
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Bookmark
+from tap_s3_files.bookmark import Bookmark, Watermark
+from tap_s3_files.plan import model
 from tap_s3_files.plan.log import PlanLog, task_name
 from tap_s3_files.plan.stream_plan import StreamPlan
 
@@ -324,3 +327,93 @@ def test_an_object_that_was_gone_when_it_was_to_be_read_is_named_when_it_is_back
     assert "overwritten" not in caplog.text
     moved = ObjectInfo(Url.parse(str(source / "c")), back.size, back.etag, back.modified)
     assert [names(t.objects) for t, _ in run(log_in(folder), [back, moved], state)] == [["c"]]
+
+
+@pytest.fixture
+def set_paths(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that sets the paths of the stream; segments are small, and soon compacted."""
+    for name in ("SEGMENT_OBJECTS", "BUNDLE_OBJECTS"):
+        monkeypatch.setattr(model, name, 1)
+    monkeypatch.setattr(log_compaction, "FANOUT", 2)
+
+    def set_paths(*names: str) -> None:
+        made = SimpleNamespace(name="orders", paths=tuple(Url("s3", "b", f"in/{name}") for name in names))
+        monkeypatch.setattr(plan_runs, "stream", lambda: made)
+
+    return set_paths
+
+
+def sent(folder: Path, listed: list[ObjectInfo], state: Bookmark | None, **settings: Any) -> tuple[list[str], Bookmark]:
+    found = list(run(log_in(folder), listed, state, **settings))
+    assert found or state is not None
+    return names(o for t, _ in found for o in t.objects), found[-1][1] if found else state  # type: ignore[return-value]
+
+
+DAY = 24 * 3600
+
+
+@pytest.mark.parametrize("keys_ascend", [False, True])
+@pytest.mark.parametrize("killed", [0, 1, 2, 4])
+def test_older_objects_of_a_new_path_are_read_once(
+    tmp_path: Path, set_paths: Callable[..., None], killed: int, keys_ascend: bool
+) -> None:
+    """A run is killed after some of them, or before; the STATE from before follows."""
+    first = [info(f"n{n}", DAY + n) for n in range(3)]
+    set_paths("n*")
+    _, state = sent(tmp_path, first, None)
+    older = [info(f"a{n}", n) for n in range(3)]
+    set_paths("n*", "a*")
+    listed = [*first, *older, info("n9", 2 * DAY)]
+    if killed:
+        begun = run(log_in(tmp_path), listed, state, keys_ascend=keys_ascend)
+        for _ in range(killed):
+            next(begun)
+    found, state = sent(tmp_path, listed, state, keys_ascend=keys_ascend)
+    assert found == ["a0", "a1", "a2", "n9"]
+    log = log_in(tmp_path)
+    assert len({log.read(n).paths for n in (2, log.next_number - 1)}) == 2
+    set_paths("a*", "n*")  # in another order: from here on, old objects are not looked for
+    assert sent(tmp_path, [*listed, info("a-late", 5)], state, keys_ascend=keys_ascend)[0] == []
+
+
+def test_paths_are_not_compared_with_a_log_from_before_they_were_recorded(
+    tmp_path: Path, set_paths: Callable[..., None]
+) -> None:
+    set_paths("n*")
+    _, state = sent(tmp_path, [info("n", DAY)], None)
+    entry = folder_of(tmp_path) / "000000.json"
+    value = json.loads(entry.read_text())
+    del value["paths"]
+    entry.write_text(json.dumps(value))
+    set_paths("*")
+    assert sent(tmp_path, [info("n", DAY), info("a", 0)], state)[0] == []
+
+
+def test_a_log_that_begins_at_a_state_names_what_a_new_path_leaves_out(
+    tmp_path: Path, set_paths: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    begin = Bookmark(Watermark(START + timedelta(days=1), ""))
+    set_paths("n*")
+    found, state = sent(tmp_path, [info("n", DAY + 1)], begin)
+    assert (found, caplog.text) == (["n"], "")
+    set_paths("*")
+    assert sent(tmp_path, [info("n", DAY + 1), info("a", 0), info("z", DAY + 2)], state)[0] == ["z"]
+    assert "its path was changed; objects from before 2024-01-02" in caplog.text
+
+
+def test_a_new_log_that_begins_at_a_state_gives_ids_of_its_own(tmp_path: Path, set_paths: Callable[..., None]) -> None:
+    """It does not know how often an object had a content before. Each reading of the log gives the same ids."""
+    set_paths("*")
+    state: Bookmark | None = None
+    given = list[str]()
+    for n, etag in enumerate("ABCD"):
+        found = list(run(log_in(tmp_path), [version(etag, n)], state))
+        given, state = [*given, *ids(found)], found[-1][1]
+    begin_anew(tmp_path, state)
+    at = state
+    for n, etag in enumerate("ABCD", 4):
+        found = list(run(log_in(tmp_path), [version(etag, n)], at))
+        given, at = [*given, *ids(found)], found[-1][1]
+    assert len(set(given)) == 8
+    assert any(path.suffix == ".parquet" for path in folder_of(tmp_path).iterdir())
+    assert ids(run(log_in(tmp_path), [], state)) == given[4:]

@@ -310,6 +310,7 @@ def test_what_is_in_an_entry_can_be_read_by_people(tmp_path: Path) -> None:
         "after": {"last_modified": "2024-01-01T00:00:05+00:00", "key": "s3://b/in/a"},
         "from_queue": False,
         "settings": "s",
+        "paths": "9b2a80ec0ce6709b",
         "log": log.head.log,
         "tasks": [
             {"objects": [{"url": "s3://b/in/a", "etag": "e", "size": 10, "modified": "2024-01-01T00:00:05+00:00"}]}
