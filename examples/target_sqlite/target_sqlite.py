@@ -198,8 +198,11 @@ class Upsert(Append):
     def on_conflict(self) -> str:
         changes = ", ".join(f"{quoted(c.name)} = excluded.{quoted(c.name)}" for c in self.context.columns)
         old, new = (f"{of}.{quoted(RANK)}" for of in (quoted(self.context.stream), "excluded"))
-        word = "SUBSTR({0}, 1, INSTR({0}, ' '))"
+        word, place = "SUBSTR({0}, 1, INSTR({0}, ' '))", f"*  {'?' * 8} {'?' * 5}.{'?' * 12}"
         newer = f"{old} > {new} AND {word.format(old)} = {word.format(new)}"
+        of_object, of_reading = (f"SUBSTR({{0}}, 1, LENGTH({{0}}) - {n})" for n in (27, 18))
+        same_object = f"{old} GLOB '{place}' AND {of_object.format(old)} = {of_object.format(new)}"
+        newer += f" AND NOT ({same_object} AND {of_reading.format(old)} <> {of_reading.format(new)})"
         keys = ", ".join(map(quoted, self.context.keys))
         return f" ON CONFLICT ({keys}) DO UPDATE SET {changes} WHERE ({newer}) IS NOT TRUE"
 

@@ -143,7 +143,11 @@ class FileStream(ArrowStream):
             size, starts = pending.segment.target_bytes, plan.range_starts(pending.task)
             with cuts.lock if cuts is not None else nullcontext():
                 yield from convert_task(
-                    job, pending.task, self._worker(stop), batch, size, start=pending.start, cuts=cuts, starts=starts
+                    *(job, pending.task, self._worker(stop), batch, size),
+                    start=pending.start,
+                    cuts=cuts,
+                    starts=starts,
+                    reading=plan.reading(pending.segment),
                 )
 
         def begin(pending_tasks: Iterator[PendingTask]) -> Iterator[PendingTask]:

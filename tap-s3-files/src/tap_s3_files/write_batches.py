@@ -57,6 +57,7 @@ def convert_task(
     start: Position | None = None,
     cuts: Cuts | None = None,
     starts: RangeStarts | None = None,
+    reading: str = "0" * 8,
 ) -> Iterator[Step]:
     """Write a task's rows as batch files; yield a step for each, once the file is durable.
 
@@ -76,12 +77,13 @@ def convert_task(
         cuts: Where earlier runs cut the task's object. Files that are still there are sent again, not made again. New
             cuts are added to it.
         starts: For a range of an object, where all of its ranges begin.
+        reading: See `StreamPlan.reading`.
 
     Raises:
         SupersededError: Another run cuts the object elsewhere at the same time.
         DataError: As `read` does; the steps before it are good.
     """
-    maker = _BatchFiles(job, task, batch, starts)
+    maker = _BatchFiles(job, task, batch, starts, reading)
     at, kept = start or Position(), cuts if task.may_be_cut else None
     known = kept.known() if kept is not None else []
     at = kept.with_resume_point(at) if kept is not None else at
@@ -187,8 +189,10 @@ class _CountedPieces:
 class _BatchFiles:
     """Rows, names and messages of a task's batch files."""
 
-    def __init__(self, job: StreamJob, task: Task, batch: BatchSettings, starts: RangeStarts | None) -> None:
-        self.job, self.task, self._batch, self._starts = job, task, batch, starts
+    def __init__(
+        self, job: StreamJob, task: Task, batch: BatchSettings, starts: RangeStarts | None, reading: str
+    ) -> None:
+        self.job, self.task, self._batch, self._starts, self._reading = job, task, batch, starts, reading
         columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.schema]
         self._content = identity(task_name(job.stream, task), columns, job.settings, batch.compression)
 
@@ -231,7 +235,7 @@ class _BatchFiles:
         urls = tuple(str(o.url) for o in passed.objects)
         size = sum(o.size for o in passed.objects)
         encoding = (self.job.passthrough, "gzip" if self.job.passthrough == "jsonl" else None)
-        ranks = tuple(((None, rank(info, self.job.version)),) for info in passed.objects)
+        ranks = tuple(((None, rank(info, self.job.version, self._reading)),) for info in passed.objects)
         return replace(self._message(encoding, urls, passed.rows, size, 0, FINAL), passthrough=True, ranks=ranks)
 
     def message(
@@ -261,7 +265,9 @@ class _BatchFiles:
         counts = [
             (objects[n], count) for n, count in ({0: part.rows} if len(objects) == 1 else by_object or {}).items()
         ]
-        ranks = tuple((count, rank(info, self.job.version, part_of, first_row)) for info, count in counts)
+        ranks = tuple(
+            (count, rank(info, self.job.version, self._reading, part_of, first_row)) for info, count in counts
+        )
         message = self._message(encoding, (str(part.url),), part.rows, part.bytes, first_row, rows)
         return replace(message, ranks=(ranks,), rejected=rejected)
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from singer_arrow.batch.message import PLACE, READING
 from singer_arrow.load.conversion import ORDER
 from target_bigquery.tables.types import Column
 
@@ -126,7 +127,8 @@ def merge(
 ) -> str:
     """Bring the rows of a staging table into a table, of each key the one of the greatest rank, of these the last.
 
-    A row of the table stays where its rank is greater, and of the same kind: begins with the same word.
+    A row of the table stays where its rank is greater, and of the same kind: begins with the same word, and is not of
+    another reading of the same object; see `singer_arrow.batch.message`.
 
     Args:
         table: Quoted name of the table.
@@ -149,8 +151,11 @@ def merge(
     updates = [f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys]
     updates += [f"{quoted(name)} = NULL" for name in emptied]
     old, new = (f"{of}.{quoted(rank)}" for of in "ts")
+    objects = (f"REGEXP_REPLACE({of}, '{PLACE}', '')" for of in (old, new))
+    readings = (f"LEFT(RIGHT({of}, {READING[0]}), {READING[1]})" for of in (old, new))
     matched = (
-        f"WHEN MATCHED AND ({old} > {new} AND SPLIT({old}, ' ')[OFFSET(0)] = SPLIT({new}, ' ')[OFFSET(0)]) IS NOT TRUE"
+        f"WHEN MATCHED AND ({old} > {new} AND SPLIT({old}, ' ')[OFFSET(0)] = SPLIT({new}, ' ')[OFFSET(0)] "
+        f"AND ({' <> '.join(objects)} OR {' = '.join(readings)})) IS NOT TRUE"
     )
     update = f"{matched} THEN UPDATE SET {', '.join(updates)} "
     delete = f"{matched} AND s.{quoted(deleted)} IS NOT NULL THEN DELETE " if deleted else ""

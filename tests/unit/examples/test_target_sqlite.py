@@ -106,6 +106,12 @@ def test_upsert_keeps_rows_of_a_greater_rank(database: Database) -> None:
         database.load(schema(SIMPLE, "id"), ranked, load_method="upsert")
         kept = "a 2" if rank == "a 1" else rank
         assert database.query("SELECT _sdc_rank FROM rows ORDER BY id") == [(kept,), ("a 5",)]
+    ranks = [f"a 5  {reading} 00000.{place:012d}" for reading, place in (("b" * 8, 7), ("b" * 8, 1), ("a" * 8, 1))]
+    for rank, kept in zip(ranks, (ranks[0], ranks[0], ranks[2]), strict=True):  # another reading has no order
+        database.load(
+            schema(SIMPLE, "id"), {**database.batch(1, range(1)), "ranks": [[[1, rank]]]}, load_method="upsert"
+        )
+        assert database.query("SELECT _sdc_rank FROM rows WHERE id = 0") == [(kept,)]
 
 
 def test_a_batch_is_loaded_once_and_again_into_an_emptied_table(database: Database) -> None:

@@ -3,7 +3,7 @@
 {"type": "BATCH", "stream": "flights", "encoding": {"format": "parquet", "compression": "zstd"},
  "manifest": ["s3://stage/flights/3f9c-0.parquet"],
  "batch_id": "3f9c...", "row_count": 842, "byte_count": 31245, "version": 1763640000,
- "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv 00000.000000000000"],
+ "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv  5f0c2a91 00000.000000000000"],
             [342, "object 2024-05-01 10:00:00.000000 in/b.csv 00000.000000000000"]]]}
 
 A batch may bring rows that the tap could not read, for the table of rejected rows: `"rejected": [{"file": ...,
@@ -16,7 +16,9 @@ the log, what identifies the objects that it is about, and whether the run has a
 another log of the same source, a run without STATE would load them twice.
 
 A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
-begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
+begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent. Ranks of a tap
+that cuts an object into batches end as `PLACE`: in the id of a reading of the object, and a place in it. Places of two
+readings have no order, as they may cut it elsewhere: there too the one that comes last counts.
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ _BUCKET = re.compile(r"[\w.@-]{1,255}", re.ASCII)
 _LONGEST_ID = 1024
 LONGEST_RANK = 1280
 """Bytes of a rank: of the longest names of a bucket and a key, and of what is around them."""
+PLACE = "(  [0-9a-f]{8})? [0-9]{5}[.][0-9]{12}$"
+"""Matches, in SQL too, the id of the reading and the place in it, with which a rank may end."""
+READING = (27, 8)
+"""How many characters before the end of a rank the id of its reading begins, and how many it has."""
 _LARGEST = (1 << 63) - 1
 _REJECTED = ("position", "column_name", "reason", "record", "file")
 REJECTED_BATCH = "rejected_batch"

@@ -80,7 +80,8 @@ def remote_steps(
                     else:
                         starts.save(syntax, found)
             size, url = pending.segment.target_bytes, starts.url if starts is not None else None
-            yield RemoteTask(versions(), resources, job, pending.task, batch, size, pending.start, cuts, url)
+            own = (pending.start, cuts, url, plan.reading(pending.segment))
+            yield RemoteTask(versions(), resources, job, pending.task, batch, size, *own)
 
     with closing(cluster.results(tasks())) as results:
         for result in results:

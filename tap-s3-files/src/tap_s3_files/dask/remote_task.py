@@ -59,7 +59,8 @@ class RemoteTask:
     target_bytes: int
     start: Position
     cuts: CutsPlace | None
-    starts: Url | None = None
+    starts: Url | None
+    reading: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,7 @@ def run_task(remote: RemoteTask) -> TaskResult:
                     start=remote.start,
                     cuts=cuts,
                     starts=starts,
+                    reading=remote.reading,
                 )
             )
         except SingerArrowError as raised:

@@ -144,12 +144,13 @@ def version_of(info: ObjectInfo) -> Version:
     return str(info.url), info.etag or f"{info.size}@{info.modified.isoformat()}"
 
 
-def rank(info: ObjectInfo, version: int | None, part: int = 0, first_row: int = 0) -> str:
+def rank(info: ObjectInfo, version: int | None, reading: str, part: int = 0, first_row: int = 0) -> str:
     """Return the rank of rows of an object, see `singer_arrow.batch.message`: by time of last change, name, and place.
 
     Args:
         info: The object.
         version: Version of the table; rows of a newer one replace those of an older one, whatever their objects are.
+        reading: See `StreamPlan.reading`.
         part: The range of the object that they are in.
         first_row: Row of the range at which their batch file began when it was first made.
     """
@@ -158,7 +159,7 @@ def rank(info: ObjectInfo, version: int | None, part: int = 0, first_row: int = 
     # Local names may be no Unicode, and longer than those of objects.
     full = f"{info.url.bucket}/{info.url.key}".encode(errors="backslashreplace")
     name = full[:_LONGEST_NAME].decode(errors="ignore")
-    return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {name} {place}"
+    return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {name}  {reading} {place}"
 
 
 def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -85,6 +86,7 @@ class StreamPlan:
         self._keys_ascend = keys_ascend
         self._ranges_of = division.ranges_of if division is not None else lambda _: 1
         self._is_rerun = state is None
+        self._run = secrets.token_hex(8)
         self.bookmark = start_of(log, state, object_filter.stream, sends=sends)
         self._end = log.next_number if log is not None else 0
         self._next = self.first_new = self._end
@@ -134,6 +136,10 @@ class StreamPlan:
         own = self.object_filter
         source = [own.stream, *sorted(map(str, own.paths)), *map(str, (*own.dates, *own.window))]
         return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun)
+
+    def reading(self, segment: Segment) -> str:
+        """Identify the log of a segment, or this run without one: within it an object is cut in the same places."""
+        return digest(segment.log if self.log is not None else self._run)
 
     def range_starts(self, task: Task) -> RangeStarts | None:
         """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""

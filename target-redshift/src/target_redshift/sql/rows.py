@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from singer_arrow.batch.message import PLACE, READING
 from target_redshift.merge_pruning import Bound
 from target_redshift.sql.names import listed, literal, quoted
 from target_redshift.tables.staging_columns import OBJECT_COLUMNS, ORDER, Change, StagingColumn
@@ -143,6 +144,8 @@ def delete_superseded(
 ) -> str:
     """Remove the rows of a source whose keys a table has with a greater rank, which begins with the same word.
 
+    Ranks of other readings of the same object have no order; see `singer_arrow.batch.message`.
+
     Args:
         schema: The table's schema, not quoted.
         table: Its name, not quoted.
@@ -152,7 +155,10 @@ def delete_superseded(
         bounds: What the rows of the table are in that have such keys.
     """
     old, new = quoted(table, rank), f"{source}.{quoted(rank)}"
+    objects = (f"REGEXP_REPLACE({of}, {literal(PLACE)}, '')" for of in (old, new))
+    readings = (f"LEFT(RIGHT({of}, {READING[0]}), {READING[1]})" for of in (old, new))
     newer = f"{old} > {new} AND SPLIT_PART({old}, ' ', 1) = SPLIT_PART({new}, ' ', 1)"
+    newer += f" AND ({' <> '.join(objects)} OR {' = '.join(readings)})"
     return (
         f"DELETE FROM {source} USING {quoted(schema, table)} WHERE {_matches(table, source, keys, bounds)} AND {newer}"
     )

@@ -31,6 +31,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.batch.message import PLACE
 from singer_arrow.load.conversion import RANK
 from singer_arrow.schema.arrow_schema import JSON_METADATA
 from target_redshift.tables.types import MAX_COLUMNS, MAX_DIGITS, MAX_SCALE, MAX_VARBYTE, MAX_VARCHAR, Column, ddl_type
@@ -39,7 +40,7 @@ ORDER = "_sdc_order"
 """Column of staging tables that holds the place of a row among those of its group."""
 TEXT = f"VARCHAR({MAX_VARCHAR})"
 _FLOATS = ("REAL", "DOUBLE PRECISION")
-_OBJECT_RANK = re.compile(r"(object |version \d{20} )\d{4}-\d\d-\d\d [\d:.]{15} .*( \d{5}\.\d{12})", re.DOTALL)
+_OBJECT_RANK = re.compile(rf"(object |version \d{{20}} )\d{{4}}-\d\d-\d\d [\d:.]{{15}} .*?({PLACE[:-1]})", re.DOTALL)
 OBJECT_COLUMNS = ("_sdc_source_modified_at", "_sdc_source_bucket", "_sdc_source_file")
 BYTES = f"VARBYTE({MAX_VARBYTE})"
 

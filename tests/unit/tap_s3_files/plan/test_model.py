@@ -1,10 +1,12 @@
 """A plan contains each object once, does not depend on the listing's order, and keeps its bounds."""
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from singer_arrow.batch import message
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bookmark import Watermark
@@ -124,15 +126,26 @@ def test_the_window_has_its_start_and_not_its_end() -> None:
     assert not in_window(at, at.modified + timedelta(seconds=1), None)
 
 
+READING = "0a1b2c3d"
+
+
 def test_ranks_order_rows_by_version_change_name_and_place() -> None:
     zone = timezone(timedelta(hours=-5))
     elsewhere = info("a")._replace(modified=info("a", seconds=9).modified.astimezone(zone))
-    objects = [rank(info(n, seconds=s), None) for n, s in (("b", 0), ("a", 1), ("c", 1), ("a", 2))]
-    parts = [rank(elsewhere, None, part, row) for part, row in ((0, 0), (0, 9), (0, 1 << 40), (10, 0), (11, 5))]
-    versions = [rank(info(n, seconds=s), v) for v, n, s in ((9, "a", 5), (10, "a", 1), (1_714_557_600_000, "a", 0))]
+    objects = [rank(info(n, seconds=s), None, READING) for n, s in (("b", 0), ("a", 1), ("c", 1), ("a", 2))]
+    places = ((0, 0), (0, 9), (0, 1 << 39), (10, 0), (11, 5))
+    parts = [rank(elsewhere, None, READING, part, row) for part, row in places]
+    given = ((9, "a", 5), (10, "a", 1), (1_714_557_600_000, "a", 0))
+    versions = [rank(info(n, seconds=s), v, READING) for v, n, s in given]
     for ordered in ([*objects, *parts], versions):
         assert ordered == sorted(ordered)
-    assert parts[0] == rank(info("a", seconds=9), None)
+    assert parts[0] == rank(info("a", seconds=9), None, READING)
     assert {text.split()[0] for text in objects} == {"object"}
     assert {text.split()[0] for text in versions} == {"version"}
-    assert "\\udcff" in rank(info("\udcff"), None)
+    assert "\\udcff" in rank(info("\udcff"), None, READING)
+    names = [rank(info(name), None, reading) for name, reading in (("a", "ffffffff"), ("a b", "00000000"))]
+    assert names == sorted(names)  # whatever the reading is
+    for text in (*objects, *parts, *versions):
+        begin, length = message.READING
+        assert text[-begin:][:length] == READING
+        assert re.sub(message.PLACE, "", text) == text[: -begin - 2]
