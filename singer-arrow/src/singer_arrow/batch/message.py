@@ -16,9 +16,10 @@ the log, what identifies the objects that it is about, and whether the run has a
 another log of the same source, a run without STATE would load them twice.
 
 A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
-begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent. Ranks of a tap
-that cuts an object into batches end as `PLACE`: in the id of a reading of the object, and a place in it. Places of two
-readings have no order, as they may cut it elsewhere: there too the one that comes last counts.
+begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
+
+Ranks of a tap that cuts an object into batches end as `PLACE`: in the id of a reading of the object, and a place in it.
+Places of two readings have no order, as they may cut it elsewhere: there too the row that comes last is kept.
 """
 
 from __future__ import annotations
