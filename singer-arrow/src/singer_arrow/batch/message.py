@@ -4,7 +4,7 @@
  "manifest": ["s3://stage/flights/3f9c-0.parquet"],
  "batch_id": "3f9c...", "row_count": 842, "byte_count": 31245, "version": 1763640000,
  "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv  5f0c2a91 00000.000000000000"],
-            [342, "object 2024-05-01 10:00:00.000000 in/b.csv 00000.000000000000"]]]}
+            [342, "object 2024-05-01 10:00:00.000000 in/b.csv  5f0c2a91 00000.000000000000"]]]}
 
 A batch may bring rows that the tap could not read, for the table of rejected rows: `"rejected": [{"file": ...,
 "position": 3, "column_name": "n", "reason": ..., "record": ...}]`. They are not in its files, nor in `row_count`, and
