@@ -424,7 +424,10 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
             and head is not None
             and not start < state.segment + state.is_begun <= head.unnamed
         ):
-            problem = f"its STATE was written without a plan log, or by a run of another one than {log.url}"
+            problem = (
+                "its STATE was written without a plan log, as by replication_method FULL_TABLE, or by a run of another "
+                f"one than {log.url}"
+            )
         elif not within:
             problem = f"its STATE is at segment {state.segment}, and the plan log {log.url} has {start} to {end - 1}"
         else:
