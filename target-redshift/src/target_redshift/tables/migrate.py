@@ -13,6 +13,7 @@ from typing import TypedDict
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, FatalError, LoadError, SchemaError
+from singer_arrow.load.conversion import RANK
 from singer_arrow.naming import LEDGER, staging_name
 from singer_arrow.warehouse.column_owners import check_new
 from singer_arrow.warehouse.descriptions import Descriptions
@@ -215,7 +216,7 @@ def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequen
 
     None of those that rows are compared by goes there; none of those that they are spread or sorted by becomes SUPER.
     """
-    settings = client.settings
+    settings, keys = client.settings, (*keys, RANK)
     if settings.long_text == RESCUE:
         return {"rescued_texts": frozenset(schema.names) - frozenset(keys)}
     if settings.long_text != SUPER:
