@@ -186,7 +186,6 @@ class Examples:
         yield _call("key_facts", self.staging, self.keys, bounded=self.keys)
         yield _call("key_facts", self.staging, self.keys, bounded=self.keys, deleted=self.columns[3].name)
         yield _call("duplicate_key", self.staged, self.columns, self.keys)
-        yield _call("count_filled", self.staging, self.keys, [c.name for c in self.file])
 
     def _publishing(self) -> Iterator[Example]:
         names = self.names

@@ -214,7 +214,6 @@ def copies(scenario: Scenario, put: Any) -> None:
     assert scenario.run("COPIED_ROWS").value == 2
     assert scenario.run("longest_texts").rows == [(0,)]
     assert scenario.run("key_facts").rows == [(0,)]
-    assert scenario.run("count_filled").rows == [(0, 2)]
     assert scenario.run("key_facts", 2).rows == [(0, "1", str(ROW["Order ID"]), 1)]
     scenario.run("insert", 0)
     check(scenario)

@@ -177,10 +177,9 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             if copy_batch.layout.file_format == "jsonl" and not copy_batch.is_staged_here:
                 read = [c for c in columns if c.column is not None and c.constant is None]
                 needed = [c.name for c in read if c.column is not None and c.column.source in required]
-                lacking, filled = tables.session.execute(
-                    sql.count_filled(name, needed, [c.name for c in read]), what=self.what
-                ).rows[0]
-                if lacking or not filled:
+                ((*nulls,),) = tables.session.execute(sql.key_facts(name, [c.name for c in read]), what=self.what).rows
+                lacking = dict(zip((c.name for c in read), nulls, strict=True))
+                if any(lacking[name] for name in needed) or min(nulls, default=0) == copy_batch.rows:
                     return True
         return False
 

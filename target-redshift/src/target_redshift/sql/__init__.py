@@ -54,7 +54,6 @@ from target_redshift.sql.ledger import (
 from target_redshift.sql.names import literal, quoted
 from target_redshift.sql.rejected import add_rejected, create_rejected, delete_rejected
 from target_redshift.sql.rows import (
-    count_filled,
     create_merged,
     delete_all,
     delete_marked_rows,
@@ -112,7 +111,6 @@ __all__ = [
     "copy_csv",
     "copy_json",
     "copy_parquet",
-    "count_filled",
     "create_ledger",
     "create_merged",
     "create_rejected",

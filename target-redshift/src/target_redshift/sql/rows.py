@@ -40,13 +40,6 @@ def key_facts(staging: str, keys: Sequence[str], *, bounded: Sequence[str] = (),
     return f"SELECT {', '.join(asked)} FROM {staging}"
 
 
-def count_filled(staging: str, needed: Sequence[str], columns: Sequence[str]) -> str:
-    """Return a query for the number of rows that lack one of the needed values, and of those with any value."""
-    lacking = " OR ".join(f"{quoted(name)} IS NULL" for name in needed) or "FALSE"
-    filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in columns) or "TRUE"
-    return f"SELECT COUNT(CASE WHEN {lacking} THEN 1 END), COUNT(CASE WHEN {filled} THEN 1 END) FROM {staging}"
-
-
 def duplicate_key(staged: Staged, columns: Sequence[Column], keys: Sequence[str]) -> str:
     """Return a query for a row if two staged rows have the same key."""
     rows = _rows(staged, [c for c in columns if c.name in keys])
