@@ -78,8 +78,9 @@ def test_overwrite_keeps_the_old_table_and_the_next_run_replaces_it(
     assert (repaired.tap, repaired.target, len(repaired.states)) == (0, 0, 1), repaired.log
     assert pipeline.ids() == NEW
     if cut == Cut("BATCH"):
-        nothing_new = pipeline()
-        assert (nothing_new.tap, nothing_new.target) == (0, 0), nothing_new.log
+        new_alone = pipeline()
+        assert new_alone.target == 1, new_alone.log
+        assert "replication_method to FULL_TABLE" in new_alone.log
         assert pipeline.ids() == NEW
 
 
