@@ -181,8 +181,9 @@ def test_an_answer_that_never_ends_is_a_warning(
             pass
     finally:
         server.drips.set()
-    reason = "No event of OpenLineage could be sent: TimeoutError("
-    assert {r.getMessage().partition("'")[0] for r in caplog.records} == {reason}
+    # Either the time limit of the whole or that of the socket, which has no text, ends it first.
+    reason = "No event of OpenLineage could be sent: TimeoutError"
+    assert {r.getMessage().partition("(")[0] for r in caplog.records} == {reason}
 
 
 def test_events_are_appended_to_a_file(tmp_path: Path) -> None:
