@@ -58,6 +58,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "jsonl": {"batch": {"encoding": {"format": "jsonl", "compression": "gzip"}}},
     "fail": {"stream": {"on_bad_row": "fail"}},
     "rescue": {"stream": {"on_bad_row": "rescue"}},
+    "dead letter": {"stream": {"on_bad_row": "dead_letter"}},
     "passthrough": {"passthrough": True, "metadata_columns": False},
 }
 """Settings that may change between two runs: of the stream, of `batch_config`, and of the tap."""
