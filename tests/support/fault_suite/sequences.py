@@ -143,10 +143,13 @@ class World:
             self.source.s3.put_object(Bucket=self.source.bucket, Key=key, Body=data)
 
     def remove(self, *wanted: int) -> None:
-        """Remove files of the plan log by their places in the order of names; undo brings them back."""
+        """Remove files of the plan log by their places in the order of names; undo brings them back.
+
+        A run of all objects (FULL_TABLE) keeps none.
+        """
         before = self.files()
         names = sorted(before)
-        gone = {names[n] for n in wanted} if wanted else set(names)
+        gone = {names[n] for n in wanted if names} if wanted else set(names)
         self.set_files({key: data for key, data in before.items() if key not in gone})
         self.undo = lambda: self.set_files(before)
 
