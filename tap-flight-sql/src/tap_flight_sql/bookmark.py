@@ -31,11 +31,7 @@ class Bookmark:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], stream: str, key: str) -> Bookmark:
-        """Read the stream's entry in STATE, which may be empty.
-
-        Raises:
-            ConfigError: It is damaged, or of another replication key.
-        """
+        """Read the stream's entry in STATE, which may be empty."""
         value, window, own = state.get("replication_key_value"), state.get("window", 0), state.get("replication_key")
         value = float(value) if isinstance(value, Decimal) else value  # the SDK reads fractions as decimals
         if own is not None and own != key:

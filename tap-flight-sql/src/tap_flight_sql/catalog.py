@@ -36,10 +36,6 @@ def catalog_schema(server: Server, stream: StreamSettings) -> dict[str, Any]:
     """Return the JSON Schema of a stream, from the columns of its query, with the types of the settings.
 
     Columns without a counterpart are left out.
-
-    Raises:
-        ConfigError: The query is refused, or the settings name a column that is not there, or an unknown type.
-        SchemaError: No column is left.
     """
     schema = _supported(_with_types(server.schema(stream.query), stream), stream.name)
     keys = (("key_properties", stream.key_properties), ("replication_key", [stream.replication_key]))

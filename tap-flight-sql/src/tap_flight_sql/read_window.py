@@ -37,14 +37,7 @@ _SLICE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """One reading of a window.
-
-    Attributes:
-        schema: Columns of the files.
-        token: Part of the files' names.
-        written: The files that are there.
-        stop: Set when the rows are not needed any more.
-    """
+    """One reading of a window; `token` is in the names of its files, and `written` are those that are there."""
 
     schema: pa.Schema
     token: str
@@ -53,16 +46,7 @@ class _Try:
 
 
 class WindowReader:
-    """Reads windows of one stream.
-
-    Args:
-        stream: The stream's name.
-        server: Where its query runs.
-        storage: Where batch files are written.
-        batch: Format and place of the files.
-        workers: Endpoints that are read at once.
-        held_bytes: Bytes of rows that each of them gathers before it encodes them.
-    """
+    """Reads windows of one stream; each of its `workers` gathers `held_bytes` bytes of rows before it encodes them."""
 
     def __init__(
         self, stream: str, server: Server, storage: Storage, batch: BatchSettings, *, workers: int, held_bytes: int
@@ -73,15 +57,7 @@ class WindowReader:
     def read(self, query: str, schema: pa.Schema, new_token: Callable[[], str]) -> tuple[str, list[WindowFile]]:
         """Return the files of a query, in the order of its endpoints, once all of them are durable, and their token.
 
-        Args:
-            query: The query, with its bounds.
-            schema: Columns of the files.
-            new_token: Returns what names the files; called for each try.
-
-        Raises:
-            ServiceError: Something was lost in each of three tries.
-            DataError: A value does not fit its column.
-            ConfigError, CredentialsError: The server refuses the query, or the user.
+        `new_token` is called for each of three tries.
         """
         for number in range(1, TRIES + 1):
             files: list[WindowFile] = []
@@ -141,12 +117,7 @@ class WindowReader:
 
 
 def _fitted(batches: Iterator[pa.RecordBatch], reading: _Try, where: str) -> Generator[pa.RecordBatch]:
-    """Yield the rows in exactly the columns of the window.
-
-    Raises:
-        DataError: A value does not fit; names endpoint, row and column.
-        Stopped: The rows are not needed any more.
-    """
+    """Yield the rows in exactly the columns of the window; an error names endpoint, row and column."""
     row = 1
     for batch in batches:
         count = max(1, batch.num_rows * _SLICE_BYTES // max(batch.nbytes, 1))

@@ -43,12 +43,9 @@ _LONGEST = 500
 
 
 class Result:
-    """The result of a query: its endpoints, which are read by `Server.read`.
+    """The result of a query: its endpoints, each once, which are read by `Server.read`.
 
-    Attributes:
-        schema: Columns of its rows, if the server has named them.
-        partitions: Its endpoints, each once.
-        rows: Number of its rows; None: the server does not know.
+    `schema` is None if the server has not named the columns, `rows` if it does not know their number.
     """
 
     def __init__(self, schema: pa.Schema | None, partitions: list[bytes], rows: int) -> None:
@@ -59,11 +56,7 @@ class Result:
 
 
 class Server:
-    """A Flight SQL server. Thread-safe.
-
-    Args:
-        settings: How it is reached.
-    """
+    """A Flight SQL server. Thread-safe."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -75,13 +68,7 @@ class Server:
 
     @contextmanager
     def query(self, query: str) -> Iterator[Result]:
-        """Run a query, and yield its result, which may be read until the end of the block.
-
-        Raises:
-            ConfigError: The server refuses the query.
-            CredentialsError: It refuses the user.
-            ServiceError: It cannot be reached, or does not answer in time.
-        """
+        """Run a query, and yield its result, which may be read until the end of the block."""
         with self._connected("the query") as connection, connection.cursor() as cursor:
             self._begin_session(cursor)
             with translated(self.uri, "the query"):
@@ -91,11 +78,7 @@ class Server:
 
     @contextmanager
     def read(self, partition: bytes) -> Iterator[Iterator[pa.RecordBatch]]:
-        """Yield the rows of an endpoint of a result, by a connection of its own.
-
-        Raises:
-            ServiceError: The connection was lost, or the ticket has expired.
-        """
+        """Yield the rows of an endpoint of a result, by a connection of its own."""
         with self._connected("an endpoint") as connection, connection.cursor() as cursor:
             with translated(self.uri, "an endpoint", is_retriable=True):
                 cursor.adbc_read_partition(partition)
@@ -103,11 +86,7 @@ class Server:
             yield self._batches(reader)
 
     def schema(self, query: str) -> pa.Schema:
-        """Return the columns of a query.
-
-        Raises:
-            ConfigError, CredentialsError, ServiceError: As `query`.
-        """
+        """Return the columns of a query."""
         from adbc_driver_manager import NotSupportedError
 
         with self._connected("the query") as connection, connection.cursor() as cursor:
@@ -123,11 +102,7 @@ class Server:
         return found
 
     def value(self, query: str) -> pa.Scalar:
-        """Return the one value of a query of one row and one column.
-
-        Raises:
-            ConfigError, CredentialsError, ServiceError: As `query`.
-        """
+        """Return the one value of a query of one row and one column."""
         with self._connected("the query") as connection, connection.cursor() as cursor:
             self._begin_session(cursor)
             with translated(self.uri, "the query"):
@@ -136,11 +111,7 @@ class Server:
         return table.column(0)[0]
 
     def tables(self) -> list[tuple[str, str, str]]:
-        """Return the tables of the server: catalog, schema and name of each. Names that it does not use are empty.
-
-        Raises:
-            ConfigError, CredentialsError, ServiceError: As `query`.
-        """
+        """Return the tables of the server: catalog, schema and name of each. Names that it does not use are empty."""
         doing = "the list of tables, in place of which 'streams' can name them,"
         with self._connected(doing) as connection, translated(self.uri, doing):
             found = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
@@ -201,10 +172,7 @@ def _driver() -> Any:
 def translated(uri: str, doing: str, *, is_retriable: bool = False) -> Iterator[None]:
     """Raise errors of the driver as ours.
 
-    Args:
-        uri: The server.
-        doing: What is being done, for the message.
-        is_retriable: Whether errors without a known cause are retriable, as in the middle of a result.
+    `doing` is for the message; with `is_retriable`, as in the middle of a result, errors without a known cause are.
     """
     from adbc_driver_manager import Error
 

@@ -32,13 +32,7 @@ class StreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How the server is reached.
-
-    Attributes:
-        ca, cert, key: Certificates and key, as PEM; None: not set.
-        message_bytes: Size of the largest message.
-        query_seconds, fetch_seconds: Timeouts; None: none.
-    """
+    """How the server is reached; `ca`, `cert` and `key` are the texts of PEM files."""
 
     uri: str
     username: str | None = None
@@ -74,11 +68,7 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:
-        """Read a configuration that the JSON Schema has found valid.
-
-        Raises:
-            ConfigError: Something in it makes no sense.
-        """
+        """Read a configuration that the JSON Schema has found valid."""
         streams = tuple(_stream(s, n) for n, s in enumerate(config.get("streams") or ()))
         names = [s.name for s in streams]
         if twice := next((n for n in names if names.count(n) > 1), None):

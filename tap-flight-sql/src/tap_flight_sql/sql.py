@@ -28,13 +28,9 @@ def quoted_name(name: str, quote: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of the rows of a query.
+    """Bounds of the rows of a query: above `lower`, up to `upper`, by the values of `key`, which is quoted.
 
-    Attributes:
-        key: Name of the replication key, quoted.
-        key_type: Its type.
-        lower: Rows above it; None: all rows, also those whose key is null or NaN.
-        upper: Rows up to it.
+    Without `lower` they are all rows up to there, also those whose key is null or NaN.
     """
 
     key: str
@@ -69,11 +65,7 @@ def largest(query: str, key: str, lower: Bound | None, key_type: pa.DataType) ->
 
 
 def check_key_type(stream: str, key: str, t: pa.DataType) -> None:
-    """Check that values of a type can be compared by literals.
-
-    Raises:
-        ConfigError: They cannot.
-    """
+    """Check that values of a type can be compared by literals."""
     if not (pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t) or pt.is_temporal(t) or pt.is_string(t)):
         kinds = "it must be a number, a date, a time or text"
         msg = f"Stream {stream!r}: the replication key {key!r} is of type {t}; {kinds}"
@@ -81,11 +73,7 @@ def check_key_type(stream: str, key: str, t: pa.DataType) -> None:
 
 
 def bound_of(value: pa.Scalar) -> Bound:
-    """Return a value that is not null as a bound.
-
-    Raises:
-        DataError: It is NaN or infinite, which neither STATE nor SQL can compare.
-    """
+    """Return a value that is not null as a bound; NaN and infinity, which STATE and SQL cannot compare, are errors."""
     t = value.type
     if pt.is_timestamp(t):
         text = value.cast(pa.timestamp(t.unit)).cast(pa.string()).as_py()

@@ -31,16 +31,7 @@ from tap_flight_sql.window_log import WindowLog
 
 
 class QueryStream(ArrowStream):
-    """A query of the settings, or a table of the server.
-
-    Args:
-        tap: The tap, for the SDK.
-        run: The settings of the tap.
-        server: Where the query runs.
-        storage: Where batch files and the window log are.
-        settings: The settings of the stream.
-        schema: Its JSON Schema.
-    """
+    """A query of the settings, or a table of the server."""
 
     def __init__(
         self,

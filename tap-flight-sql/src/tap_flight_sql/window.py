@@ -26,15 +26,10 @@ class WindowFile:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The rows of a query within bounds of its replication key, as batch files.
+    """The rows of a query above `lower`, up to `upper` by its replication key, as batch files.
 
-    Attributes:
-        number: In the log.
-        token: Identifies the window; chosen when it is read.
-        lower, upper: Bounds of the replication key; rows are above the lower one, up to the upper one.
-        schema: The JSON Schema of the files.
-        version: Of a full table.
-        query: Digest of the query and its replication key; empty in windows of former versions.
+    `number` is its place in the log, `token`, chosen when it is read, identifies it; `version` is that of a full table,
+    `query` a digest of the query and its replication key, empty in windows of former versions.
     """
 
     stream: str
@@ -72,11 +67,7 @@ class Window:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Window:
-        """Decode a window of the log.
-
-        Raises:
-            AttributeError, KeyError, TypeError, ValueError: It is something else.
-        """
+        """Decode a window of the log; AttributeError, KeyError, TypeError or ValueError: it is something else."""
         value = json.loads(data)
         if value.pop("version") != VERSION:
             raise ValueError

@@ -55,18 +55,7 @@ class WindowLogFile:
 
 
 class WindowLog:
-    """The log of one stream below a plan root.
-
-    Args:
-        storage: Where it is kept.
-        root: The plan root.
-        stream: The stream's name.
-        at: Where the stream's STATE is; at its beginning without one.
-
-    Raises:
-        DataError: A window is missing, or of another stream.
-        IdentityError: STATE and log are not of each other.
-    """
+    """The log of one stream below a plan root, for a run that begins at the STATE `at`."""
 
     def __init__(self, storage: Storage, root: Url, stream: str, at: Bookmark) -> None:
         self._storage, self._stream, self._start = storage, stream, at.window
@@ -79,11 +68,7 @@ class WindowLog:
         self._check(at)
 
     def _check(self, at: Bookmark) -> None:
-        """Check that a STATE is of this log; without one, that the log has all that was ever sent.
-
-        Raises:
-            IdentityError: It is not: rows would be lost, or sent twice.
-        """
+        """Check that a STATE is of this log; without one, that the log has all that was ever sent."""
         head, own = self.head, self.head.log if self.head else ""
         end = self._files[-1].last + 1 if self._files else head.first if head else at.window
         problem = ""
@@ -109,11 +94,7 @@ class WindowLog:
         return max(self._start, self._files[-1].last + 1) if self._files else self._start
 
     def windows(self) -> Iterator[Window]:
-        """Yield the windows that were written down, in order.
-
-        Raises:
-            DataError: One is damaged.
-        """
+        """Yield the windows that were written down, in order."""
         start = self._start
         while (file := next((f for f in self._files if f.last >= start), None)) is not None:
             try:
@@ -128,12 +109,7 @@ class WindowLog:
                     raise
 
     def append(self, window: Window) -> None:
-        """Make a window durable, under the number that it has, and compact what is due.
-
-        Raises:
-            ConfigError: The storage cannot keep a log.
-            SupersededError: Another run has taken the number.
-        """
+        """Make a window durable, under the number that it has, and compact what is due."""
         if self.head is None:
             first, unnamed = (self._files[0].first, self.next_number) if self._files else (window.number, None)
             before = None if self._files else window.lower

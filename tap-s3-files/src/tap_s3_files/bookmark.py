@@ -38,11 +38,7 @@ class Watermark:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Watermark:
-        """Read what `to_json` wrote.
-
-        Raises:
-            KeyError, TypeError, ValueError: It is something else.
-        """
+        """Read what `to_json` wrote; KeyError, TypeError or ValueError: it is something else."""
         moment = datetime.fromisoformat(value["last_modified"])
         if not _YEARS[0] < moment.year < _YEARS[1]:  # the overlap and other zones need room
             raise ValueError
@@ -97,11 +93,7 @@ class Bookmark:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], stream: str) -> Bookmark | None:
-        """Read the stream's entry in STATE; None if it has no bookmark.
-
-        Raises:
-            ConfigError: It is damaged, or another tap's.
-        """
+        """Read the stream's entry in STATE; None if it has no bookmark."""
         if not state.keys() - _OF_THE_SDK and not state.get("partitions"):  # these are of another tap
             return None
         try:

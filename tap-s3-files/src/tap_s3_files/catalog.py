@@ -70,15 +70,8 @@ def source_schema(
 ) -> pa.Schema:
     """Return the columns of a stream's files: those of the samples, merged, with the settings' types and selection.
 
-    Args:
-        inferred: Of the samples.
-        stream: Whose settings hold.
-        partitions: Columns that folders give; they come before those of files with the same names.
-        sampled: The URLs of the samples.
-
-    Raises:
-        ConfigError: The settings name a column that is not there, or a type that does not exist.
-        SchemaError: The files have no column, or more than a table can have.
+    `partitions` are columns that folders give, which come before those of files with the same names; `sampled` are the
+    URLs of the samples.
     """
     merged = {f.name: f for f in merge_all(inferred)}
     merged |= {f.name: f for f in partitions}
@@ -129,12 +122,7 @@ def _open(field: pa.Field) -> pa.Field:
 
 
 def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_columns: bool) -> dict[str, Any]:
-    """Return the JSON Schema of a stream as discovery reports it.
-
-    Raises:
-        ConfigError: A key property is no column.
-        SchemaError: The files have a column that is named as a metadata column, or a type without counterpart.
-    """
+    """Return the JSON Schema of a stream as discovery reports it."""
     refuse_reserved(source.names, stream, metadata_columns=metadata_columns)
     own = [*(METADATA if metadata_columns else ()), *([json_field(RESCUED)] if stream.rescues else [])]
     schema = pa.schema([*source, *own])
@@ -151,16 +139,9 @@ def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_column
 def refuse_reserved(
     names: Iterable[str], stream: StreamSettings, *, metadata_columns: bool, url: object = None
 ) -> None:
-    """Refuse columns that are named as those which the tap adds.
+    """Refuse columns, of a file or of all, that are named as those which the tap adds.
 
-    Args:
-        names: The columns of a file, or of all.
-        stream: Whose settings hold. Columns that it does not read may have any name.
-        metadata_columns: Whether they are added.
-        url: The file, if it is one.
-
-    Raises:
-        SchemaError: There is one.
+    Columns that the stream does not read may have any name.
     """
     own = {*(METADATA.names if metadata_columns else ()), *([RESCUED] if stream.rescues else [])}
     taken = sorted(own.intersection(names if stream.columns is None else {*names} & {*stream.columns}))
@@ -172,11 +153,7 @@ def refuse_reserved(
 
 
 def split(schema: pa.Schema, *, metadata_columns: bool, constants: Collection[str] = ()) -> pa.Schema:
-    """Split a selected schema into the columns read from files, the metadata columns and those known without reading.
-
-    Raises:
-        ConfigError: Nothing is.
-    """
+    """Return the columns of a selected schema that are read from files: not the metadata columns, nor `constants`."""
     own = METADATA.names if metadata_columns else []
     fields = [f for f in schema if f.name not in own and f.name not in constants]
     if not fields:
@@ -207,14 +184,10 @@ def with_row_advice(error: DataError) -> DataError:
 
 
 class SchemaEvolution:
-    """The schema of one stream in one run.
+    """The schema of one stream in one run, as a JSON Schema.
 
-    Args:
-        schema: The JSON Schema that the run begins with.
-        is_fixed: It must not change.
-        keys: Columns that may not be null.
-        types: Columns whose types the settings give: they do not change.
-        own: Columns that are not the files'.
+    `is_fixed`: it must not change; `keys` may not be null; `types`, which the settings give, do not change; `own`
+    columns are not the files'.
     """
 
     def __init__(
@@ -230,11 +203,7 @@ class SchemaEvolution:
         self._keys, self._types, self._own = tuple(keys), types or {}, frozenset(own)
 
     def evolve_for(self, error: DataError) -> None:
-        """Change the schema, so that the file that did not fit may be tried again.
-
-        Raises:
-            DataError: The error itself, if no other schema helps.
-        """
+        """Change the schema, so that the file that did not fit may be tried again; raise the error if none helps."""
         if self._is_fixed or not isinstance(error, DriftError):
             raise with_row_advice(error)
         known = self.schema["properties"]

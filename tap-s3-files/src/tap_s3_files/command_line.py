@@ -64,12 +64,7 @@ def inspection_params() -> list[click.Parameter]:
 
 
 def merge_paths(config: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Write paths and the place of batch files into settings.
-
-    Args:
-        config: The settings. Paths replace `streams`; of `batch_config`, only the place is replaced.
-        given: What the command line gives: `paths`, `batch_root`, both or none.
-    """
+    """Write `paths`, in place of `streams`, and `batch_root`, the place alone of `batch_config`, into settings."""
     if paths := given.get("paths"):
         config["streams"] = [{"name": stream_name(path), "path": path} for path in paths]
     if root := given.get("batch_root"):

@@ -41,10 +41,8 @@ def inferred_schemas(
 ) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
     """Yield each stream that has objects, with the schemas of its samples, and its partition columns.
 
-    Args:
-        run: What the streams share.
-        fail: Called with the name and the error of a stream that has no object, whose samples are archived or cannot
-            be read, or that has a column named as one that the tap adds; may raise it.
+    `fail` is called with the name and the error of a stream that has no object, whose samples are archived or cannot be
+    read, or that has a column named as one that the tap adds; it may raise it.
     """
     settings = run.settings
     samples: dict[str, list[ObjectInfo]] = {}
@@ -95,12 +93,7 @@ def partition_columns(stream: StreamSettings, listed: Listing) -> list[pa.Field]
 
 
 def infer_schema(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | ArchivedError | None:
-    """Return the schema of an object; None if it is empty or gone, the error if it is archived.
-
-    Raises:
-        DataError: It cannot be read.
-        SchemaError: It has a column that is named as one that the tap adds.
-    """
+    """Return the schema of an object; None if it is empty or gone, the error if it is archived."""
     reader = ObjectReader(run.storage, info.url, info=info, budget=run.budget)
     kind = FORMATS[format_of(stream.format, info.url)]
     try:

@@ -32,19 +32,7 @@ MOST_INPUTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a stream.
-
-    Attributes:
-        objects: That were read.
-        skipped_objects: That were empty, archived, or replaced since they were listed.
-        rows_read: Rows of objects, those that were skipped too.
-        rows_written: Rows that were sent.
-        rows_skipped: Rows that could not be read, where `on_bad_row` is skip.
-        rows_rescued: Rows that were sent with something in `_sdc_rescued`.
-        rows_rejected: Rows that could not be read, where `on_bad_row` is dead_letter.
-        bytes: That were asked of the storage.
-        batch_files: That were sent.
-    """
+    """Counts of a stream: `rows_read` has skipped rows too; `bytes` are those that were asked of the storage."""
 
     objects: int = 0
     skipped_objects: int = 0

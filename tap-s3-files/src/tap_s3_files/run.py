@@ -33,19 +33,10 @@ RANGE_BYTES = 256 << 20
 
 
 class TapRun:
-    """The shared parts of one run of the tap. Each is made when it is first used.
-
-    Attributes:
-        settings: The settings of the tap.
-    """
+    """The shared parts of one run of the tap. Each is made when it is first used."""
 
     def __init__(self, settings: Settings, given_state: Callable[[str], Mapping[str, Any]]) -> None:
-        """Share these settings.
-
-        Args:
-            settings: The settings of the tap.
-            given_state: Returns the STATE that the stream of a name was started with.
-        """
+        """Share these settings."""
         self.settings = settings
         self._given_state = given_state
         self._listings: dict[str, Listing] = {}
@@ -89,15 +80,7 @@ class TapRun:
         return self._listings[stream.name]
 
     def listing(self, stream: StreamSettings, *, begin: Url | None = None) -> Listing:
-        """Return all objects of a stream; a listing kept by discovery is returned once.
-
-        Args:
-            stream: The stream.
-            begin: Where the listing may begin, see `list_objects`.
-
-        Raises:
-            NotFoundError: The bucket does not exist.
-        """
+        """Return all objects of a stream; a listing kept by discovery is returned once."""
         kept = self._listings.pop(stream.name, None)
         if kept is not None:
             return kept
@@ -126,20 +109,7 @@ class TapRun:
         is_shared: bool = False,
         sends: bool = True,
     ) -> StreamPlan:
-        """Return the plan of a stream, from its STATE on.
-
-        Args:
-            stream: The stream.
-            log: Where its plan is kept, if it is.
-            target_bytes: Size of the batch files of new segments.
-            rows_identity: Identifies the settings of rows; None: they are not known.
-            full_table: Send all objects that there are, under ids of their own.
-            is_shared: Several runs will share its tasks.
-            sends: The run sends what the plan holds, all of it.
-
-        Raises:
-            IdentityError: STATE and log are not of each other.
-        """
+        """Return the plan of a stream, from its STATE on."""
         if full_table:
             return StreamPlan(None, None, self.object_filter(stream), target_bytes)
         at = self.bookmark(stream.name)
@@ -177,17 +147,7 @@ class TapRun:
     def listed_segments(
         self, stream: StreamSettings, plan: StreamPlan, expect: Callable[[int, int], None] = lambda *_: None
     ) -> Iterator[Segment]:
-        """Yield the segments of a stream whose objects are listed: those of earlier runs, then new ones.
-
-        Args:
-            stream: The stream.
-            plan: Its plan.
-            expect: Called with the number of objects that are probably new, and their bytes, once they are listed.
-
-        Raises:
-            NotFoundError: It has no object at all.
-            ConfigError: The run is a shard, and no plan was written.
-        """
+        """Yield the segments of a stream whose objects are listed: those of earlier runs, then new ones."""
         if plan.shard is not None and not plan.is_begun:
             msg = f"Stream {stream.name!r}: setting 'shard' needs a plan, and there is none; run --write-plan first"
             raise ConfigError(msg)

@@ -127,11 +127,7 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:
-        """Read a configuration that the JSON Schema has found valid.
-
-        Raises:
-            ConfigError: Something in it makes no sense.
-        """
+        """Read a configuration that the JSON Schema has found valid."""
         config = _given(config)
         streams = tuple(_stream(s, number) for number, s in enumerate(config.get("streams", ())))
         names = [s.name for s in streams]
@@ -190,10 +186,7 @@ class Settings:
 def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata_columns: bool) -> str:
     """Identify the settings that decide which rows a stream's files give, and with which values.
 
-    Args:
-        stream: Its settings.
-        deselected: Columns that the catalog leaves out.
-        metadata_columns: Whether there are columns about the objects.
+    The catalog leaves out the `deselected` columns.
     """
     read, apart = stream.read, {"compression", "on_bad_row"}
     options = ((f.name, getattr(read, f.name), getattr(READ, f.name)) for f in fields(read) if f.name not in apart)

@@ -31,11 +31,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Return the shard that the setting `shard` names.
-
-        Raises:
-            ConfigError: It names none.
-        """
+        """Return the shard that the setting `shard` names."""
         found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
         if found is None or int(found[1]) >= int(found[2]):
             msg = f"Setting 'shard' is {text!r}, it must be like 0/4: the number of this run, from 0, and of how many"
@@ -51,15 +47,7 @@ class Shard:
     ) -> None:
         """Check that shards of a stream, which load in any order, fill a table as one run does.
 
-        Args:
-            name: The stream's name.
-            has_catalog: Its schema is from a given catalog.
-            is_full_table: It replaces its table.
-            has_keys: Later rows replace earlier ones.
-            changed_by: The settings that change single records, for which no BATCH messages are sent.
-
-        Raises:
-            ConfigError: They would not.
+        `changed_by` are the settings that change single records, for which no BATCH messages are sent.
         """
         reason = ""
         if not has_catalog and self.count > 1:
@@ -80,8 +68,7 @@ class Shard:
 def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> None:
     """Check that a run may begin at the STATE of a stream: its own, or that of a run without shards.
 
-    Raises:
-        ConfigError: The STATE is of another shard: it has passed tasks that were never sent.
+    That of another shard has passed tasks that were never sent.
     """
     theirs = given.get("shard")
     if theirs is not None and theirs != (str(shard) if shard else None):

@@ -46,11 +46,7 @@ class TapS3Files(ArrowTap):
 
     @classmethod
     def read_config(cls, sources: Sequence[str]) -> Mapping[str, Any]:
-        """Return the settings of configuration files, or of the environment for `ENV`.
-
-        Raises:
-            ConfigError: One cannot be read.
-        """
+        """Return the settings of configuration files, or of the environment for `ENV`."""
         given: Mapping[str, Any] = config_input(cls, sources).config
         return given
 
@@ -88,11 +84,7 @@ class TapS3Files(ArrowTap):
             click.echo(line)
 
     def write_plan(self) -> None:
-        """List objects, and append those that are new to the plan logs.
-
-        Raises:
-            ConfigError: The settings have no listing, or are of a shard.
-        """
+        """List objects, and append those that are new to the plan logs."""
         if self.settings.sqs or self.settings.shard:
             msg = "--write-plan lists objects: it is for polling and inventory, without setting 'shard'"
             raise ConfigError(msg)
@@ -106,12 +98,7 @@ class TapS3Files(ArrowTap):
     def begin_plan_logs(self, *, has_state: bool) -> None:
         """Begin a new plan log for each stream that the catalog selects, in place of the one it has.
 
-        Args:
-            has_state: A STATE was given: the logs begin where it ends, and streams that it lacks are left as they are.
-
-        Raises:
-            ConfigError: No plans are kept, a STATE has not passed segments that a run can send, or new objects come
-                from a queue and there is no STATE.
+        With a STATE the logs begin where it ends, and streams that it lacks are left as they are.
         """
         root = self.settings.plan_root
         if root is None:
@@ -150,11 +137,7 @@ class TapS3Files(ArrowTap):
             self.logger.info("Stream %r: a new plan log begins %s: %s", name, where, url)
 
     def plan_lines(self, targets: Sequence[str], shard_count: int | None = None) -> Iterator[str]:
-        """Yield the lines that show what a run would read, what targets need to load it, and what shards would read.
-
-        Raises:
-            ConfigError: The run is a shard itself, and shards are asked for.
-        """
+        """Yield the lines that show what a run would read, what targets need to load it, and what shards would read."""
         from tap_s3_files.inspection import load_cost, plan_table
         from tap_s3_files.inspection.shard_table import ShardShares, shard_lines
 

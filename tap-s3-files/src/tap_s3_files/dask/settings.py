@@ -31,11 +31,8 @@ class Tls:
 class DaskSettings:
     """Which cluster runs tasks, and how it is reached.
 
-    Attributes:
-        scheduler: Its address: tls://host:port, or tcp://127.0.0.1:port.
-        tls: For tls://.
-        wait_seconds: How long a cluster without workers, or a scheduler that does not answer, is waited for.
-        window: Tasks in flight; None: two for each thread of the cluster.
+    `wait_seconds`: how long a cluster without workers, or a scheduler that does not answer, is waited for; `window`:
+    tasks in flight, None: two for each thread of the cluster.
     """
 
     scheduler: str
@@ -49,14 +46,7 @@ class DaskSettings:
     ) -> DaskSettings | None:
         """Return the settings of Dask; None for the executor threads.
 
-        Args:
-            config: All settings of the tap.
-            batch: Where batch files are written.
-            urls: All places that tasks read or write.
-            aws: What is sent to workers.
-
-        Raises:
-            ConfigError: A setting is missing or superfluous, or a task would carry a secret or name a local file.
+        `urls` are all places that tasks read or write: none may be a local file, nor `aws` or a URL have a secret.
         """
         if config.get("executor", "threads") != "dask":
             if given := next((name for name in _NAMES if name in config), None):
@@ -90,11 +80,7 @@ class DaskSettings:
 
     @staticmethod
     def refuse_records(stream: str, needed_by: str | None) -> None:
-        """Refuse a stream that is sent as records.
-
-        Raises:
-            ConfigError: Always.
-        """
+        """Refuse a stream that is sent as records."""
         msg = f"Stream {stream!r}: executor dask sends BATCH messages only, and {needed_by} changes single records"
         raise ConfigError(msg)
 

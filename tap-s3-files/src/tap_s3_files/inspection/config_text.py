@@ -55,16 +55,7 @@ _BATCHES = """\
 
 @dataclass(frozen=True, slots=True)
 class StreamText:
-    """A stream that a file is written for.
-
-    Attributes:
-        name: Its name.
-        path: Its path.
-        format: Its format.
-        objects: Number of objects.
-        bytes: Size of all.
-        found: What its sample shows, or why there is none.
-    """
+    """A stream that a file is written for: `found` is what its sample shows, or why there is none."""
 
     name: str
     path: str
@@ -75,26 +66,12 @@ class StreamText:
 
 
 def config_file(streams: Sequence[StreamText], notes: Iterable[str], *, file: str, batch_root: str | None) -> str:
-    """Return the text of a file for `--config`.
-
-    Args:
-        streams: The streams.
-        notes: Comments about what was left out.
-        file: Name of the file.
-        batch_root: URL of the batch files; None leaves `batch_config` as a comment.
-    """
+    """Return the text of a file for `--config`; without `batch_root`, `batch_config` is a comment."""
     return f"{_HEAD.format(file=file)}\n{_settings(streams, notes, batch_root)}"
 
 
 def meltano_file(streams: Sequence[StreamText], notes: Iterable[str], *, project: str, batch_root: str | None) -> str:
-    """Return the text of a meltano.yml.
-
-    Args:
-        streams: The streams.
-        notes: Comments about what was left out.
-        project: Identifies the project.
-        batch_root: URL of the batch files; None leaves `batch_config` as a comment.
-    """
+    """Return the text of a meltano.yml; without `batch_root`, `batch_config` is a comment."""
     config = indent(_settings(streams, notes, batch_root).rstrip(), " " * 8)
     return _MELTANO_HEAD.format(project=_scalar(project), config=config)
 

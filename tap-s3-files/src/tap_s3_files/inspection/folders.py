@@ -20,13 +20,9 @@ _MOST_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Objects that may be one stream.
+    """Objects that may be one stream: their path is a pattern, which matches later ones that are named alike too.
 
-    Attributes:
-        path: A pattern that matches them, and later ones that are named alike.
-        format: Their format, by their names.
-        objects: The objects.
-        parts: Their division by name, into candidates of their own; empty if all are named alike.
+    `parts` is their division by name, into candidates of their own; empty if all are named alike.
     """
 
     path: str

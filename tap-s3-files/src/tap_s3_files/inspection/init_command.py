@@ -31,16 +31,7 @@ def write_config(
 ) -> list[str]:
     """Write a configuration for the objects below some URLs, and return the names of its streams.
 
-    Args:
-        urls: Buckets, folders, objects, or paths with wildcards.
-        config: Settings for access, such as `aws`; `streams` in it are ignored.
-        output: The file to write.
-        meltano: Write a meltano.yml.
-        batch_root: URL of batch files.
-
-    Raises:
-        ConfigError: The file exists, or cannot be written.
-        NotFoundError: There is no object that could be read.
+    `config` has the settings for access, such as `aws`; `streams` in it are ignored.
     """
     if output.exists():
         msg = f"{output} exists already; remove it, or name another file with --output"
@@ -69,11 +60,7 @@ def write_config(
 
 
 class _Inspection:
-    """Finds streams below URLs, and surveys them.
-
-    Attributes:
-        notes: What was left out.
-    """
+    """Finds streams below URLs, and surveys them; `notes` are about what was left out."""
 
     def __init__(self, config: Mapping[str, Any], own_roots: Sequence[Url]) -> None:
         self.notes: list[str] = []
@@ -136,11 +123,7 @@ class _Inspection:
 
 
 def command(read_config: Callable[[Sequence[str]], Mapping[str, Any]]) -> click.Command:
-    """Return the command `init`.
-
-    Args:
-        read_config: Returns the settings in the files of `--config`.
-    """
+    """Return the command `init`."""
     about = "Look at a bucket or a folder, and write a commented configuration for what is there."
     output = "The file to write; tap-s3-files.yml, or meltano.yml with --meltano, unless given. It must not exist."
     meltano = "Write a meltano.yml instead of a file for --config."

@@ -34,12 +34,7 @@ TARGETS = tuple(_TARGETS)
 
 
 def cost_lines(target: str, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the lines that show what a target needs for the default `max_batch_mb`.
-
-    Args:
-        target: One of `TARGETS`.
-        rows: The plan.
-    """
+    """Yield the lines that show what a target needs for the default `max_batch_mb`."""
     known = _TARGETS[target]
     quota = (f"of {known.quota:,} a day",) if known.quota else ()
     cells = [("table", f"{known.load} (at least)", "bytes", *quota)]

@@ -23,11 +23,8 @@ _UNKNOWN = "?"
 class Row:
     """What a run would read of a stream; the number of batch files is estimated from object sizes.
 
-    Attributes:
-        formats: Formats of the objects, by their names.
-        columns: Its columns; None if no catalog has them, as they then need samples.
-        oldest: Time at which the first of the objects was last changed.
-        newest: Time at which the last of them was last changed.
+    `formats` are by the names of objects; `columns` is None if no catalog has them, as they then need samples; `oldest`
+    and `newest` are times of last change.
     """
 
     stream: str
@@ -50,15 +47,7 @@ class Row:
         file_format: str = "auto",
         columns: pa.Schema | None = None,
     ) -> Row:
-        """Count the tasks of a stream's plan.
-
-        Args:
-            stream: Name of the stream.
-            tasks: Those that would be sent.
-            batches: Whether batch files would be written.
-            file_format: The setting `format` of the stream.
-            columns: Its columns, if known.
-        """
+        """Count the tasks of a stream's plan; `batches`: batch files would be written."""
         objects = size = count = files = 0
         keys: dict[str, str] = {}  # one for each end of five characters: there may be millions of objects
         times = set[datetime]()

@@ -27,17 +27,7 @@ _WIDEST = 40
 
 
 def preview_lines(run: TapRun, stream: StreamSettings, job: StreamJob, count: int) -> Iterator[str]:
-    """Yield the lines that show a stream: its newest objects, its columns with their types, and some rows.
-
-    Args:
-        run: The run whose storage is read.
-        stream: Settings of the stream.
-        job: How its objects are read.
-        count: Number of rows.
-
-    Raises:
-        DataError: A row cannot be read.
-    """
+    """Yield the lines that show a stream: its newest objects, its columns with their types, and `count` rows."""
     listing = run.listing(stream)
     newest = listing.newest(OBJECTS, *run.settings.window(stream))
     rows, used = first_rows(run, job, newest, count)

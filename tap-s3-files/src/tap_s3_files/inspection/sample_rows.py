@@ -23,11 +23,7 @@ _AHEAD = 1 << 20
 def first_rows(
     run: TapRun, job: StreamJob, objects: Iterable[ObjectInfo], count: int
 ) -> tuple[pa.Table, list[ObjectInfo]]:
-    """Return up to `count` rows of some objects, in order, with the objects that gave them.
-
-    Raises:
-        DataError: A row of an object does not fit the schema.
-    """
+    """Return up to `count` rows of some objects, in order, with the objects that gave them."""
     worker = Worker(run.storage, Budget(_AHEAD), Progress(job.stream), threading.Event())
     batches, used, left = list[pa.RecordBatch](), list[ObjectInfo](), count
     for info in objects:

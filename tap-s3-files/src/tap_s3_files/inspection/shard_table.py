@@ -22,12 +22,7 @@ class _Share:
 
 @dataclass(slots=True)
 class ShardShares:
-    """What each shard of a stream would read.
-
-    Args:
-        stream: Name of the stream.
-        count: Number of shards.
-    """
+    """What each shard of a stream would read."""
 
     stream: str
     count: int

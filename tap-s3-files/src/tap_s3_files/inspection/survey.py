@@ -39,13 +39,7 @@ _MOST_DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A setting that may be right, and why.
-
-    Attributes:
-        setting: A name and a value, in YAML; of `schema`, if `column` is set.
-        reason: What the sample shows.
-        column: The column whose type it sets.
-    """
+    """A setting in YAML that may be right, and why; with `column`, the type of that one in the setting `schema`."""
 
     setting: str
     reason: str
@@ -56,13 +50,8 @@ class Doubt:
 class Survey:
     """What a sample of a stream shows.
 
-    Attributes:
-        columns: The columns of the files and of their keys, with the types that a run would infer.
-        rows: Number of rows that were looked at.
-        objects: Number of objects that they are of.
-        keys: Columns that are named like a key, and whose values identify each row of the sample.
-        others: Further columns that do so alone.
-        doubts: Settings that may be right.
+    `columns` are those of the files and of their keys, with the types that a run would infer; `keys` are named like a
+    key, and their values identify each row of the sample; `others` do so alone.
     """
 
     columns: pa.Schema
@@ -74,13 +63,7 @@ class Survey:
 
 
 def survey(run: TapRun, stream: StreamSettings, objects: Sequence[ObjectInfo]) -> Survey:
-    """Return what a sample of a stream's objects shows.
-
-    Raises:
-        DataError: A file cannot be read, or its rows do not fit the schema of the sample.
-        SchemaError: The files have no column.
-        ArchivedError: All sampled objects are archived.
-    """
+    """Return what a sample of a stream's objects shows."""
     listed = Listing(objects)
     samples = sample_objects(listed, run.settings.sample_files)
     found = {info: infer_schema(run, stream, info) for info in samples}

@@ -27,12 +27,9 @@ def width(text: str) -> int:
 
 
 def lines(rows: Sequence[Sequence[str]], right: Collection[int] = (), *, limit: int | None = None) -> Iterator[str]:
-    """Yield the lines of a table.
+    """Yield the lines of a table, some columns of which are aligned to the right.
 
-    Args:
-        rows: The cells; all rows have as many.
-        right: The columns that are aligned to the right.
-        limit: Width of a line. Columns that exceed it follow below, after an empty line.
+    `limit` is the width of a line: columns that exceed it follow below, after an empty line.
     """
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     first = 0

@@ -48,16 +48,8 @@ class Manifest:
 def read_inventory(storage: Storage, manifest: Url, budget: Budget) -> Iterator[tuple[Url, pa.RecordBatch]]:
     """Yield the newest versions of the objects in an inventory, in no particular order.
 
-    Each item is the URL of a bucket, and some of its objects in the columns of `OBJECT_COLUMNS`.
-
-    Args:
-        storage: Where it is.
-        manifest: A `manifest.json`; or a folder, which ends with a slash: then that of the newest inventory below it.
-        budget: Bounds the bytes in flight.
-
-    Raises:
-        NotFoundError: There is no manifest, or a file of it is missing.
-        DataError: The manifest, or a file of it, is not what it must be.
+    Each item is the URL of a bucket, and some of its objects in the columns of `OBJECT_COLUMNS`. `manifest` is a
+    `manifest.json`; or a folder, which ends with a slash: then that of the newest inventory below it.
     """
     found = read_manifest(storage, manifest if not manifest.key.endswith("/") else _newest(storage, manifest))
     for file in found.files:
@@ -65,12 +57,7 @@ def read_inventory(storage: Storage, manifest: Url, budget: Budget) -> Iterator[
 
 
 def read_manifest(storage: Storage, url: Url) -> Manifest:
-    """Read a `manifest.json`.
-
-    Raises:
-        NotFoundError: There is none.
-        DataError: It is none, is of a format that is not read, or its inventory lacks a column.
-    """
+    """Read a `manifest.json`."""
     text = bytes(storage.get(url).data)
     try:
         manifest_json = json.loads(text)
@@ -147,11 +134,7 @@ def _newest_versions(batch: pa.RecordBatch, file: Url, *, decode: bool) -> Itera
 
 
 def _check_complete(batch: pa.RecordBatch, file: Url) -> None:
-    """Check that each row has what an object needs.
-
-    Raises:
-        DataError: One has not.
-    """
+    """Check that each row has what an object needs."""
     needed = ("bucket", "key", "size", "last_modified_date")
     if not any(batch[name].null_count for name in needed):
         return

@@ -84,21 +84,11 @@ class Listing:
                 self.add(Url(scheme, bucket, ""), ObjectPage.of(page))
 
     def add(self, bucket: Url, page: ObjectPage) -> None:
-        """Add objects.
-
-        Args:
-            bucket: URL with the scheme and the bucket of the objects.
-            page: The objects.
-        """
+        """Add objects of a bucket, which is the URL of its scheme and name."""
         self.add_rows(bucket, page.to_arrow())
 
     def add_rows(self, bucket: Url, rows: pa.RecordBatch) -> None:
-        """Add objects.
-
-        Args:
-            bucket: URL with the scheme and the bucket of the objects.
-            rows: The objects, in the columns of `OBJECT_COLUMNS`.
-        """
+        """Add objects of a bucket in the columns of `OBJECT_COLUMNS`."""
         full: list[pa.RecordBatch] = []
         with self._lock:
             place = self._places.setdefault((bucket.scheme, bucket.bucket), len(self._places))
@@ -136,10 +126,7 @@ class Listing:
     ) -> list[ObjectInfo]:
         """Return the newest objects that hold a byte, the newest first; `oldest`: the oldest ones, the oldest first.
 
-        Args:
-            count: Number of objects.
-            start: Time of the last modification from which on objects count.
-            end: Time before which they count.
+        They were last modified in [start, end).
         """
         import pyarrow.compute as pc
 
@@ -180,10 +167,7 @@ class Listing:
     ) -> Iterator[ObjectInfo]:
         """Yield the objects in the order in which they are read: by time of last modification, then by URL.
 
-        Args:
-            keep: Selects objects.
-            since: Time of the last modification from which on objects are returned; earlier ones cost little.
-            before: Time before which they are returned; later ones cost little.
+        Those that were modified before `since`, or at `before` or later, are left out, and cost little.
         """
         import pyarrow.compute as pc
 

@@ -44,15 +44,7 @@ def list_objects(
 ) -> Listing:
     """Return the objects that match any of the paths, as `find` does.
 
-    Args:
-        storage: The storage of the objects.
-        paths: Paths of one stream.
-        own: Folders to which this tap writes; its plans and batch files are left out.
-        begin: An object up to which all are known, if keys ascend with time: the path that matches it is listed from
-            there on.
-
-    Raises:
-        NotFoundError: A bucket does not exist.
+    Up to `begin` all are known, if keys ascend with time: the path that matches it is listed from there on.
     """
     return _Lister(storage, listed_prefixes(storage, paths), list(own), begin).run()
 

@@ -23,12 +23,9 @@ _OWN_NAME = r"--[0-9a-f]{32}-[0-9]+-[0-9]+\.(?:parquet|jsonl|arrow)(?:\.gz)?"
 
 @dataclass(frozen=True, slots=True)
 class ListedPrefix:
-    """A path of a stream with the prefix by which its objects are listed.
+    """A path of a stream with the prefix by which its objects are listed: a bucket and the beginning of keys.
 
-    Attributes:
-        path: The path.
-        prefix: Bucket and beginning of the keys that are listed.
-        object: The object, if the path names a single one; nothing is listed then.
+    `object` is set if the path names a single one; nothing is listed then.
     """
 
     path: Url
@@ -64,13 +61,7 @@ def listed_prefixes(storage: Storage, paths: Iterable[Url]) -> list[ListedPrefix
 def find(storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = ()) -> Iterator[ObjectInfo]:
     """Yield the objects that match any of the paths, each once, in any order.
 
-    Args:
-        storage: The storage of the objects.
-        paths: Paths of one stream.
-        own: Folders to which this tap writes; its plans and batch files are left out.
-
-    Raises:
-        NotFoundError: A bucket does not exist.
+    `own` are folders to which this tap writes; its plans and batch files are left out.
     """
     parts, roots = listed_prefixes(storage, paths), list(own)
     for part, earlier in zip(parts, earlier_overlaps(parts), strict=True):
@@ -134,14 +125,9 @@ def _alternatives(path: Url) -> list[Url]:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFilter:
-    """Filter of the objects that an inventory or a queue reports for a stream.
+    """Filter of the objects that an inventory or a queue reports for a stream; in the folders `own` this tap writes.
 
-    Args:
-        stream: Name of the stream.
-        paths: Paths of the stream.
-        own: Folders to which this tap writes.
-        dates: First date, and date after the last one, of dates in paths.
-        window: Time from which on, and before which, an object must have been modified.
+    `dates` bound dates in paths, `window` the time of last modification: from the first on, before the second.
     """
 
     stream: str
@@ -156,12 +142,7 @@ class ObjectFilter:
         return not own and any(self._names(path, url.key) for path in self._paths_in(url))
 
     def select(self, bucket: Url, keys: pa.Array) -> pa.BooleanArray:
-        """Return for each key of a bucket what `matches` returns, many times as fast.
-
-        Args:
-            bucket: URL with the scheme and the bucket of the keys.
-            keys: Keys, without nulls.
-        """
+        """Return for each key of a bucket what `matches` returns, many times as fast; keys are without nulls."""
         import pyarrow.compute as pc
 
         mask = pa.repeat(False, len(keys))

@@ -40,11 +40,7 @@ def dates_as_wildcards(key: str, digit: str = "[0-9]") -> str:
 
 
 def check_date_pattern(path: Url, setting: str) -> None:
-    """Find out whether the dates of a path can be counted through.
-
-    Raises:
-        ConfigError: They cannot.
-    """
+    """Check that the dates of a path can be counted through."""
     used = _directives(path)
     known = {"Y" if d == "y" else d for d in used} | ({"m", "d"} if "j" in used else set())
     if unknown := [d for d in used if d not in _DIGITS]:
@@ -59,11 +55,7 @@ def check_date_pattern(path: Url, setting: str) -> None:
 
 
 def check_moment(path: Url, moment: datetime | None, setting: str) -> None:
-    """Find out whether a window begins or ends where a place does.
-
-    Raises:
-        ConfigError: It does not: part of a place can be read by no window.
-    """
+    """Check that a window begins or ends where a place does: part of a place can be read by no window."""
     if moment is not None and _floor(path)(moment.astimezone(UTC)) != moment:
         msg = (
             f"Setting {setting!r}: {moment.isoformat()} lies within one of the dates of {path}; "
@@ -84,9 +76,6 @@ def resolve_dates(
 
     Without an end the last date is tomorrow's: clocks and zones differ. If keys ascend with time, and objects up to
     `begin` are known, the places before it are left out.
-
-    Raises:
-        ConfigError: There are too many of them.
     """
     found: list[Url] = []
     for path in paths:
@@ -101,11 +90,7 @@ def resolve_dates(
 def matches_key(path: Url, key: str, start: datetime | None, end: datetime | None) -> bool:
     """Return whether a key matches a path with a date in [start, end), without listing the dates.
 
-    Args:
-        path: It has a date.
-        key: Of the same bucket.
-        start: None: any digits match, also those that are no date.
-        end: None: without an end.
+    Without `start` any digits match, also those that are no date.
     """
     found = date_pattern(path).fullmatch(key)
     if found is None or start is None:

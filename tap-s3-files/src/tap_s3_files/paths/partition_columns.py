@@ -50,11 +50,7 @@ def pattern(path: Url) -> re.Pattern[str]:
 
 
 def check_groups(paths: Iterable[Url], setting: str) -> None:
-    """Find out whether each path names the same groups, each of which is one.
-
-    Raises:
-        ConfigError: It does not.
-    """
+    """Check that all paths name the same groups, each of which is one."""
     known: set[str] | None = None
     for path in paths:
         found_names = group_names(path)
@@ -108,22 +104,16 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """The partition columns of a stream.
+    """The partition columns of a stream: named groups of its `paths`, and with `hive` folders such as `year=2024`.
 
-    Args:
-        paths: Those of the stream that have named groups.
-        hive: Whether folders such as `year=2024` are columns; a group of the same name comes before them.
+    A group comes before a folder of the same name.
     """
 
     paths: tuple[Url, ...] = ()
     hive: bool = False
 
     def texts(self, url: Url) -> dict[str, str | None]:
-        """Return the partition columns of an object as text: folders in their order, then groups.
-
-        Raises:
-            DataError: It is of none of the paths, so its groups have no values.
-        """
+        """Return the partition columns of an object as text: folders in their order, then groups."""
         return (_folders(url) if self.hive else {}) | (self._groups(url) if self.paths else {})
 
     def infer(self, urls: Iterable[Url]) -> list[pa.Field]:
@@ -139,12 +129,7 @@ class Partitions:
         return [pa.field(name, kinds.pop() if len(kinds) == 1 else pa.string()) for name, kinds in found.items()]
 
     def values(self, url: Url, schema: pa.Schema) -> dict[str, Any]:
-        """Return the values of those partition columns of an object that a schema has, as its types.
-
-        Raises:
-            DriftError: A value is none of its type.
-            DataError: The object is of none of the paths.
-        """
+        """Return the values of those partition columns of an object that a schema has, as its types."""
         texts = self.texts(url)
         return {field.name: _value(url, field, texts[field.name]) for field in schema if field.name in texts}
 

@@ -17,13 +17,9 @@ _LEAST_RANGES = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Division of the objects of a stream.
+    """Division of the objects of a stream into ranges of about `range_bytes`.
 
-    Attributes:
-        range_bytes: Approximate size of a range.
-        format: The stream's setting `format`.
-        read: How the stream's files are read.
-        passed: The format of objects that are not read, as they go into manifests as they are.
+    Objects of the format `passed` are not read, as they go into manifests as they are.
     """
 
     range_bytes: int

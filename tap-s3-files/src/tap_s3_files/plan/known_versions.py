@@ -24,9 +24,7 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 class KnownVersions:
     """The object versions of a log, looked up by the times of the objects; objects in order of time are fast.
 
-    Args:
-        log: Of a stream.
-        since: None that is older is looked up.
+    None that is older than `since` is looked up.
     """
 
     def __init__(self, log: PlanLog, since: datetime | None = None) -> None:

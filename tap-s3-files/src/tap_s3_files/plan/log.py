@@ -59,20 +59,9 @@ GAP_LISTINGS = 3
 
 
 class PlanLog:
-    """The log of one stream below a plan root.
+    """The log of one stream below a plan root; with `read_only`, nothing is appended: new segments are only returned.
 
-    Args:
-        storage: Where it is kept.
-        root: The plan root.
-        stream: The stream's name.
-        read_only: Append nothing: new segments are only returned.
-
-    Raises:
-        DataError: Segments are missing, are of another log, or are damaged.
-
-    Attributes:
-        url: Its folder.
-        head: What identifies it; None: it is empty, or was written before logs had ids.
+    `url` is its folder; `head` identifies it: None if it is empty, or was written before logs had ids.
     """
 
     def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
@@ -110,15 +99,7 @@ class PlanLog:
         return self.read(self.first_number).before if self._files else None
 
     def _identify(self, begin: Segment) -> str:
-        """Return the id of the log, which gets one if it has none.
-
-        Args:
-            begin: Its first segment, if it is empty.
-
-        Raises:
-            ConfigError: The storage cannot keep a log.
-            SupersededError: Another run has begun another log meanwhile.
-        """
+        """Return the id of the log, which gets one if it has none; `begin` is its first segment, if it is empty."""
         if self.head is None:
             mark, first, unnamed = begin.before, begin.number, None
             if self._files:  # it was written before logs had ids
@@ -133,17 +114,9 @@ class PlanLog:
     def begin_anew(
         storage: Storage, root: Url, stream: str, before: Watermark | None, follows: Mapping[str, Any] | None
     ) -> Url:
-        """Begin a new log in place of what is there, on purpose; what is there is not read any more.
+        """Begin a new log on purpose, in place of what is there, which is not read any more; return its head's URL.
 
-        Args:
-            storage: Where it is kept.
-            root: The plan root.
-            stream: The stream's name.
-            before: Where the stream is; None: at its beginning.
-            follows: The STATE with which a run begins at the new log's first segment.
-
-        Returns:
-            The URL of its head.
+        The stream is at `before`; with the STATE `follows` a run begins at the first segment of the new log.
         """
         folder = root.join("_plans", folder_name(stream))
         names = [o.url.name for o in storage.list(Url(folder.scheme, folder.bucket, folder.key + "/"))]
@@ -168,11 +141,7 @@ class PlanLog:
                     raise
 
     def read(self, number: int) -> Segment:
-        """Return one segment.
-
-        Raises:
-            NotFoundError: It is not in the log.
-        """
+        """Return one segment."""
         if (found := next(self.segments(number, number + 1), None)) is not None:
             return found
         msg = f"{self._url(entry_name(number))} is missing"
@@ -181,9 +150,7 @@ class PlanLog:
     def objects_of(self, urls: Collection[str], end: int | None = None) -> Iterator[ObjectInfo]:
         """Yield the objects of these URLs, in the order of the log, each as often as it is in it.
 
-        Args:
-            urls: Of the objects.
-            end: Files that begin at this segment, or behind it, are left out.
+        Files that begin at the segment `end`, or behind it, are left out.
         """
         named, start = pa.array(sorted(urls), pa.string()), 0
         while (file := next((f for f in self._files if f.last >= start), None)) is not None:
@@ -205,8 +172,7 @@ class PlanLog:
     def groups(self, oldest: datetime) -> list[SegmentRange]:
         """Return what is in the log, in groups of segments that follow each other.
 
-        Args:
-            oldest: Files are left out in which no object is of this time or newer.
+        Files in which no object is of the time `oldest` or newer are left out.
         """
         while True:
             files = [f for f in self._files if f.newest is None or f.newest >= oldest]
@@ -218,12 +184,7 @@ class PlanLog:
                     raise
 
     def append(self, segment: Segment) -> Segment:
-        """Make a segment durable, under the number that it has; return it with the id of the log.
-
-        Raises:
-            ConfigError: The storage cannot keep a log.
-            SupersededError: Another run has taken the number, or begun another log.
-        """
+        """Make a segment durable, under the number that it has; return it with the id of the log."""
         if self._read_only:
             return segment
         segment = self._with_ids(replace(segment, log=self._identify(segment)))
@@ -310,11 +271,7 @@ class PlanLog:
             raise self._damaged(url) from None
 
     def _checked(self, segment: Segment, url: Url) -> Segment:
-        """Return a segment of this log.
-
-        Raises:
-            DataError: It is of another stream or log.
-        """
+        """Return a segment, with an error if it is of another stream or log."""
         if segment.stream != self._stream:
             raise foreign_entry(url, segment.stream, self._stream)
         if segment.log and (self.head is None or segment.log != self.head.log):

@@ -104,11 +104,7 @@ def entry_to_bytes(segment: Segment) -> bytes:
 
 
 def entry_from_json(value: Any) -> Segment:
-    """Decode the file of one segment.
-
-    Raises:
-        AttributeError, KeyError, TypeError, ValueError: It is something else.
-    """
+    """Decode the file of one segment; AttributeError, KeyError, TypeError or ValueError: it is something else."""
     if value["version"] != VERSION:
         raise ValueError
     tasks = (
@@ -140,10 +136,9 @@ def to_table(segments: Iterable[Segment]) -> pa.Table:
 
 
 def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, datetime]:
-    """Encode the rows of log files as one checkpoint; return it, and the time of its newest object.
+    """Encode the tables of each of some log files as one checkpoint; return it, and the time of its newest object.
 
-    Args:
-        files: The tables of each; a segment is never divided between two.
+    A segment is never divided between two tables.
     """
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -169,8 +164,7 @@ def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, dat
 class Checkpoint:
     """A checkpoint in memory, whose row groups are decoded one at a time.
 
-    Raises:
-        pyarrow.ArrowException: It is no Parquet file.
+    Data that is no Parquet file raises pyarrow.ArrowException.
     """
 
     def __init__(self, data: bytes) -> None:

@@ -66,19 +66,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Tasks that are written to the plan log before the first of them is sent.
+    """Tasks that are written to the plan log, under a number, before the first of them is sent, in their order.
 
-    Attributes:
-        number: Its place in the log.
-        stream: The stream's name.
-        target_bytes: Requested size of its batch files.
-        before: The stream's watermark before it.
-        after: The stream's watermark after it, never before `before`.
-        tasks: In the order in which they are sent.
-        from_queue: Its objects came from a queue: only the log knows of them.
-        settings: Identifies the settings of rows at the time; see `settings.rows_identity`.
-        paths: A digest of the paths of which the log holds all objects up to `after`; "" if that is not known.
-        log: The id of its plan log; "" if it is in none, or was written before logs had ids.
+    `before` and `after` are the watermarks of the stream before and after it, which never goes back. If it is
+    `from_queue`, only the log knows of its objects. `settings` identifies the settings of rows at the time, see
+    `settings.rows_identity`; `paths` is a digest of the paths of which the log holds all objects up to `after`, "" if
+    that is not known; `log` is the id of its plan log, "" if it is in none, or was written before logs had ids.
     """
 
     number: int
@@ -112,11 +105,7 @@ class Position:
 
     @classmethod
     def from_json(cls, value: Any) -> Position:
-        """Decode a position.
-
-        Raises:
-            KeyError, TypeError: The value is no position.
-        """
+        """Decode a position; KeyError or TypeError: it is none."""
         return cls(value["object"], value["rows"], ResumePoint(**value["place"]) if value["place"] else None)
 
 
@@ -147,12 +136,9 @@ def version_of(info: ObjectInfo) -> Version:
 def rank(info: ObjectInfo, version: int | None, reading: str, part: int = 0, first_row: int = 0) -> str:
     """Return the rank of rows of an object, see `singer_arrow.batch.message`: by time of last change, name, and place.
 
-    Args:
-        info: The object.
-        version: Version of the table; rows of a newer one replace those of an older one, whatever their objects are.
-        reading: See `StreamPlan.reading`.
-        part: The range of the object that they are in.
-        first_row: Row of the range at which their batch file began when it was first made.
+    Rows of a newer `version` of the table replace those of an older one, whatever their objects are. `reading` is that
+    of `StreamPlan.reading`; `part` is the range of the object that they are in, and `first_row` the row of it at which
+    their batch file began when it was first made.
     """
     kind = "object" if version is None else f"version {version:020d}"
     place = f"{part:05d}.{first_row:012d}"
@@ -180,10 +166,7 @@ def make_tasks(
 ) -> Iterator[Task]:
     """Make tasks: bundle small objects that follow each other into one batch file, and divide large ones into ranges.
 
-    Args:
-        objects: In order.
-        target_bytes: Requested size of a batch file; a bundle becomes one.
-        ranges_of: Returns into how many ranges a large object is divided.
+    `ranges_of` returns into how many.
     """
     bundle: list[ObjectInfo] = []
     size, limit = 0, min(BUNDLE_BYTES, target_bytes)
@@ -260,13 +243,9 @@ def unsent(
     selects: Callable[[Segment, Task], bool | None] = lambda *_: True,
     shard: Shard | None = None,
 ) -> Iterator[PendingTask]:
-    """Yield the tasks that are still to be sent.
+    """Yield the tasks that are still to be sent, of the segments from the bookmark's on.
 
-    Args:
-        bookmark: Where the stream is.
-        segments: From the bookmark's on.
-        selects: Whether a task is sent; None: a later run sends it, and STATE must not pass it.
-        shard: Which tasks this run sends; None: all.
+    `selects` returns whether a task is sent; None: a later run sends it, and STATE must not pass it.
     """
     for segment in segments:
         for number, task in enumerate(segment.tasks):

@@ -47,23 +47,11 @@ MAX_TRIES = 3
 
 
 class StreamPlan:
-    """The plan of a stream.
+    """The plan of a stream, which begins where earlier runs left it, its `state`.
 
-    Args:
-        log: Where it is kept; None: nowhere.
-        state: Where earlier runs left the stream; None: at its beginning.
-        object_filter: Filter of the stream's objects.
-        target_bytes: Requested size of the batch files of new segments.
-        settings: Identifies the settings of rows; None: they are not known, and not compared.
-        overlap: How late an object may appear. Older objects are not looked up in the log.
-        from_queue: New objects come from a queue.
-        shard: Which tasks of the log this run sends; None: all. A shard appends nothing to the log.
-        division: Which objects of new segments are divided into ranges; None: none.
-        keys_ascend: No object is ever overwritten.
-        sends: Whether the run sends what the log holds, rather than only adding to it.
-
-    Raises:
-        IdentityError: STATE and log are not of each other.
+    Without `log` it is kept nowhere. `settings` identifies the settings of rows; None: they are not compared. Objects
+    that are older than the `overlap` are not looked up in the log. A `shard` appends nothing to the log. `keys_ascend`:
+    no object is ever overwritten. `sends`: the run sends what the log holds, rather than only adding to it.
     """
 
     def __init__(
@@ -161,11 +149,7 @@ class StreamPlan:
             yield segment
 
     def selects(self, segment: Segment, task: Task) -> bool | None:
-        """Return whether a task is sent; None: a later run sends it. Those that this run has planned are.
-
-        Raises:
-            IdentityError: It came from a queue, for another path.
-        """
+        """Return whether a task is sent; None: a later run sends it. Those that this run has planned are."""
         if segment.number >= self.first_new:
             return True
         start, end = self.object_filter.window if not segment.from_queue else (None, None)
@@ -236,12 +220,7 @@ class StreamPlan:
     def plan(self, objects: Iterable[ObjectInfo], *, listed: datetime | None = None) -> Iterator[Segment]:
         """Yield new segments for objects in order, each once it is in the log.
 
-        Args:
-            objects: In order.
-            listed: When their listing began, if they were listed. Those that were queued meanwhile are left out.
-
-        Raises:
-            SupersededError: Another run has planned meanwhile.
+        `listed` is when their listing began, if they were listed; those that were queued meanwhile are left out.
         """
         self._listed = listed or self._listed
         new = self._without_unchanged(objects, listed=listed is not None)
@@ -327,8 +306,7 @@ class StreamPlan:
     def queued_segments(self, before: int | None = None) -> Iterator[Segment]:
         """Yield the segments that were queued, each once, in the order of the log, as STATE passes them in that order.
 
-        Args:
-            before: Only those of lower numbers.
+        `before` leaves out those of this number and later ones.
         """
         while self._waiting and (before is None or self._waiting[0][0] < before):
             number, segment = self._waiting.popleft()
@@ -344,9 +322,6 @@ class StreamPlan:
         The log may hold such a version already, from a queue, or because it was there before. Without a log, versions
         that are newer than all that was planned are left to a later run: STATE must not pass what was not listed. A
         shard leaves all to the next run that lists.
-
-        Raises:
-            ObjectChangedError: One changes again and again.
         """
         if self.shard is not None:
             text = "Stream %r: --write-plan must run again for the new versions of %d objects"
@@ -387,14 +362,8 @@ def current_versions(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterato
 def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends: bool = True) -> Bookmark:
     """Return where a run begins: at its STATE, or, without one, at the beginning of its log.
 
-    Args:
-        log: The stream's log; None: the run keeps none.
-        state: Where an earlier run left the stream; None: at its beginning.
-        stream: Its name.
-        sends: Whether the run sends what the log holds. Without STATE the log must then hold all that was ever sent.
-
-    Raises:
-        IdentityError: STATE and log are not of each other: rows would be lost, or sent twice.
+    `sends`: the run sends what the log holds; without STATE the log must then hold all that was ever sent. An
+    IdentityError means that STATE and log are not of each other: rows would be lost, or sent twice.
     """
     if log is None:
         return Bookmark(state.watermark if state is not None else None)

@@ -27,14 +27,9 @@ DAYS = 14
 
 @dataclass(frozen=True, slots=True)
 class QueueSetup:
-    """A queue and its dead-letter queue for objects below some prefixes.
+    """A queue and its dead-letter queue for objects below some prefixes by bucket; none is part of another.
 
-    Attributes:
-        name: Name of the queue.
-        region: Region of the queue and of the buckets.
-        account: Account that owns them.
-        prefixes: The prefixes of each bucket; none is part of another.
-        partition: The group of AWS regions that the region is in, as ARNs have it.
+    `partition` is the group of AWS regions that the region is in, as ARNs have it.
     """
 
     name: str
@@ -96,11 +91,7 @@ class QueueSetup:
 
 
 def prefixes_of(paths: Sequence[Url]) -> dict[str, list[str]]:
-    """Return the prefixes of each bucket that paths are below; one that is part of another is left out.
-
-    Raises:
-        ConfigError: A path is not on S3.
-    """
+    """Return the prefixes of each bucket that paths are below; one that is part of another is left out."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         if path.scheme != "s3":
@@ -116,13 +107,7 @@ def prefixes_of(paths: Sequence[Url]) -> dict[str, list[str]]:
 def set_up(setup: QueueSetup, client: Callable[[str], Any]) -> str:
     """Create or complete the queues and the notifications, and return the URL of the queue; safe to repeat.
 
-    Args:
-        setup: The queue, and the prefixes of its events.
-        client: Returns botocore's client of a service.
-
-    Raises:
-        CredentialsError: The credentials do not allow it.
-        ServiceError: A service refuses it.
+    `client` returns botocore's client of a service.
     """
     sqs, s3 = client("sqs"), client("s3")
     with queue_errors(f"Queue {setup.name}", service="SQS"):
@@ -140,11 +125,7 @@ def set_up(setup: QueueSetup, client: Callable[[str], Any]) -> str:
 
 
 def setup_queue_command(read_config: Callable[[Sequence[str]], Mapping[str, Any]]) -> click.Command:
-    """Return the command `setup-queue`.
-
-    Args:
-        read_config: Returns the settings in the files of `--config`.
-    """
+    """Return the command `setup-queue`."""
     about = "Create an SQS queue with a dead-letter queue, and let buckets send the events of new objects to it."
     apply = "Create and change queues and notifications. Without it, they are printed as JSON, and nothing is changed."
     config = "Settings: a file, or ENV for the environment. `aws` is used, and without PATH the paths of all streams."

@@ -28,11 +28,7 @@ class Event:
 
 
 def parse_events(body: str) -> tuple[Event, ...] | None:
-    """Parse the events of a message, in order; empty for a test event; None if it is no message of S3.
-
-    Args:
-        body: Text of the message.
-    """
+    """Parse the events of a message, in order; empty for a test event; None if it is no message of S3."""
     try:
         return tuple(_events(json.loads(body)))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):

@@ -67,14 +67,9 @@ class _Sorted:
 
 
 class SqsEvents:
-    """One queue, and the streams of a run that share it.
+    """One queue, and the streams of a run that share it, with their plans.
 
-    Args:
-        queue: Whose messages are taken.
-        plans: Those of the streams that are read in this run, by name.
-        others: What other streams of the settings would take: their messages are never deleted.
-        storage: Where objects are looked at.
-        settings: How long is waited, and what happens to messages of no stream.
+    Messages for `others`, the other streams of the settings, are never deleted.
     """
 
     def __init__(

@@ -45,10 +45,8 @@ class Message:
 class Queue:
     """One queue. Messages that were received are kept invisible to others until they are let go.
 
-    Args:
-        url: Of the queue.
-        options: How AWS is reached; the endpoint is that of the queue's URL.
-        visibility: Seconds until a message is visible again if this process has died.
+    The endpoint is that of its URL; `visibility` is in seconds, until a message is visible again if this process has
+    died.
     """
 
     def __init__(self, url: str, options: AwsOptions, *, visibility: int) -> None:
@@ -59,13 +57,7 @@ class Queue:
         self._lock = threading.Lock()
 
     def receive(self, wait: int) -> list[Message]:
-        """Return up to ten messages, after at most `wait` seconds; they are held.
-
-        Raises:
-            NotFoundError: There is no such queue.
-            CredentialsError: It may not be read.
-            ServiceError: It does not answer.
-        """
+        """Return up to ten messages, after at most `wait` seconds; they are held."""
         with queue_errors(self.url):
             answer = self._client.receive_message(
                 QueueUrl=self.url,
@@ -85,11 +77,7 @@ class Queue:
             return [m for got in pool.map(self.receive, [0] * PARALLEL) for m in got]
 
     def approximate_size(self) -> int:
-        """Return the approximate number of waiting messages.
-
-        Raises:
-            NotFoundError, CredentialsError, ServiceError: As for `receive`.
-        """
+        """Return the approximate number of waiting messages."""
         name = "ApproximateNumberOfMessages"
         with queue_errors(self.url):
             answer = self._client.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])
