@@ -20,29 +20,16 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class FileProperties:
-    """What is required of the files of a stream, and where properties that are left out are reported.
+    """What is required of the files of a stream; `report` takes a file and how many values are left out, by path."""
 
-    Args:
-        required: Properties that each file must have.
-        known: Properties that are left out on purpose.
-        report: Called with a file and the number of values that are left out of it, by path.
-    """
-
-    required: Collection[str] = ()
-    known: Collection[str] = ()
+    required: Collection[str] = ()  # each file must have them
+    known: Collection[str] = ()  # left out on purpose
     report: Callable[[str, Mapping[str, int]], None] = lambda _url, _counts: None
 
     def check(self, file: pa.Schema, rows: int, read: pa.Schema, url: str) -> None:
         """Check the schema of a columnar file before it is loaded, and report what is left out.
 
-        Args:
-            file: The file's schema.
-            rows: Number of its rows.
-            read: The schema that it is read with.
-            url: The file.
-
-        Raises:
-            DataError: It has no property of the SCHEMA, or lacks one that is required.
+        DataError: It has no property of `read`, the schema that it is read with, or lacks one that is required.
         """
         if not rows:
             return
@@ -58,11 +45,7 @@ class FileProperties:
     def checked(
         self, batches: Iterator[pa.RecordBatch], progress: ReadProgress, read: pa.Schema, url: str
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file, once it is known that it has properties of the SCHEMA; report what is left out.
-
-        Raises:
-            DataError: As `check`.
-        """
+        """Yield the rows of a file, once it is known that it has properties of the SCHEMA; report what is left out."""
         waiting: list[pa.RecordBatch] | None = []
         rows = 0
         for batch in batches:

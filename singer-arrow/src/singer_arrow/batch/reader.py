@@ -32,22 +32,11 @@ def read_file(
     Columns that the file lacks are null, columns that `schema` lacks are not read. Text columns accept other kinds as
     JSON text, because a JSON Schema of several types becomes text. Decimals with a fraction are rounded where the
     schema has floats, and nanoseconds cut to microseconds, as in text. Compression is detected by the first bytes,
-    because the SDK's JSONL encoder compresses even without `compression`.
+    because the SDK's JSONL encoder compresses even without `compression`. Rows of the format `spool` already have the
+    schema.
 
-    Args:
-        storage: Storage of the file.
-        url: Entry of the manifest.
-        format: `parquet`, `jsonl` or `arrow`, or `spool`, whose rows already have the schema.
-        schema: Arrow schema of the SCHEMA message.
-        on_skip: Callback for rows that do not fit, which are skipped. Default: such a row is an error.
-        is_counted: Whether the caller checks the number of rows; otherwise an Arrow stream without an end mark, which
-            may have been cut off, is an error.
-        properties: What is required of the file, and where what is left out is reported. Default: nothing, nowhere.
-
-    Raises:
-        NotFoundError: The file does not exist.
-        DataError: A row does not fit and there is no `on_skip`, or the file is not of that format; names line or row
-            group, and column.
+    Rows that do not fit are skipped and passed to `on_skip`; without it such a row is a DataError. Unless rows are
+    counted by the caller (`is_counted`), an Arrow stream without an end mark, which may have been cut off, is one too.
     """
     if format == spool.FORMAT:
         yield from spool.read(Url.parse(url).local_path())

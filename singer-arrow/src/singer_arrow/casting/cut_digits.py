@@ -64,14 +64,7 @@ def record_truncated(value: str) -> None:
 
 
 def warn_truncated(log: Logger, where: object, cuts: Mapping[str, str], warned: set[str]) -> None:
-    """Log a warning for each column that is not in `warned`.
-
-    Args:
-        log: Logger.
-        where: The file, or another source of the values.
-        cuts: Result of `collect_truncated`.
-        warned: Columns already warned about; extended by this call.
-    """
+    """Log a warning for each column of `cuts` that is not in `warned`, and add it; the values are from `where`."""
     for column, value in cuts.items():
         if column not in warned:
             warned.add(column)

@@ -18,11 +18,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def text_to_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """Cast trimmed text to decimals.
-
-    Raises:
-        pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
-    """
+    """Cast trimmed text to decimals; raises ArrowException, ValueError or ArithmeticError if a value does not fit."""
     wide = pa.decimal256(_MOST_WIDE, t.scale)
     if _are_short(column, _MOST - max(0, t.scale)):
         return column.cast(t)
@@ -32,11 +28,7 @@ def text_to_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def cast_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """Cast decimals to another decimal type.
-
-    Raises:
-        pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
-    """
+    """Cast decimals to another decimal type; raises as `text_to_decimals` if a value does not fit."""
     digits = column.type.precision + max(0, t.scale - column.type.scale)
     if digits <= _MOST:
         return column.cast(t)

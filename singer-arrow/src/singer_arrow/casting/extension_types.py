@@ -70,10 +70,8 @@ def is_wkb(t: pa.DataType) -> bool:
 def with_geometries(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> pa.Schema:
     """Return the schema with the type of GEOMETRY for columns of bytes that hold geometries as GeoParquet 1 has them.
 
-    Args:
-        schema: Of a file.
-        metadata: The file's; its member `geo` names the columns. Metadata that is not as the specification has it is
-            passed over.
+    The member `geo` of a file's metadata names the columns. Metadata that is not as the specification has it is passed
+    over.
     """
     if metadata is None or b"geo" not in metadata:
         return schema

@@ -35,11 +35,7 @@ JSON_MAP = "a map in which each key occurs once, as JSON requires"
 
 
 def fit(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Cast a column to the field's type.
-
-    Raises:
-        BadValueError: A value does not fit; has the first such row.
-    """
+    """Cast a column to the field's type; BadValueError has the first row whose value does not fit."""
     if column.type == field.type and not is_json(field):
         return column
     try:
@@ -57,14 +53,8 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
 def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) -> pa.Array:
     """Cast as `fit` does a column whose reader has not validated its values.
 
-    Args:
-        column: The column.
-        field: The target.
-        json_output: Whether values that JSON cannot hold do not fit (`json_fault`).
-
-    Raises:
-        BadValueError: A value does not fit, or is invalid: text that is not UTF-8, a decimal with too many digits, or a
-            time outside the day.
+    These do not fit either: text that is not UTF-8, a decimal with too many digits, a time outside the day, and with
+    `json_output` a value that JSON cannot hold (`json_fault`).
     """
     if is_valid_utf8(column):
         fitted = fit(column, field)

@@ -52,14 +52,9 @@ class _Object(dict[str, Any]):
 
 
 def parse(text: bytes | str, *, constants: bool = False) -> Any:
-    """Parse JSON text; numbers with a point or an exponent become Decimals.
+    """Parse JSON text; numbers with a point or an exponent become Decimals, NaN and Infinity floats if `constants`.
 
-    Args:
-        text: The text.
-        constants: Accept NaN and Infinity, as floats.
-
-    Raises:
-        BadRowError: The text is not JSON or UTF-8, is nested too deeply, or has an invalid key.
+    BadRowError: The text is not JSON or UTF-8, is nested too deeply, or has an invalid key.
     """
     decoder = _LENIENT if constants else _DECODER
     try:
@@ -120,10 +115,7 @@ _LENIENT = json.JSONDecoder(
 def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tuple[list[Any], list[BadRowError]]:
     """Return the values of a line in the order of the schema, for `pa.array`, and the errors.
 
-    A value that does not fit is null and has an error.
-
-    Raises:
-        BadRowError: The line is not a record.
+    A value that does not fit is null and has an error. A line that is not a record is a BadRowError.
     """
     if line.lstrip()[:1] == b"[":
         reason = "each line must hold an object, this one begins an array; write one object a line"
@@ -155,11 +147,7 @@ def _is_plain(field: pa.Field) -> bool:
 
 
 def raw_members(line: bytes) -> dict[str, bytes]:
-    """Return the JSON of each member of a record.
-
-    Raises:
-        BadRowError: The line is not a record.
-    """
+    """Return the JSON of each member of a record; BadRowError if the line is none."""
     try:
         return {name: bytes(raw) for name, raw in RECORD_DECODER.decode(line).items()}
     except msgspec.MsgspecError:  # it is stricter than `parse`, for example about lone surrogates
@@ -178,11 +166,7 @@ def to_json_bytes(value: Any) -> bytes:
 
 
 def convert_value(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
-    """Convert a parsed JSON value for `pa.array` of the field's type.
-
-    Raises:
-        BadRowError: The value does not fit.
-    """
+    """Convert a parsed JSON value for `pa.array` of the field's type; BadRowError if it does not fit."""
     if value is None:
         return None
     t = field.type

@@ -96,15 +96,7 @@ def type_in_words(t: pa.DataType) -> str:
 
 
 def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """Cast a text column to a scalar type.
-
-    Args:
-        column: Column of type string.
-        t: The type.
-
-    Raises:
-        BadValueError: A value does not fit; has the first such row.
-    """
+    """Cast a text column to a scalar type; BadValueError has the first row whose value does not fit."""
     convert = _converter(t)
     try:
         return convert(column, t)
@@ -117,8 +109,7 @@ def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
 def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:
     """Cast as `from_text` does, without searching for the first value that does not fit.
 
-    Raises:
-        pa.ArrowException, ValueError, ArithmeticError: A value does not fit.
+    Raises ArrowException, ValueError or ArithmeticError if one does not.
     """
     return _converter(t)(column, t)
 
@@ -214,11 +205,7 @@ def _to_binary(column: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
-    """Cast text to timestamps by the rules of the module.
-
-    Raises:
-        pa.ArrowInvalid: A value is not a timestamp.
-    """
+    """Cast text to timestamps by the rules of the module."""
     instant = pa.timestamp(t.unit, "UTC")
     for kind in (pa.timestamp(t.unit), instant):  # Arrow's parser requires all values with a zone, or none
         try:

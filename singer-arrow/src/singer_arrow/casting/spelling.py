@@ -36,11 +36,7 @@ class Spelling:
 
     @classmethod
     def of(cls, options: ReadOptions) -> Spelling:
-        """Return the formats of `options`.
-
-        Raises:
-            ConfigError: A setting is invalid.
-        """
+        """Return the formats of `options`; ConfigError if one is invalid."""
         found = cls(
             options.date_formats,
             options.timestamp_formats,
@@ -140,11 +136,7 @@ def _read(text: pa.Array, form: str, unit: Literal["us", "ns"]) -> pa.Array:
 
 
 def _check_format(form: str) -> None:
-    """Check that a format contains a complete date.
-
-    Raises:
-        ConfigError: It does not.
-    """
+    """Raise ConfigError if a format does not contain a complete date."""
     import polars as pl
 
     try:

@@ -31,11 +31,7 @@ def beyond_years(column: pa.Array, years: tuple[int, int] = JSON_YEARS) -> bool:
 
 
 def check_printable(column: pa.Array) -> None:
-    """Check that Arrow prints all dates and timestamps correctly.
-
-    Raises:
-        ValueError: A value is outside its range.
-    """
+    """Raise ValueError if Arrow does not print a date or timestamp correctly."""
     if beyond_years(column, PRINTABLE_YEARS):
         msg = "a date lies outside the years -32767 to 32767"
         raise ValueError(msg)

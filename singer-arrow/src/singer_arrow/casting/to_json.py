@@ -81,9 +81,7 @@ def _is_json(text: str) -> bool:
 def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
     """Return the JSON text of each value; a null is `null`, or null in a column of decimals.
 
-    Raises:
-        DataError: A JSON column holds invalid JSON.
-        ValueError: A date is outside the range of `check_printable`.
+    DataError: A JSON column holds invalid JSON. ValueError: A date is outside the range of `check_printable`.
     """
     if pt.is_decimal(field.type):
         return column.cast(pa.string())
@@ -131,11 +129,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def object_of(keys: list[str], items: list[Any], column: str) -> dict[str, Any]:
-    """Return a map as a JSON object.
-
-    Raises:
-        DataError: The map has a key twice, so a value would be lost.
-    """
+    """Return a map as a JSON object; a DataError if it has a key twice, so that a value would be lost."""
     made = dict(zip(keys, items, strict=True))
     if len(made) != len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
@@ -193,11 +187,7 @@ def _raw_json(text: str | None, column: str) -> msgspec.Raw | None:
 
 
 def from_json_text(text: str, column: str) -> Any:
-    """Parse the JSON text of a column; numbers with a point or an exponent become Decimals.
-
-    Raises:
-        DataError: The text is not JSON.
-    """
+    """Parse the JSON text of a column; numbers with a point or an exponent become Decimals."""
     _raw_json(text, column)
     return json.loads(text, parse_float=exact_number)
 
@@ -237,11 +227,7 @@ def is_list(t: pa.DataType) -> bool:
 
 
 def check_years(column: pa.Array, name: str) -> None:
-    """Check that the years of dates and timestamps have four digits.
-
-    Raises:
-        DataError: One does not; names the column.
-    """
+    """Raise DataError, which names the column, if the year of a date or timestamp does not have four digits."""
     if beyond_years(column):
         reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
         raise DataError(reason, column=name)

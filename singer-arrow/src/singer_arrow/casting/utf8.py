@@ -41,9 +41,7 @@ def decode_bytes(value: object) -> object:
 def storage_type(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
     """Return a type of the same layout in which all values are valid: bytes for text, integers for times.
 
-    Args:
-        t: The type.
-        moments: Use integers for dates and timestamps too.
+    With `moments`, integers for dates and timestamps too.
     """
 
     def inner(field: pa.Field) -> pa.Field:

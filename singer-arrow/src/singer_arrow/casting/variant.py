@@ -28,11 +28,7 @@ _BINARY, _TEXT = 15, 16
 
 
 def names_of(metadata: bytes) -> list[str]:
-    """Return the member names in the metadata of a value.
-
-    Raises:
-        ValueError: The metadata is damaged.
-    """
+    """Return the member names in the metadata of a value; ValueError if it is damaged."""
     size = (metadata[0] >> 6) + 1 if metadata else 0
     if not metadata or metadata[0] & 15 != 1:
         msg = "its metadata is of an unknown version"
@@ -44,11 +40,7 @@ def names_of(metadata: bytes) -> list[str]:
 
 
 def decode(value: bytes, names: Sequence[str]) -> Any:
-    """Decode a value to Python objects for JSON.
-
-    Raises:
-        ValueError: The value is damaged.
-    """
+    """Decode a value to Python objects for JSON; ValueError if it is damaged."""
     try:
         return _Reader(value, names).read(0)
     except (IndexError, struct.error, RecursionError, OverflowError) as error:
@@ -174,14 +166,9 @@ _MISSING = object()
 
 
 def variant_values(column: pa.ExtensionArray, scalars: Any) -> list[Any]:
-    """Return the values of a column, None for nulls.
+    """Return the values of a VARIANT column, None for nulls; ValueError if one is damaged.
 
-    Args:
-        column: A VARIANT column.
-        scalars: Returns the values of a typed column that is neither a list nor an object.
-
-    Raises:
-        ValueError: A value is damaged.
+    `scalars` returns the values of a typed column that is neither a list nor an object.
     """
     storage = column.storage
     parts = dict(zip((f.name for f in storage.type), storage.flatten(), strict=True))

@@ -43,10 +43,7 @@ def nearest_float(t: pa.DataType, number: int | Decimal) -> float:
 def type_of(*, before: int, after: int, is_held: bool) -> pa.DataType:
     """Return the type of numbers of which some have a fraction, so of all text formats.
 
-    Args:
-        before: Most digits before the point.
-        after: Most digits after the point.
-        is_held: Whether a float64 holds each of them.
+    `before` and `after` are the most digits before and after the point; `is_held` is whether a float64 holds each.
     """
     if is_held:
         return pa.float64()

@@ -57,11 +57,7 @@ class TruncatedStreamError(DataError):
 
 
 def detect(name: str, head: bytes = b"") -> str:
-    """Detect the codec of an object by its first bytes (10 suffice), or by its suffix if none are given.
-
-    Returns:
-        One of `CODECS`.
-    """
+    """Detect the codec of an object by its first bytes (10 suffice), or by its suffix if none are given."""
     if not head:
         return SUFFIXES.get(_suffix(name), "none")
     if head[:3] == b"BZh" and head[4:10] in _BZIP2_BLOCKS:
@@ -95,17 +91,9 @@ def _is_tar(name: str) -> bool:
 
 
 def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
-    """Decompress a stream, in pieces of at most 4 MiB (`none`: unchanged).
+    """Decompress a stream of chunks, split anywhere, in pieces of at most 4 MiB (`none`: unchanged).
 
-    Args:
-        chunks: The stream, split anywhere; objects with the buffer protocol.
-        codec: One of `CODECS`.
-        url: The file, for errors.
-
-    Raises:
-        TruncatedStreamError: The stream is truncated.
-        DataError: The stream is corrupt.
-        ConfigError: The codec is unknown.
+    TruncatedStreamError and other DataErrors: It is truncated or corrupt. ConfigError: The codec is unknown.
     """
     if codec == "none":
         return iter(chunks)

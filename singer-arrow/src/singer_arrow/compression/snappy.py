@@ -21,12 +21,7 @@ _PIECE = 4 << 20
 
 
 def decompress_snappy(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
-    """Decompress a stream.
-
-    Raises:
-        EOFError: The stream is truncated.
-        ValueError: The stream is corrupt, or in another Snappy format.
-    """
+    """Decompress a stream; EOFError if it is truncated, ValueError if it is corrupt or in another Snappy format."""
     source = _Source(chunks)
     if codec == "raw_snappy":
         data = source.up_to(_LONGEST_BLOCK + 1)

@@ -127,23 +127,13 @@ def fit_batch(
 ) -> pa.RecordBatch:
     """Cast a batch to exactly `schema`; columns are matched by name, missing ones are null.
 
-    Args:
-        batch: Rows with the file's types: columns of the schema, and new ones to rescue.
-        schema: The result's schema.
-        url: The file.
-        row_group: Number of the row group.
-        first_row: Number of the batch's first row, from 1, in the row group or else in the file, if known.
-        options: Policies for values that do not fit. Default: such a value is an error.
-        progress: Counts skipped and rescued rows.
+    The batch has the file's types: columns of the schema, and new ones to rescue. Its first row is `first_row` (from 1)
+    in the row group or else in the file, if known. All rows are returned unless `options.on_bad_row` drops some.
+    `RESCUED` maps column names to values; for an object with new members, to the whole object without excluded members.
 
-    Returns:
-        The rows in order; all of them unless `options.on_bad_row` drops some. `RESCUED` maps column names to values;
-        for an object with new members, to the whole object without excluded members.
-
-    Raises:
-        DataError: A value does not fit, or the file has a column of the schema twice; names the column.
-        DriftError: A value does not fit, the file has the column in another type, the column is not one of
-            `options.declared_columns`, and `options.on_drift` is `raise`.
+    DataError: A value does not fit, or the file has a column of the schema twice. DriftError: A value does not fit, the
+    file has the column in another type, the column is not one of `options.declared_columns`, and `options.on_drift` is
+    `raise`.
     """
     progress = progress or ReadProgress()
     if options.rounds_decimals:
@@ -189,14 +179,7 @@ def _with_policy(
 ) -> pa.RecordBatch:
     """Return the batch after applying `on_drift` and `on_bad_row` to the values that do not fit.
 
-    Args:
-        fitting: The batch.
-        fitted: Columns whose values all fit.
-        bad: The other columns, and the error of the first value that does not fit.
-
-    Raises:
-        DataError: `on_bad_row` is `fail`; names the first value.
-        DriftError: `on_drift` is `raise`, and the file has such a column in another type.
+    `fitted` are the columns whose values all fit; `bad` has the error of the first other value of each of the others.
     """
     options, batch, schema = fitting.options, fitting.batch, fitting.schema
     if options.on_drift == "raise":

@@ -18,14 +18,7 @@ from singer_arrow.schema.arrow_schema import is_json
 
 
 def exclude_members(value: Any, ours: pa.Field | None, excluded: frozenset[str], path: str) -> Any:
-    """Return a parsed value without excluded members.
-
-    Args:
-        value: Result of `from_json.parse`.
-        ours: The schema's field at this path.
-        excluded: `ReadOptions.excluded_members`.
-        path: Path of the value.
-    """
+    """Return a value of `from_json.parse` without excluded members; `ours` is the schema's field at its path."""
     if path not in paths_with_exclusions(excluded):
         return value
     t = None if ours is None or is_json(ours) else ours.type
@@ -45,11 +38,7 @@ def exclude_members(value: Any, ours: pa.Field | None, excluded: frozenset[str],
 
 
 def exclude_from_json(raw: bytes, ours: pa.Field | None, excluded: frozenset[str], path: str) -> bytes:
-    """Return the JSON of a value without excluded members; unchanged if it has none.
-
-    Raises:
-        BadRowError: The text is not JSON.
-    """
+    """Return the JSON of a value without excluded members; unchanged if it has none."""
     if raw.lstrip()[:1] not in (b"{", b"[") or path not in paths_with_exclusions(excluded):
         return raw
     value = parse(raw)
@@ -58,16 +47,7 @@ def exclude_from_json(raw: bytes, ours: pa.Field | None, excluded: frozenset[str
 
 
 def exclude_from_column(column: pa.Array, field: pa.Field, excluded: frozenset[str]) -> pa.Array:
-    """Remove excluded members from the JSON texts of a column, at any depth.
-
-    Args:
-        column: Values of the field's type.
-        field: Field with canonical types.
-        excluded: `ReadOptions.excluded_members`.
-
-    Raises:
-        BadRowError: A text is not JSON.
-    """
+    """Remove excluded members from the JSON texts of a column of a field with canonical types, at any depth."""
     return (
         _exclude(column, field, excluded, field.name)
         if field.name in paths_with_exclusions(excluded) and _has_json(field)

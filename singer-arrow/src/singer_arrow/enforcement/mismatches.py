@@ -133,9 +133,7 @@ _DAY = r"^[0-9]{4}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])"
 def fit_text(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Array]:
     """Return the column in the field's type, with mismatches as null, and the mismatched rows in order.
 
-    Args:
-        column: Column of type string.
-        field: Field of a type that `from_text.is_supported` accepts.
+    The field is of a type that `from_text.is_supported` accepts.
     """
     none = pa.array([], pa.int64())
     if is_json(field):

@@ -24,25 +24,15 @@ from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, Skipped
 
 
 class RowError(NamedTuple):
-    """An error in a row of a block.
+    """An error in a row of a block."""
 
-    Attributes:
-        row: Number of the row, as `ParsedRows.numbers` has it.
-        reason: Cause, without the place.
-        column: Column with the error; None if the error is not in one column.
-        hint: Action for the user.
-        raw: JSON of the value that does not fit its column; None if the row cannot be read.
-        text: Text of the row, if the row cannot be read.
-        line: Line in the block on which the row begins, from 1; None if not known.
-    """
-
-    row: int
-    reason: str
-    column: str | None = None
-    hint: str | None = None
-    raw: bytes | None = None
-    text: bytes = b""
-    line: int | None = None
+    row: int  # its number, as `ParsedRows.numbers` has it
+    reason: str  # without the place
+    column: str | None = None  # None if the error is not in one column
+    hint: str | None = None  # what the user can do
+    raw: bytes | None = None  # JSON of the value that does not fit its column; None if the row cannot be read
+    text: bytes = b""  # of the row, if it cannot be read
+    line: int | None = None  # on which the row begins in the block, from 1; None if not known
 
 
 class UnknownKeys(NamedTuple):
@@ -59,19 +49,12 @@ class UnknownKeys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParsedRows:
-    """Rows of a block before the policy is applied.
+    """Rows of a block before the policy is applied."""
 
-    Attributes:
-        batch: Rows that can be read, in the schema without `RESCUED`; null where a value does not fit.
-        numbers: Numbers of these rows, ascending.
-        errors: Errors, ascending by row; within a row in the order of the schema.
-        unknown: Values to rescue, as the schema has no place for them; ascending by row.
-    """
-
-    batch: pa.RecordBatch
-    numbers: Sequence[int]
-    errors: Sequence[RowError] = ()
-    unknown: Sequence[UnknownKeys] = ()
+    batch: pa.RecordBatch  # rows that can be read, in the schema without `RESCUED`; null where a value does not fit
+    numbers: Sequence[int]  # of these rows, ascending
+    errors: Sequence[RowError] = ()  # ascending by row; within a row in the order of the schema
+    unknown: Sequence[UnknownKeys] = ()  # values to rescue, as the schema has no place for them; ascending by row
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +67,17 @@ class RejectedRows:
 
 @dataclass(frozen=True, slots=True)
 class BlockResult:
-    """A block after the policy was applied.
+    """A block after the policy was applied."""
 
-    Attributes:
-        batch: Rows to yield; None if `failed`.
-        skipped: Rows left out.
-        rescued: Rows of which a part is in `RESCUED`.
-        failed: Error that ends the reading.
-        mismatches: Values that do not fit, for the detection of drift: in text the first one of each column.
-        unknown: Values without a place in the schema, for the detection of drift.
-        cuts: First value of which digits were cut off, by column.
-        left_out: How many values have no place in the schema, by path, where drift is counted.
-        bytes: Size of the block, decompressed and in UTF-8.
-        lines: Number of lines of the block.
-    """
-
-    batch: pa.RecordBatch | None = None
-    skipped: RejectedRows = RejectedRows()
-    rescued: RejectedRows = RejectedRows()
-    failed: RowError | None = None
-    mismatches: Sequence[RowError] = ()
-    unknown: Sequence[UnknownKeys] = ()
-    cuts: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    bytes: int = 0
+    batch: pa.RecordBatch | None = None  # rows to yield; None if `failed`
+    skipped: RejectedRows = RejectedRows()  # rows left out
+    rescued: RejectedRows = RejectedRows()  # rows of which a part is in `RESCUED`
+    failed: RowError | None = None  # error that ends the reading
+    mismatches: Sequence[RowError] = ()  # to detect drift: values that do not fit; in text the first one of each column
+    unknown: Sequence[UnknownKeys] = ()  # to detect drift: values without a place in the schema
+    cuts: Mapping[str, str] = field(default_factory=dict)  # first value of which digits were cut off, by column
+    left_out: Mapping[str, int] = field(default_factory=dict)  # how many values have no place, by path, if counted
+    bytes: int = 0  # decompressed and in UTF-8
     lines: int = 0
 
 
@@ -121,13 +91,7 @@ class Rescue:
         return len(self._rows)
 
     def add(self, row: int, column: str, json: str | bytes) -> None:
-        """Add a value.
-
-        Args:
-            row: Row in the batch, from 0.
-            column: Column in the file; `_raw` for a row that cannot be read, `_error` for the reason.
-            json: The value as JSON.
-        """
+        """Add the JSON of a value of a row, from 0; the column is `_raw` for a row that cannot be read."""
         self._rows.setdefault(row, {})[column] = msgspec.Raw(json.encode() if isinstance(json, str) else json)
 
     def array(self, rows: int) -> pa.Array:
@@ -151,12 +115,9 @@ def apply_row_policy(
 ) -> BlockResult:
     """Return the rows that `options` let through, and the errors of the others.
 
-    Args:
-        rows: Rows of a block.
-        schema: Schema of the result; with `RESCUED` last or elsewhere, if `options.rescues`.
-        options: Options of the reading.
-        locate: Adds the line, and an exact reason, to an error that is reported.
-        text_of: Returns the text of a row that cannot be read, for `RESCUED`.
+    `schema` is that of the result; with `RESCUED` last or elsewhere, if `options.rescues`. `locate` adds the line, and
+    an exact reason, to an error that is reported. `text_of` returns the text of a row that cannot be read, for
+    `RESCUED`.
     """
     if not rows.errors and not rows.unknown:
         return BlockResult(_with_rescued(rows.batch, schema, None, options))
@@ -198,14 +159,7 @@ def report_rows(
     error_of: Callable[[RowError], DataError],
     record_of: Callable[[RowError], Skipped],
 ) -> None:
-    """Count and log the rows that were skipped and rescued.
-
-    Args:
-        result: A block.
-        progress: Where they are counted.
-        error_of: Returns an error as it is logged.
-        record_of: Returns a skipped row for `progress.on_skip`.
-    """
+    """Count and log the rows that were skipped and rescued; `record_of` makes what `progress.on_skip` takes."""
     if progress.on_skip is not None:
         for error in result.skipped.errors:
             progress.on_skip(record_of(error))

@@ -40,12 +40,9 @@ def paths_with_exclusions(excluded: frozenset[str]) -> Mapping[str, Sequence[str
 
 
 def without_excluded(field: pa.Field, ours: pa.Field | None, excluded: frozenset[str]) -> pa.Field:
-    """Return a field without excluded members, at any depth; of type null if nothing remains.
+    """Return a file's field without excluded members, at any depth; of type null if nothing remains.
 
-    Args:
-        field: Field of the file with canonical types.
-        ours: Field of the schema, if any; its members are kept.
-        excluded: `ReadOptions.excluded_members`.
+    The members of `ours`, the schema's field, are kept. The types are canonical.
     """
     if not pt.is_nested(field.type) or field.name not in paths_with_exclusions(excluded):
         return field
@@ -76,13 +73,7 @@ def _without(t: pa.DataType, ours: pa.DataType | None, excluded: frozenset[str],
 
 
 def raise_new_columns(found: Iterable[pa.Field], url: object, **where: int) -> None:
-    """Raise DriftError if there are new columns.
-
-    Args:
-        found: The new columns.
-        url: The file.
-        where: `line` or `row_group`.
-    """
+    """Raise DriftError if there are new columns; `where` is `line` or `row_group`."""
     fields = list(found)
     if fields:
         listed = ", ".join(f"{f.name!r} ({type_name(f)})" for f in fields[:5])
@@ -117,14 +108,7 @@ def _with_units(t: pa.DataType, found: pa.DataType) -> pa.DataType:
 
 
 def raise_if_incompatible(field: pa.Field, found: pa.Field, url: object, **where: int) -> None:
-    """Raise DriftError if a schema's field cannot hold the values of a file's field.
-
-    Args:
-        field: Field of the schema.
-        found: Field of the file.
-        url: The file.
-        where: `line` or `row_group`.
-    """
+    """Raise DriftError if a schema's field cannot hold the values of a file's; `where` is `line` or `row_group`."""
     merged = widened_field(field, found)
     if merged is not None:
         reason = f"the file has it as {type_name(found)}, the schema as {type_name(field)}"
@@ -142,17 +126,8 @@ logger = logging.getLogger(__name__)
 def columns_to_read(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object) -> list[str]:
     """Return the columns of a file to read, in its order: those of the schema, and new ones to rescue.
 
-    A column of type null is never new, as it has no values.
-
-    Args:
-        file: Schema of the file.
-        schema: Schema of the stream.
-        options: How to read the file.
-        url: The file.
-
-    Raises:
-        DriftError: The file has new columns or object members, and `options.on_drift` is `raise`.
-        DataError: The file has one of the columns twice.
+    A column of type null is never new, as it has no values. DriftError: The file has new columns or object members, and
+    `options.on_drift` is `raise`. DataError: The file has one of the columns twice.
     """
     new = unknown_columns([f.name for f in file if not pt.is_null(f.type)], schema, options)
     if paths_with_exclusions(options.excluded_members):
@@ -199,13 +174,7 @@ def has_new_members(field: pa.Field, schema: pa.Schema, options: ReadOptions) ->
 
 
 def rows_with_new_members(column: pa.Array, kept: pa.Field, ours: pa.Field) -> pa.Array:
-    """Return true for rows with a value in a new object member.
-
-    Args:
-        column: Column of the file.
-        kept: Its `included_field`.
-        ours: Field of the schema.
-    """
+    """Return true for rows with a value in a new object member; `kept` is the file's `included_field`."""
     return _new_member_rows(fit(column, kept), ours.type)
 
 

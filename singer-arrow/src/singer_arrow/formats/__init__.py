@@ -61,12 +61,7 @@ F = TypeVar("F", bound=Format)
 
 
 class Formats(Mapping[str, F], Generic[F]):
-    """Formats by name; a format is imported on first access.
-
-    Args:
-        paths: Import path of each class: `package.module.Class`.
-        wrap: Wraps each instance.
-    """
+    """Formats by name, from the import paths of their classes; one is imported, and wrapped, on first access."""
 
     def __init__(self, paths: Mapping[str, str], wrap: Callable[[F], F] = lambda kind: kind) -> None:
         self._paths, self._wrap = dict(paths), wrap

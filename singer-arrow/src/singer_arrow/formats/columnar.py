@@ -15,23 +15,14 @@ from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A part of a file.
+    """A part of a file."""
 
-    Attributes:
-        at: Start of the part (see `ResumePoint.at`).
-        following: Start of the next part; None if the file has a single part.
-        rows: Number of rows according to the file.
-        url: The file.
-        row_group: Number of the row group, if the part is one.
-        rows_before: Number of rows before the part, in its row group or else in the file; None if it is unknown.
-    """
-
-    at: int
-    following: int | None
-    rows: int
+    at: int  # start, as `ResumePoint.at` has it
+    following: int | None  # start of the next part; None if the file has a single part
+    rows: int  # according to the file
     url: object
-    row_group: int | None = None
-    rows_before: int | None = None
+    row_group: int | None = None  # its number, if the part is one
+    rows_before: int | None = None  # in its row group or else in the file; None if it is unknown
 
 
 def read_part(
@@ -39,16 +30,8 @@ def read_part(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part between `progress.resume_point` and `progress.end`, fitted to `schema`.
 
-    Args:
-        part: The part.
-        batches: All rows of the part, in the same batches on every run.
-        schema: The result's schema.
-        options: How to read the file.
-        progress: Current position, updated before each batch is yielded.
-
-    Raises:
-        DataError: A value does not fit, or the number of rows is not `part.rows`.
-        DriftError: See `fit_batch`.
+    `batches` hold all rows of the part and are the same on every run; if they are not `part.rows` rows, it is a
+    DataError.
     """
     begin, end = progress.resume_point or ResumePoint(), progress.end
     rows, given, before = 0, begin.rows, begin.lines if begin.at == part.at else 0

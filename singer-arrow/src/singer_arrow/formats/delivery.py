@@ -18,12 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class FilePosition:
-    """Position of the block that is delivered next in a file of text.
-
-    Args:
-        url: The file.
-        resume_point: Point at which the block begins.
-    """
+    """Position in a file of text, and so of the block that is delivered next."""
 
     def __init__(self, url: object, resume_point: ResumePoint) -> None:
         self.url, self.resume_point = url, resume_point
@@ -49,11 +44,7 @@ class FilePosition:
 
 
 def until(text: Iterable[Any], end: ResumePoint | None, url: object) -> Iterator[Any]:
-    """Yield a text that was read up to a resume point.
-
-    Raises:
-        DataError: No line ends there.
-    """
+    """Yield a text that was read up to a resume point; it is a DataError if no line ends there."""
     last = b""
     for chunk in text:
         last = bytes(memoryview(chunk)[-1:]) or last
@@ -68,17 +59,10 @@ def deliver(
     progress: ReadProgress,
     refuse_drift: Callable[[BlockResult, FilePosition], None] | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a file's blocks, up to `progress.end`.
+    """Yield the batches of a file's blocks, up to `progress.end`; `position` is that of the first block, and moves.
 
-    Args:
-        blocks: Blocks, in order, from `position` on.
-        position: Position of the first block; moves with the blocks.
-        progress: Counts of bad rows and the place after each batch.
-        refuse_drift: Raises DriftError if the schema must change before a block is delivered; None to accept drift.
-
-    Raises:
-        DataError: A row is bad, and the policy is to fail.
-        DriftError: The schema must change before the next batch.
+    `refuse_drift` raises DriftError if the schema must change before a block is delivered; None accepts drift. A bad
+    row is a DataError if the policy is to fail.
     """
     warned = set[str]()
     for block in blocks:

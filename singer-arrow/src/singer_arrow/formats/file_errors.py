@@ -26,10 +26,6 @@ def naming_file(url: object) -> Iterator[None]:
     """Add the file to errors, and convert library errors about its content to DataError.
 
     Errors of disk, memory and network are raised unchanged.
-
-    Raises:
-        DataError: The file cannot be read.
-        SchemaError: A type of the file is not supported, or it has a name twice.
     """
     try:
         yield
@@ -51,14 +47,9 @@ def naming_file(url: object) -> Iterator[None]:
 
 
 def too_large(what: str, size: int, most: int, *, url: object = None, row_group: int | None = None) -> DataError:
-    """Return the error for a part of a file that exceeds the memory limit when decompressed.
+    """Return the error for a part of a file that takes `size` bytes or more decompressed, and may take `most`.
 
-    Args:
-        what: Name of the part.
-        size: Minimum decompressed bytes.
-        most: Allowed bytes: a quarter of `memory_limit_mb`.
-        url: The file.
-        row_group: Number of the row group, if any.
+    These are a quarter of `memory_limit_mb`.
     """
     megabytes = -(-4 * size >> 20) + 1
     reason = f"{what} would take {size >> 20} MB decompressed, more than the {most >> 20} MB that one may take"

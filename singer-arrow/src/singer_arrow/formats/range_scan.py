@@ -31,26 +31,20 @@ _SHORT = 64 << 10  # bytes below which a call of Arrow costs more than it saves
 class TextScan:
     """What a range of a text holds.
 
-    Attributes:
-        lines: Line breaks.
-        row_start: Offset of the last start of a row in the range or at its end, and the line breaks before it, both
-            relative to the range; None if no row starts there.
-        ends_within: Whether the range ends within quotes.
+    `row_start` is the offset of the last start of a row in the range or at its end, and the line breaks before it, both
+    relative to the range; None if no row starts there.
     """
 
-    lines: int
+    lines: int  # line breaks
     row_start: tuple[int, int] | None
-    ends_within: bool = False
+    ends_within: bool = False  # ends within quotes
 
 
 @dataclass(frozen=True, slots=True)
 class RangeScan:
-    """What a range of a file holds.
+    """The bytes of a range, and what was found for a start outside quotes (False) and within quotes (True).
 
-    Attributes:
-        span: The bytes of the range.
-        found: The result for a start outside quotes (False) and within quotes (True). One is missing where that start
-            is unlikely, or where very many quotes follow each other.
+    One is missing where that start is unlikely, or where very many quotes follow each other.
     """
 
     span: Span
@@ -75,12 +69,7 @@ def range_bounds(starts: Sequence[ResumePoint], number: int) -> tuple[ResumePoin
 
 
 def line_starts(scans: Iterable[RangeScan], *, first_line: int = 0) -> list[ResumePoint]:
-    """Return where the ranges of a text begin whose rows are its lines.
-
-    Args:
-        scans: Of all ranges but the last one, in order.
-        first_line: Lines before the first row.
-    """
+    """Return where the ranges of a text begin whose rows are its lines; `scans` are of all ranges but the last one."""
     starts, lines = [ResumePoint()], first_line
     for scan in scans:
         found = scan.found[False]

@@ -35,12 +35,7 @@ def read_all(
     *,
     budget: Budget,
 ) -> Iterator[tuple[ObjectReader, pa.RecordBatch]]:
-    """Yield the rows of many files, in order: each batch with the reader of its file.
-
-    Raises:
-        EmptyObjectError: An object is empty.
-        DataError: See `Format.read`.
-    """
+    """Yield the rows of many files, in order: each batch with the reader of its file."""
     for readers in prefetch_groups(storage, objects, budget):
         batches = join_files(kind, readers, schema, options)
         if batches is not None:

@@ -103,13 +103,7 @@ def _headers_of(url: Url) -> type[tarfile.TarInfo]:
 
 
 def tar_members(reader: ObjectReader) -> Generator[TarMember]:
-    """Yield the members that are not empty; each can be read until the next one is requested.
-
-    Raises:
-        EmptyObjectError: The object is empty.
-        DataError: The object is not a tar archive, or it is truncated or damaged.
-        ConfigError: The local disk is full.
-    """
+    """Yield the members that are not empty; each can be read until the next one is requested."""
     codec = detect(reader.url.name, bytes(reader.head_bytes(16)))
     chunks: Iterator[Any] = reader.chunks()
     source = _Source(chunks if codec in ARCHIVES else decompress(chunks, codec, url=reader.url))

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the unsigned integer at a position, and the position after it.
-
-    Raises:
-        IndexError: The data ends within it.
-    """
+    """Return the unsigned integer at a position, and the position after it; IndexError if the data ends within it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -53,11 +53,7 @@ _SAMPLED = 5
 
 
 class ArchiveFormat:
-    """A format that also reads zip and tar archives, and whose errors name the file or member.
-
-    Args:
-        inner: Format of the members.
-    """
+    """A format that also reads zip and tar archives, and whose errors name the file or member."""
 
     def __init__(self, inner: Format) -> None:
         self._inner = inner
@@ -126,11 +122,7 @@ def _members_of(reader: ObjectReader, kind: str) -> Iterator[Iterator[ObjectRead
 
 
 def zip_members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
-    """Yield the members that are not empty.
-
-    Raises:
-        DataError: The object is not a zip archive.
-    """
+    """Yield the members that are not empty."""
     start, data = archive.tail(_TAIL)
     size = start + len(data)
     if size <= SMALL_OBJECT:

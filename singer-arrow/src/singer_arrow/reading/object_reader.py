@@ -269,16 +269,10 @@ _AHEAD = 512  # objects being fetched or waiting for the consumer
 def prefetch_groups(
     storage: Storage, objects: Iterable[ObjectInfo], budget: Budget, *, size: int = GROUP_BYTES
 ) -> Iterator[list[ObjectReader]]:
-    """Yield readers of objects, in order, in groups whose objects are prefetched.
+    """Yield readers of objects, in order, in groups of about `size` bytes whose objects are prefetched.
 
     An object of 8 MiB or more and an empty one are groups of their own; nothing is prefetched beyond a large one. A
     group's share of the budget is released when the next group is requested.
-
-    Args:
-        storage: Storage of the objects.
-        objects: Metadata from a listing.
-        budget: Limits the bytes in flight.
-        size: Maximum bytes of a group of several objects.
     """
     todo = deque(_grouped([ObjectReader(storage, o.url, info=o, budget=budget) for o in objects], size))
     live, ahead = deque[tuple[int, list[ObjectReader]]](), 0

@@ -34,16 +34,9 @@ def map_ordered(
     """Yield `work(block)` for each block, in order, computed in parallel.
 
     A thread produces the blocks, and a pool shared by all readers processes them. At least one block per reader is in
-    progress, more if the allowance permits. A single block is processed in the calling thread.
-
-    Args:
-        blocks: The blocks.
-        work: Thread-safe function.
-        allowance: Limits the memory.
-        cost: Returns the bytes of a block and its result. Default: an estimate for text and its columns.
-
-    Raises:
-        Exception: Raised by `blocks` or `work`, after the results of all earlier blocks.
+    progress, more if the allowance permits. A single block is processed in the calling thread. `cost` returns the bytes
+    of a block and its result in memory, by default an estimate for text and its columns. What `blocks` or `work` raises
+    is raised after the results of all earlier blocks.
     """
     first = next(blocks, None)
     if first is None:

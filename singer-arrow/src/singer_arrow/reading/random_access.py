@@ -17,13 +17,7 @@ from singer_arrow.storage.urls import Url
 
 
 class RangeFile:
-    """A random-access file with some ranges in memory; others are fetched when read. Reads do not copy.
-
-    Args:
-        size: Bytes of the whole file.
-        parts: Ranges in memory.
-        miss: Fetches a span that is not in memory.
-    """
+    """A random-access file with some ranges in memory; others are fetched when read, by `miss`. Reads do not copy."""
 
     closed = False
 
@@ -75,11 +69,9 @@ class RangeFile:
 
 
 class ChunkFile:
-    """A sequential file over chunks of bytes.
+    """A sequential file over chunks of bytes, split anywhere.
 
-    Args:
-        chunks: The bytes, split anywhere.
-        longest: Maximum bytes of one read; larger reads occur only in damaged files and are refused.
+    A read of more than `longest` bytes, which occurs only in damaged files, is refused.
     """
 
     closed = False
@@ -89,11 +81,7 @@ class ChunkFile:
         self._data, self._at = memoryview(b""), 0
 
     def read(self, n: int) -> bytes:
-        """Return the next `n` bytes, or fewer at the end.
-
-        Raises:
-            OSError: `n` exceeds `longest`.
-        """
+        """Return the next `n` bytes, or fewer at the end."""
         if n > self._longest:
             msg = f"it requests {n} bytes at once, more than {self._longest >> 20} MiB"
             raise OSError(msg)
@@ -125,10 +113,6 @@ def local_copy(reader: ObjectReader) -> Iterator[pa.NativeFile]:
     """Open a copy of the whole object: in memory below 8 MiB, else on local disk.
 
     For libraries that request many small ranges.
-
-    Raises:
-        EmptyObjectError: The object is empty.
-        ConfigError: The local disk is full.
     """
     chunks, held, size = reader.chunks(), list[Any](), 0
     for chunk in chunks:

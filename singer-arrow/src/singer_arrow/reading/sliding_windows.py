@@ -14,13 +14,8 @@ from singer_arrow.reading.range_planner import Span
 class Windows:
     """Windows over spans that are too large for memory, such as the columns of a large Parquet row group.
 
-    Each span has at most two windows in memory: the current one, and the next, which is being fetched. Reading
-    backwards costs a request.
-
-    Args:
-        spans: Disjoint spans.
-        size: Bytes of a window.
-        start: Starts fetching a span.
+    Each of the disjoint spans has at most two windows of `size` bytes in memory: the current one, and the next, which
+    is being fetched. Reading backwards costs a request.
     """
 
     def __init__(self, spans: Iterable[Span], size: int, start: Callable[[Span], Future[FetchedRange]]) -> None:

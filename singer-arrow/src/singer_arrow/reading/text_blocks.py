@@ -47,19 +47,10 @@ def decoded(
 ) -> Iterator[Any]:
     """Yield the object's text as UTF-8 without a byte order mark, in order, split anywhere.
 
-    UTF-8 input is not validated. With a Unicode encoding, text that starts like UTF-16 or UTF-32 is read as such.
+    UTF-8 input is not validated. With a Unicode encoding, text that starts like UTF-16 or UTF-32 is read as such. Only
+    the bytes of text from `start` to `end` are yielded; others are not fetched if the object is uncompressed UTF-8.
 
-    Args:
-        reader: The object.
-        compression: A codec, or `auto`: detected by the first bytes.
-        encoding: Name of a Python codec.
-        start: Bytes of text to skip; not fetched if the object is uncompressed UTF-8.
-        end: Bytes of text at which to stop. None: at its end.
-
-    Raises:
-        EmptyObjectError: The object is empty.
-        DataError: The object is corrupt, truncated or not in that encoding.
-        ConfigError: The encoding is unknown.
+    DataError: The object is corrupt, truncated or not in that encoding.
     """
     if (start or end is not None) and (offset := text_offset(reader, compression, encoding)) is not None:
         return reader.chunks(offset + start, None if end is None else offset + end)
@@ -155,11 +146,7 @@ def read_sample(
 
 
 def whole_text(readers: Iterable[ObjectReader], compression: str, *, encoding: str = "utf-8") -> Iterator[bytes]:
-    """Yield the text of each small object (see `decoded`); stop when the total exceeds `MAX_JOINED_BYTES`.
-
-    Raises:
-        EmptyObjectError, DataError, ConfigError: As `decoded`.
-    """
+    """Yield the text of each small object (see `decoded`); stop when the total exceeds `MAX_JOINED_BYTES`."""
     size = 0
     for reader in readers:
         found = list[bytes]()
@@ -177,11 +164,7 @@ def _chain(first: Any, rest: Iterable[Any]) -> Iterator[Any]:
 
 
 def codec_name(encoding: str) -> str:
-    """Return the name of an encoding, of which a setting may have another spelling.
-
-    Raises:
-        ConfigError: It is unknown.
-    """
+    """Return the name of an encoding, of which a setting may have another spelling; ConfigError if it is unknown."""
     try:
         return codecs.lookup(encoding).name
     except LookupError:
@@ -260,13 +243,8 @@ class LongRecordError(Exception):
 def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview]:
     """Yield blocks of whole records; their boundaries depend on the text only, not on the chunks.
 
-    Args:
-        chunks: The text.
-        cut: Returns the end of the last whole record in a text that starts with a record; 0 if there is none.
-        size: Maximum bytes of a block of several records.
-
-    Raises:
-        LongRecordError: After the blocks before the record.
+    `cut` returns the end of the last whole record in a text that starts with a record; 0 if there is none. A block of
+    several records has at most `size` bytes. LongRecordError is raised after the blocks before the record.
     """
     source, carry, want = _Source(chunks), b"", size
     while True:
@@ -285,11 +263,7 @@ def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview
 
 
 def blocks_of_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:
-    """Yield blocks as `blocks` does, for records that are lines; each is a view of a whole bytes object.
-
-    Raises:
-        LongRecordError: After the blocks before the record.
-    """
+    """Yield blocks as `blocks` does, for records that are lines; each is a view of a whole bytes object."""
     source, carry, want = _Source(chunks), b"", size
     while True:
         pieces = [memoryview(carry), *source.take(want - len(carry))]

@@ -223,11 +223,7 @@ def _string(prop: Mapping[str, Any], name: str) -> pa.DataType:
 
 
 def _digits(number: Any, least: int) -> int | None:
-    """Parse a number of digits, which some taps write as text.
-
-    Raises:
-        ValueError: It is invalid.
-    """
+    """Parse a number of digits, which some taps write as text; ValueError if it is invalid."""
     if number is None:
         return None
     digits = int(str(number).removesuffix(".0"))

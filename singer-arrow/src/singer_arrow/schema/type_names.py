@@ -46,11 +46,7 @@ _MAX_DIGITS = 76
 
 
 def parse_type(column: str, text: str) -> pa.Field:
-    """Return the field for an entry of a stream's setting `schema`.
-
-    Raises:
-        ConfigError: There is no such type.
-    """
+    """Return the field for an entry of a stream's setting `schema`; ConfigError if there is no such type."""
     name = text.strip().lower()
     if name in ("json", "any"):
         return json_field(column)

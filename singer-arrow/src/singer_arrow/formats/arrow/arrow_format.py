@@ -97,11 +97,7 @@ def _schema(reader: ObjectReader, options: ReadOptions) -> tuple[pa.Schema, bool
 
 
 def _check_scales(field: pa.Field) -> None:
-    """Check that decimals have a possible scale; Arrow's casts crash with others.
-
-    Raises:
-        ArrowInvalid: One has not.
-    """
+    """Raise ArrowInvalid if a decimal has an impossible scale, at which Arrow's casts crash."""
     t = field.type
     if pt.is_decimal(t) and abs(t.scale) > MOST_DIGITS:
         msg = f"column {field.name!r} has the scale {t.scale}"
@@ -133,11 +129,7 @@ def _by_footer(reader: ObjectReader, read: pa.ipc.IpcReadOptions) -> Iterator[pa
 
 
 def _check_layout(batch: pa.RecordBatch) -> None:
-    """Check that offsets lie within their data, which Arrow does not do. Values are not checked.
-
-    Raises:
-        ArrowInvalid: An offset lies outside.
-    """
+    """Raise ArrowInvalid if an offset lies outside its data, which Arrow does not check. Values are not checked."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:

@@ -25,8 +25,7 @@ _VIEW = 16
 def slices(batch: pa.RecordBatch, rows: int, most: int, url: object) -> Iterator[pa.RecordBatch]:
     """Yield the rows in slices of at most `rows` rows and `SLICE_BYTES` decoded bytes; every run has the same slices.
 
-    Raises:
-        DataError: A row of repeated values decodes to more than `most` bytes.
+    A row of repeated values that decodes to more than `most` bytes is a DataError.
     """
     compact = [i for i, field in enumerate(batch.schema) if _repeats(field.type)]
     for start in range(0, batch.num_rows, rows):

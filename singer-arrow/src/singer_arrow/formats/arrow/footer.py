@@ -19,12 +19,7 @@ _END = 4 + len(MAGIC)
 
 
 class OpenFile:
-    """A file of which each message is checked before Arrow reads it.
-
-    Raises:
-        ArrowInvalid, OSError: It is no such file, or broken.
-        DataError: See `Messages`.
-    """
+    """A file of which each message is checked before Arrow reads it; ArrowInvalid or OSError if it is broken."""
 
     def __init__(self, reader: ObjectReader, read: pa.ipc.IpcReadOptions | None) -> None:
         self._reader = reader

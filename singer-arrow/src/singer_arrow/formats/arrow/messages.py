@@ -29,13 +29,8 @@ LARGEST_BODY = 1 << 30
 class Messages:
     """The messages of a stream, each checked before it is yielded.
 
-    Args:
-        source: The stream.
-        most: Bytes up to which a record batch may decompress at a ratio above `MAX_INFLATION`.
-        url: The file, for errors.
-
-    Attributes:
-        has_end_mark: Whether the stream's end mark was yielded.
+    A record batch may decompress to `most` bytes, or at a ratio of up to `MAX_INFLATION`; more is a DataError.
+    `has_end_mark` is whether the stream's end mark was yielded.
     """
 
     def __init__(self, source: ChunkFile, most: int, url: object) -> None:
@@ -43,21 +38,13 @@ class Messages:
         self.has_end_mark = False
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
-        """Yield the bytes of the stream unchanged.
-
-        Raises:
-            DataError: A record batch is too large, or decompresses to too much.
-        """
+        """Yield the bytes of the stream unchanged."""
         while (yield from self.one()):
             pass
         yield from self._source.pieces()
 
     def one(self) -> Generator[bytes | memoryview, None, bool]:
-        """Yield the bytes of one message unchanged, and return whether another one may follow.
-
-        Raises:
-            DataError: As `__iter__`.
-        """
+        """Yield the bytes of one message unchanged, and return whether another one may follow."""
         start = self._source.read(4)
         length = self._source.read(4) if start == _CONTINUES else start
         size = int.from_bytes(length, "little")
@@ -85,11 +72,7 @@ class Messages:
 
 
 def blocks_of(footer: bytes) -> tuple[list[Span], list[Span]]:
-    """Return where the dictionaries and the record batches of a file are, according to its footer.
-
-    Raises:
-        ArrowInvalid: The footer is broken.
-    """
+    """Return where the dictionaries and the record batches of a file are, according to its footer."""
     try:
         table = _Table(footer, struct.unpack_from("<I", footer)[0])
         return _blocks(footer, table.inner(2)), _blocks(footer, table.inner(3))

@@ -59,11 +59,7 @@ def write_block(rows: int, data: bytes | memoryview, codec: str) -> bytes:
 
 
 def read_header(source: Source, url: object = None) -> Header:
-    """Read the header.
-
-    Raises:
-        DataError: The header is invalid or truncated.
-    """
+    """Read the header; a DataError if it is invalid or truncated."""
     if _take(source, 4, url) != MAGIC:
         msg = "it is not an Avro file"
         raise DataError(msg, url=url)
@@ -85,11 +81,7 @@ def read_header(source: Source, url: object = None) -> Header:
 def read_blocks(
     source: Source, header: Header, url: object = None, *, most: int = _LARGEST_BLOCK
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the following blocks, decompressed: number of rows, and their bytes.
-
-    Raises:
-        DataError: A block is truncated, damaged or above `most` bytes, or its codec is unknown.
-    """
+    """Yield the following blocks, decompressed: number of rows, and their bytes, of which `most` are allowed."""
     while (first := source.read(1)) != b"":
         rows = _read_long(source, url, first)
         size = _read_long(source, url)
@@ -123,11 +115,7 @@ def header_size(container: memoryview) -> int:
 
 
 def compress_block(data: bytes | memoryview, codec: str) -> bytes:
-    """Compress a block.
-
-    Raises:
-        ConfigError: The codec is not supported.
-    """
+    """Compress a block; a ConfigError if the codec is not supported."""
     if codec == "null":
         return bytes(data)
     if codec == "deflate":
@@ -144,11 +132,7 @@ def compress_block(data: bytes | memoryview, codec: str) -> bytes:
 
 
 def decompress_block(data: bytes, codec: str, url: object = None, *, most: int = _LARGEST_BLOCK) -> bytes:
-    """Decompress a block, stopping soon after `most` bytes.
-
-    Raises:
-        DataError: The block is damaged or above `most` bytes, or the codec is unknown.
-    """
+    """Decompress a block; a DataError if it is damaged or above `most` bytes, soon after which this stops."""
     try:
         plain = _decompressed(data, codec, most + 1)
     except (zlib.error, OSError, ValueError, IndexError, EOFError, lzma.LZMAError):

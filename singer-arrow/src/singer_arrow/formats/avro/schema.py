@@ -43,10 +43,7 @@ def to_avro_schema(schema: pa.Schema) -> dict[str, Any]:
     """Return the Avro schema of an Arrow schema; every column is nullable, array items are not.
 
     Dates, times and timestamps are logical types of microseconds, decimals logical types of bytes, and JSON text is a
-    string that BigQuery loads as JSON (`sqlType`).
-
-    Raises:
-        SchemaError: Avro does not allow a name, or has no counterpart for a type.
+    string that BigQuery loads as JSON (`sqlType`). A name or type that Avro does not allow is a SchemaError.
     """
     return _record("row", list(schema))
 
@@ -98,11 +95,7 @@ def _type(field: pa.Field, path: str) -> Any:
 
 
 def from_avro_schema(schema: Any, url: object = None) -> pa.Schema:
-    """Return the Arrow schema of a file. Unions of several types become JSON text.
-
-    Raises:
-        DataError: The rows are not records.
-    """
+    """Return the Arrow schema of a file; unions of several types become JSON text."""
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
         msg = "its rows are not records"
         raise DataError(msg, url=url)

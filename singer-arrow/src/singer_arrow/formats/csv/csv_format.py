@@ -150,11 +150,7 @@ class CsvFormat:
 
 
 def _infer_columns(data: bytes, header: CsvHeader, options: ReadOptions, url: object) -> pa.Schema:
-    """Return the types of the columns in a text of whole records.
-
-    Raises:
-        DataError: A row cannot be read, and `options.on_bad_row` is `fail`.
-    """
+    """Return the types of the columns in whole records; a DataError for a bad row if the policy is to fail."""
     if not data:
         return pa.schema([(name, pa.null()) for name in header.names])
     rows = TextRows(header.names, pa.schema([(name, pa.string()) for name in header.names]), options)
@@ -195,8 +191,7 @@ def _results(
 ) -> Iterator[BlockResult]:
     """Yield the parsed blocks of a text that begins at the byte `at`; `text_from` returns it from a later byte on.
 
-    Raises:
-        LongRecordError: A record is too long; raised after the blocks before it.
+    LongRecordError for a record that is too long is raised after the blocks before it.
     """
     dialect = parser.dialect
     cut = dialect.likely_cut
@@ -223,8 +218,7 @@ def _results(
 def _up_to_open_quote(text: Iterator[Any], dialect: Dialect) -> memoryview:
     """Return the beginning of a text up to the end of the line on which a quote opens that is not closed.
 
-    Raises:
-        LongRecordError: That line is too long itself.
+    LongRecordError: That line is too long itself.
     """
     head = bytes(next(blocks(text, len, size=MAX_RECORD_BYTES)))
     end = dialect.damaged(head, dialect.whole(head))

@@ -51,8 +51,7 @@ class Dialect:
     def of(cls, name: str, options: ReadOptions) -> Dialect:
         """Return the dialect of a file by its name (without the suffix of its compression).
 
-        Raises:
-            ConfigError: A value is not one ASCII character, or two values are equal.
+        ConfigError: A value is not one ASCII character, or two values are equal.
         """
         found = {
             "delimiter": options.delimiter or _DELIMITERS.get(_suffix(name), ","),
@@ -150,11 +149,7 @@ class Dialect:
         return line_end.end() if line_end else len(data)
 
     def fields(self, record: bytes) -> list[str]:
-        """Return the values of one record.
-
-        Raises:
-            UnicodeDecodeError: It is not UTF-8.
-        """
+        """Return the values of one record; raises UnicodeDecodeError."""
         return [value.decode() for value in self.raw_fields(record)]
 
     def raw_fields(self, record: bytes) -> list[bytes]:
@@ -295,14 +290,11 @@ _LEAST_SHARE = 0.5
 
 
 def detect_delimiter(text: bytes, dialect: Dialect) -> str:
-    """Return the delimiter of a text that begins with a record, from its first 1000 rows.
+    """Return the delimiter of a text that begins with a record, from its first 1000 rows, without one that is cut off.
 
     It is the candidate that gives most rows as many fields as the first row, and the first row at least two; among
     equals the one with more fields, then the first candidate. If none fits more than half of the rows, it is a comma.
-
-    Args:
-        text: Beginning of the file from its header or first row on; a row that is cut off does not count.
-        dialect: Dialect with the other characters, which are no candidates.
+    The other characters of `dialect` are no candidates.
     """
     taken = (dialect.quote, dialect.escape, dialect.comment)
     tried = [replace(dialect, delimiter=c) for c in CANDIDATES if c not in taken]

@@ -25,14 +25,7 @@ HEAD_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class CsvHeader:
-    """Header of a file.
-
-    Attributes:
-        names: Names of the columns.
-        bytes: Bytes before the first row.
-        lines: Lines before the first row.
-        dialect: Dialect of the file.
-    """
+    """Header of a file: the names of its columns, the bytes and lines before its first row, and its dialect."""
 
     names: list[str]
     bytes: int
@@ -41,11 +34,7 @@ class CsvHeader:
 
 
 def take_header(reader: ObjectReader, options: ReadOptions) -> tuple[CsvHeader | None, Iterator[Any]]:
-    """Return the header of a file and the text after it; no header if the file holds no record.
-
-    Raises:
-        DataError: The header cannot be read.
-    """
+    """Return the header of a file and the text after it; no header if the file holds no record."""
     chunks = decoded(reader, compression=options.compression, encoding=options.encoding)
     held, size, done = b"", HEAD_BYTES, False
     while True:
@@ -74,14 +63,7 @@ def peek_header(reader: ObjectReader, options: ReadOptions) -> CsvHeader | None:
 def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, final: bool) -> CsvHeader | None:
     """Return the header of a text; None if it lies beyond the end, or if the text holds no record.
 
-    Args:
-        text: Beginning of the file; at least `HEAD_BYTES` bytes unless `final`.
-        reader: The file.
-        options: Options of the reading.
-        final: Whether the text is the whole file.
-
-    Raises:
-        DataError: The header cannot be read.
+    The text is the beginning of the file: all of it if `final`, else at least `HEAD_BYTES` bytes.
     """
     if final and not text.endswith((b"\n", b"\r")):
         text += b"\n"

@@ -22,31 +22,21 @@ _ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1 
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Rows of a block, numbered from 0.
+    """Rows of a block, numbered from 0."""
 
-    Attributes:
-        block: Text of the block.
-        scan: Where its rows begin.
-        unread: Errors of rows that cannot be read, whatever the number of their fields.
-        text: Text of the other rows.
-    """
-
-    block: bytes
-    scan: Scan
-    unread: Mapping[int, RowError]
-    text: bytes
+    block: bytes  # its text
+    scan: Scan  # where its rows begin
+    unread: Mapping[int, RowError]  # errors of rows that cannot be read, whatever the number of their fields
+    text: bytes  # of the other rows
 
     def line(self, row: int) -> int:
         """Return the line of the block on which a row begins, from 1."""
         return count_lines(self.block[: self.scan.starts[row]]) + 1
 
     def without(self, fields: Mapping[int, int], dialect: Dialect, due: int) -> tuple[Sequence[int], list[RowError]]:
-        """Return the numbers of the rows with the right number of fields, and the errors of all others.
+        """Return the numbers of the rows with the `due` number of fields, and the errors of all others.
 
-        Args:
-            fields: Number of fields of rows with a wrong number of them, by the row's number in `text`.
-            dialect: Dialect of the block.
-            due: Right number of fields.
+        `fields` has the number of fields of rows with a wrong number of them, by the row's number in `text`.
         """
         rows: Sequence[int] = range(len(self.scan.starts))
         if self.unread:
@@ -66,13 +56,7 @@ def find_rows(
 ) -> FoundRows:
     """Return the rows of a block, and the errors of those with an open quote or with invalid UTF-8.
 
-    Args:
-        block: Text that begins with a record; comments are empty lines.
-        scan: Where its rows begin.
-        dialect: Dialect of the block.
-        names: Columns of the file.
-        selected: Columns that must be UTF-8.
-        is_utf8: Whether all of the block is UTF-8.
+    The block begins with a record, and comments are empty lines. Of the columns `names` those `selected` must be UTF-8.
     """
     unread, removed = dict[int, RowError](), list(scan.damage.values())
     for row, (start, end) in scan.damage.items():

@@ -35,15 +35,7 @@ _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
 
 
 class CsvBlockParser:
-    """Parser of the blocks of one file; safe to call from several threads at once.
-
-    Args:
-        rows: Conversion of the rows.
-        dialect: Dialect of the file.
-
-    Raises:
-        SchemaError: CSV cannot hold the type of a column.
-    """
+    """Parser of the blocks of one file; safe to call from several threads at once."""
 
     def __init__(self, rows: TextRows, dialect: Dialect) -> None:
         self._rows, self.dialect = rows, dialect
@@ -62,11 +54,9 @@ class CsvBlockParser:
         self._end = token + dialect.delimiter * len(self._names)
 
     def __call__(self, block: memoryview, *, ends_exactly: bool = False) -> BlockResult | None:
-        """Return the rows of a block; None if it does not end where a record ends.
+        """Return the rows of a block that begins with a record; None if it does not end where a record ends.
 
-        Args:
-            block: Text that begins with a record.
-            ends_exactly: Whether the block is known to end with a record, so that an open quote is an error of a row.
+        If it is known to end with a record (`ends_exactly`), an open quote is an error of a row.
         """
         line_end = b"" if bytes(block[-1:]) in (b"\n", b"\r") else b"\n"
         text = self.dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
@@ -189,9 +179,8 @@ class CsvBlockParser:
 class _InvalidRows:
     """Callback of Arrow's parser for rows with a wrong number of fields: real ones, and the marks of the parser.
 
-    Attributes:
-        ends: Number of rows before each mark, earlier marks included.
-        fields: Number of fields of each real one, by the number of the row from 0, without empty lines.
+    `ends` are the numbers of rows before each mark, earlier marks included; `fields` the numbers of fields of the real
+    ones, by the number of the row from 0, without empty lines.
     """
 
     def __init__(self, end: str) -> None:

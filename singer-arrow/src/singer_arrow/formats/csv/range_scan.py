@@ -58,13 +58,7 @@ def scan_csv(text: Text, dialect: Dialect, span: Span) -> RangeScan:
 
 
 def csv_row_starts(text: Text, header: CsvHeader, scans: Sequence[RangeScan]) -> list[ResumePoint]:
-    """Return where the ranges of a file begin.
-
-    Args:
-        text: Returns the text of the file.
-        header: Its header; the first range was scanned from there on.
-        scans: Of all ranges but the last one, in order.
-    """
+    """Return where the ranges of a file begin; the first scan begins behind the header, the last range has none."""
     dialect = header.dialect
     if dialect.quote is None:
         return line_starts(scans, first_line=header.lines)
@@ -97,8 +91,7 @@ def _scan(
 class _QuotedScan:
     """A scan of a range that begins within quotes or outside of them.
 
-    Attributes:
-        is_regular: Whether each quote opens or closes a field; always, if the scan is exact.
+    It `is_regular` if each quote opens or closes a field; always, if the scan is exact.
     """
 
     def __init__(self, dialect: Dialect, size: int, *, is_within: bool, exact: bool) -> None:

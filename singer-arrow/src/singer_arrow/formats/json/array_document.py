@@ -60,17 +60,10 @@ def take_rest(chunks: Iterator[Any]) -> tuple[bool, bool, Iterator[Any]]:
 class ListElements:
     """Lines of the elements of a list, and the positions of the elements; an iterable.
 
-    Args:
-        chunks: Text without the first bracket or comma, cut anywhere.
-        url: The file, for errors.
-        size: Bytes of a piece; more if an element is larger.
-        whole: Whether the text is complete; otherwise an element that is cut off at its end is ignored.
-        at: Bytes before the text.
-        lines: Lines before the text.
-        follows: Whether a comma precedes the text, so that an element must follow.
-
-    Raises:
-        DataError: The text is not a list of JSON values, or an element is larger than 64 MiB; names the line.
+    The text begins behind the bracket or comma that `at` bytes and `lines` lines precede, and may be cut anywhere.
+    Where it `follows` a comma, an element must follow. Unless it is `whole`, an element that is cut off at its end is
+    ignored. A piece has `size` bytes, more if an element is larger. Text that is no list of JSON values, and an element
+    of more than 64 MiB, is a DataError that names the line.
     """
 
     def __init__(

@@ -25,15 +25,10 @@ _BORDER = re.compile(rb"\}[ \t\r]*+\n[ \t\r\n]*+\{")
 
 @dataclass(frozen=True, slots=True)
 class LineEnds:
-    """Line ends of a text of whole lines.
-
-    Attributes:
-        count: Number of line ends.
-        are_borders: Whether each is directly between the end of an object and the beginning of the next one.
-    """
+    """Line ends of a text of whole lines."""
 
     count: int
-    are_borders: bool
+    are_borders: bool  # each is directly between the end of an object and the beginning of the next one
 
     @classmethod
     def of(cls, data: bytes) -> LineEnds:

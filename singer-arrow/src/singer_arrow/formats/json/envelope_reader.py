@@ -37,14 +37,9 @@ _ANY_ROW = "\0"
 class EnvelopeReader(ArrowJsonReader):
     """Reader of lines whose member `under` is the record; safe to call from several threads at once.
 
-    Args:
-        schema: Schema of the record.
-        under: Member that holds the record.
-        around: Other members to read; a line that repeats one of them needs the exact reader.
-        is_closed: Whether a line with any other member, also within records, needs the exact reader.
-        loose_text: As `ReadOptions.loose_text`.
-        keys: Known keys of the record, if others are counted.
-        fits: Returns whether a column of text can be converted to a field.
+    `around` are the other members to read; a line that repeats one of them needs the exact reader. If it `is_closed`,
+    so does a line with any other member, also within records. `keys` are the known keys of the record, if others are
+    counted. `fits` returns whether a column of text can be converted to a field.
     """
 
     def __init__(
@@ -67,8 +62,7 @@ class EnvelopeReader(ArrowJsonReader):
     ) -> tuple[pa.RecordBatch, dict[str, pa.Array], Mapping[str, int]]:
         """Return the records of whole lines, the members around them, and how often they hold each unknown key.
 
-        Raises:
-            Exception: One of `FAST_PATH_ERRORS`: a line is bad, or needs the exact reader.
+        Raises one of `FAST_PATH_ERRORS` if a line is bad, or needs the exact reader.
         """
         self._check(data, strategy)
         columns = self._columns(strategy)

@@ -67,15 +67,7 @@ class NumberedLines:
 
 
 class ExactReader:
-    """Reader of lines of one schema; safe to call from several threads at once.
-
-    Args:
-        schema: Schema of the batches.
-        keys: Keys that are not drift; None to ignore drift.
-        read: Arrow's reader for the schema.
-        strategies: Strategies for it.
-        options: Options of the reading.
-    """
+    """Reader of lines of one schema; safe to call from several threads at once. `keys` are None to ignore drift."""
 
     def __init__(
         self,
@@ -96,12 +88,7 @@ class ExactReader:
         return is_json(field) or (self._loose_text and pt.is_string(field.type))
 
     def __call__(self, data: bytes, suspects: Iterable[str]) -> ParsedRows:
-        """Return the rows of a block.
-
-        Args:
-            data: Whole lines.
-            suspects: Columns in which values probably do not fit.
-        """
+        """Return the rows of a block of whole lines; `suspects` are columns in which values probably do not fit."""
         lines, unread, unknown = self._scan(NumberedLines.of(data))
         parts = list(self._parts(lines, _Hints(deque(self._strategies), list(suspects))))
         errors = [*unread, *(error for part in parts for error in part.errors)]

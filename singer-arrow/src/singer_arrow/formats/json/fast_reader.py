@@ -60,12 +60,8 @@ class ReadRows:
 class ArrowJsonReader:
     """Reader of lines of one schema; safe to call from several threads at once.
 
-    Args:
-        schema: Schema of the batches.
-        keys: Keys that are not drift; None to ignore drift.
-        excluded: As `ReadOptions.excluded_members`.
-        loose_text: As `ReadOptions.loose_text`.
-        counts_unknown: Whether unknown keys are counted; otherwise lines that have any need the exact reader.
+    `keys` are None to ignore drift. Unknown keys are counted if `counts_unknown`; otherwise lines that have any need
+    the exact reader.
     """
 
     def __init__(
@@ -87,8 +83,7 @@ class ArrowJsonReader:
     def __call__(self, data: bytes, strategy: ReadStrategy, ends: LineEnds) -> ReadRows:
         """Return the rows of whole lines; values of suspects that do not fit are null.
 
-        Raises:
-            Exception: One of `FAST_PATH_ERRORS`: a line is bad, or needs the exact reader.
+        Raises one of `FAST_PATH_ERRORS` if a line is bad, or needs the exact reader.
         """
         if not data.lstrip():
             return ReadRows(batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0))
@@ -147,11 +142,7 @@ class ArrowJsonReader:
             raise FastPathError
 
     def _check_numbers(self, data: bytes, strategy: ReadStrategy, found: Mapping[str, pa.Array]) -> None:
-        """Refuse integers that are read as floats and may have a fraction, and rounded whole numbers.
-
-        Raises:
-            FastPathError, BadRowError: There is one.
-        """
+        """Refuse integers that are read as floats and may have a fraction, and rounded whole numbers."""
         names = tuple(n for n in self._integers if n not in strategy.suspects) if strategy.float_integers else ()
         if names and not all(all_integers(texts) for texts in self._raw_values(data, names)):
             raise FastPathError
@@ -198,16 +189,9 @@ class ArrowJsonReader:
 
 
 def read_objects(data: bytes, read: pa.Schema, ends: LineEnds, *, unexpected: str) -> pa.RecordBatch:
-    """Read whole lines of one object each by Arrow's reader.
+    """Read whole lines of one object each, not all blank, by Arrow's reader; raises one of `FAST_PATH_ERRORS`.
 
-    Args:
-        data: Lines, not all of them blank.
-        read: Columns to read.
-        ends: Ends of the lines.
-        unexpected: Treatment of other members: `ignore`, `infer` or `error`.
-
-    Raises:
-        Exception: One of `FAST_PATH_ERRORS`.
+    Other members than those of `read` are `unexpected`: `ignore`, `infer` or `error`.
     """
     table = pj.read_json(
         pa.BufferReader(data),
@@ -220,11 +204,7 @@ def read_objects(data: bytes, read: pa.Schema, ends: LineEnds, *, unexpected: st
 
 
 def from_raw(raw: bytes, field: pa.Field, *, loose_text: bool) -> Any:
-    """Return a value from its JSON, as `pa.array` accepts it for the field's type.
-
-    Raises:
-        BadRowError: The value does not fit.
-    """
+    """Return a value from its JSON, as `pa.array` accepts it for the field's type; BadRowError if it does not fit."""
     if raw == b"null":
         return None
     if is_json(field) or (loose_text and pt.is_string(field.type) and raw[:1] != b'"'):
@@ -300,10 +280,9 @@ def _holds_no_more(found: pa.DataType, read: pa.DataType, excluded: frozenset[st
 
 
 def convert_column(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Convert a column of Arrow's reader to the type of a field.
+    """Convert a column of Arrow's reader to the type of a field; raises one of `FAST_PATH_ERRORS`.
 
-    Raises:
-        Exception: One of `FAST_PATH_ERRORS`: a value does not fit, or may have been changed by Arrow's reader.
+    That is so if a value does not fit, or may have been changed by Arrow's reader.
     """
     set_column(field.name)
     if not all_finite(column):

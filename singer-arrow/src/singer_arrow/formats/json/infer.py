@@ -36,13 +36,7 @@ _TEMPORAL = ((_DATE, pa.date32()), (_TIMESTAMP, pa.timestamp("us", "UTC")))
 def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
     """Return the types of the columns in a text of whole lines.
 
-    Args:
-        data: Text of whole lines.
-        url: The file, for errors.
-        strict: Whether a line without an object is an error; otherwise it is ignored.
-
-    Raises:
-        DataError: A line does not hold an object, and `strict`.
+    A line without an object is a DataError if `strict`, and ignored otherwise.
     """
     columns = dict[str, _Seen]()
     for number, line in enumerate(data.split(b"\n"), 1):

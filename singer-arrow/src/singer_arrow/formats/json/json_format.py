@@ -46,13 +46,7 @@ from singer_arrow.schema.arrow_schema import merge_fields
 
 
 class JsonDrift:
-    """Detection of drift in one file.
-
-    Args:
-        schema: Schema of the batches.
-        infer: Returns the types of the beginning of the file; called at most once, when a value does not fit.
-        options: Options of the reading.
-    """
+    """Detection of drift in one file; `infer` returns the types of its beginning, once a value does not fit."""
 
     def __init__(self, schema: pa.Schema, infer: Callable[[], pa.Schema], options: ReadOptions) -> None:
         self._schema, self._infer, self._options = schema, infer, options

@@ -40,12 +40,7 @@ _MOST_SUSPECTS = 8
 
 
 class JsonBlockParser:
-    """Parser of blocks of one schema; safe to call from several threads at once.
-
-    Args:
-        schema: Schema of the batches.
-        options: Options of the reading.
-    """
+    """Parser of blocks of one schema; safe to call from several threads at once."""
 
     def __init__(self, schema: pa.Schema, options: ReadOptions) -> None:
         self._schema, self._options = schema, options
@@ -129,11 +124,7 @@ class JsonBlockParser:
         return replace(rows, batch=batch, numbers=numbers, errors=sorted(errors, key=lambda error: error.row))
 
     def _parse_fast(self, data: bytes, ends: LineEnds) -> ReadRows:
-        """Return the rows of a block of good lines.
-
-        Raises:
-            Exception: One of `FAST_PATH_ERRORS`: a line is bad, or needs the exact reader.
-        """
+        """Return the rows of a block of good lines; raises one of `FAST_PATH_ERRORS` if one is bad."""
         strategies = self._strategies
         try:
             return self._read(data, strategies[0], ends)

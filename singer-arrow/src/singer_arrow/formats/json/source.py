@@ -52,11 +52,8 @@ def open_source(
     """Return the position of the first block, and the blocks of whole lines from one resume point to another.
 
     A resume point in lines is behind a line break, one in a list directly behind an element. So the byte before it
-    shows whether the text is a list.
-
-    Raises:
-        LongRecordError: From the blocks: a line is too long, and the policy for bad rows is to fail.
-        DataError: From the blocks: the text is not a list of JSON values.
+    shows whether the text is a list. The blocks raise LongRecordError for a line that is too long, if the policy for
+    bad rows is to fail.
     """
     is_list, follows, text = _open(reader, options, begin, end)
     size = options.block_bytes

@@ -17,22 +17,16 @@ _MOST_DIGITS = {128: 38, 256: 76}
 class ReadStrategy:
     """A strategy to read lines by Arrow's JSON reader.
 
-    Attributes:
-        text_timestamps: Read timestamps as text and convert them, for spellings that Arrow's reader refuses.
-        float_integers: Read columns of integers as floats, for files that write them as 1.0.
-        wide_decimals: Read decimals with any number of digits.
-        raw_text: Read columns of text raw, for files that hold other kinds of values in them.
-        key_check: `infer`: Arrow's reader reads all columns, unknown ones included, which is cheapest but requires that
-            each has one kind of values. `scan`: the keys of each line are compared. Empty: no check.
-        suspects: Columns to read value by value, as some values do not fit.
+    `key_check` is `infer`: Arrow's reader reads all columns, unknown ones included, which is cheapest but requires that
+    each has one kind of values; or `scan`: the keys of each line are compared. Empty: no check.
     """
 
-    text_timestamps: bool = False
-    float_integers: bool = False
-    wide_decimals: bool = False
-    raw_text: bool = False
+    text_timestamps: bool = False  # read as text and converted, for spellings that Arrow's reader refuses
+    float_integers: bool = False  # read as floats, for files that write integers as 1.0
+    wide_decimals: bool = False  # read with any number of digits
+    raw_text: bool = False  # read columns of text raw, for files that hold other kinds of values in them
     key_check: str = ""
-    suspects: frozenset[str] = frozenset()
+    suspects: frozenset[str] = frozenset()  # columns to read value by value, as some values do not fit
 
 
 def read_strategies(schema: pa.Schema, *, loose_text: bool) -> list[ReadStrategy]:
@@ -88,9 +82,7 @@ def decimals(t: pa.DataType) -> Iterator[pa.DataType]:
 def _decimal_type(t: pa.DataType, *, wide: bool) -> pa.DataType:
     """Return a type with so few digits that Arrow's reader can scale each number that it accepts.
 
-    Args:
-        t: Type of the column, to which the values are cast safely afterwards.
-        wide: For numbers with more digits, which takes longer.
+    Values are cast safely to the type of the column afterwards. Numbers with more digits (`wide`) take longer.
     """
     if not wide and (digits := _digits(t, 128)) > 0:
         return pa.decimal128(digits, t.scale)

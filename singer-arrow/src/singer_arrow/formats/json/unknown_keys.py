@@ -26,13 +26,7 @@ _RAW = pa.null()  # type of a member that the fast check skips
 
 
 class KnownKeys:
-    """Keys of records and of objects within that are known.
-
-    Args:
-        schema: Columns that are read.
-        known: Other columns that are known.
-        excluded: As `ReadOptions.excluded_members`.
-    """
+    """Known keys of records and of objects within: columns that are read, and others that are `known`."""
 
     def __init__(self, schema: pa.Schema, known: frozenset[str], excluded: frozenset[str]) -> None:
         self.names, self._excluded = known.union(schema.names), excluded
@@ -83,12 +77,7 @@ class KnownKeys:
         return self.count(raw_members(line)[member] for line in data.split(b"\n") if line and not line.isspace())
 
     def count_in(self, found: Mapping[str, pa.Array], schema: pa.Schema) -> Counter[str]:
-        """Return what `count` does, from the columns that Arrow's reader made of all keys.
-
-        Args:
-            found: The columns.
-            schema: Columns that are read.
-        """
+        """Return what `count` does, from the columns that Arrow's reader made of all keys; `schema` are those read."""
         counts = Counter[str]()
         for name, column in found.items():
             if name not in self.names:
@@ -98,11 +87,7 @@ class KnownKeys:
         return +counts
 
     def unknown(self, line: bytes) -> dict[str, bytes]:
-        """Return the JSON of unknown values, by column; of a known column an object of its unknown members.
-
-        Raises:
-            BadRowError: The line is not a record.
-        """
+        """Return the JSON of a record's unknown values, by column; of a known one an object of its unknown members."""
         found = {}
         for name, raw in raw_members(line).items():
             if name not in self.names:

@@ -85,11 +85,7 @@ def _slices(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
 
 
 class JsonEncoder:
-    """Encoder of batches of one schema.
-
-    Raises:
-        SchemaError: The type of a column has no counterpart in JSON.
-    """
+    """Encoder of batches of one schema; a SchemaError if JSON has no counterpart of a type."""
 
     def __init__(self, schema: pa.Schema) -> None:
         for field in schema:
@@ -102,9 +98,8 @@ class JsonEncoder:
     def lines(self, batch: pa.RecordBatch, before: str = "", after: str = "") -> memoryview:
         """Return one line for each row: its record, between `before` and `after`.
 
-        Raises:
-            DataError: A date or timestamp lies outside the years 1 to 9999, JSON text is not JSON, or a column has
-                values and NUL in its name.
+        A DataError: a date or timestamp lies outside the years 1 to 9999, JSON text is not JSON, or a column has values
+        and NUL in its name.
         """
         import polars as pl
 

@@ -84,17 +84,12 @@ class Statistics:
 class OrcFooter:
     """The footer of a file.
 
-    Attributes:
-        codec: The number of the file's codec.
-        block_bytes: Bytes of a block of compressed data in memory, at most.
-        rows: Rows of the file.
-        stripes: Its stripes.
-        columns: The numbers of all columns below and including each column of the top level, in order.
-        statistics: By the numbers of columns; empty if the file has none.
+    `columns` are the numbers of all columns below and including each column of the top level, in order; `statistics`
+    are by the numbers of columns, and empty if the file has none.
     """
 
-    codec: int
-    block_bytes: int
+    codec: int  # its number
+    block_bytes: int  # of a block of compressed data in memory, at most
     rows: int
     stripes: list[Stripe]
     columns: list[range]
@@ -109,8 +104,8 @@ class OrcFooter:
 def read_orc_footer(source: OrcSource) -> OrcFooter | None:
     """Read the footer; None if it is broken, or of a codec that is not known.
 
-    Raises:
-        DataError: The file is encrypted, or its footer would take too much memory, or has blocks that ORC forbids.
+    A file that is encrypted, whose footer would take too much memory, or that has blocks that ORC forbids is a
+    DataError.
     """
     start = max(0, source.size - _TAIL)
     tail = source.read(start, _TAIL)
@@ -136,11 +131,7 @@ def read_orc_footer(source: OrcSource) -> OrcFooter | None:
 
 
 def read_streams(source: OrcSource, footer: OrcFooter, stripe: Stripe) -> list[Stream]:
-    """Read a stripe's footer; no streams if it is broken.
-
-    Raises:
-        DataError: It is small and would take too much memory.
-    """
+    """Read a stripe's footer; no streams if it is broken."""
     start, found = stripe.offset, list[Stream]()
     try:
         at = stripe.offset + stripe.indexes + stripe.data

@@ -38,18 +38,10 @@ class _File:
 
 
 def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None:
-    """Write the row groups of several files to one file.
+    """Write the row groups of several files to one file, and return the number of rows.
 
-    Args:
-        paths: Parquet files.
-        target: The file to write.
-        chunk_bytes: Minimum average bytes of column chunks, because many small ones are slow to read.
-
-    Returns:
-        The number of rows; None if the files differ or their chunks are too small: then nothing is written.
-
-    Raises:
-        OSError: A file cannot be read or written.
+    None if the files differ, or if the mean size of their column chunks is below `chunk_bytes`, because many small ones
+    are slow to read: then nothing is written.
     """
     if not _has_large_chunks(paths, chunk_bytes):
         return None
@@ -70,13 +62,7 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
 def join_encoded(files: Iterable[IO[bytes]], target: Path) -> int:
     """Write the row groups of open files to one file, in order, each when it arrives; return the number of rows.
 
-    Args:
-        files: At least one Parquet file, open for reading, which is closed; all of one schema and one writer.
-        target: The file to write.
-
-    Raises:
-        ValueError: The files differ, or are too many.
-        OSError: A file cannot be read or written.
+    The files, at least one, are of one schema and one writer, and are closed. ValueError: they differ, or are too many.
     """
     files, joined = iter(files), _Joined()
     held = list(islice(files, 2))
@@ -100,9 +86,7 @@ def join_encoded(files: Iterable[IO[bytes]], target: Path) -> int:
 class _Joined:
     """The footer of a file with the row groups of several others.
 
-    Attributes:
-        rows: Number of rows.
-        ends: For each file the position at which its row groups end; they begin after the magic.
+    `ends` are the positions at which the row groups of each file end; they begin after the magic.
     """
 
     def __init__(self) -> None:

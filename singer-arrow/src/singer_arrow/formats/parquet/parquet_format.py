@@ -103,12 +103,8 @@ def _first_byte(group: pq.RowGroupMetaData) -> int:
 def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Footer:
     """Return the footer of a file, by one request for its end, or two for a large footer.
 
-    Footers are cached per storage and object version. With `fresh` the object is always requested, which proves that
-    it exists.
-
-    Raises:
-        EmptyObjectError: The object is empty.
-        DataError: The object is not a Parquet file.
+    Footers are cached per storage and object version. With `fresh` the object is always requested, which proves that it
+    exists.
     """
     key = _cache_key(reader)
     if not fresh and key is not None and isinstance(known := reader.storage.cache.get(key), Footer):
@@ -289,9 +285,6 @@ def _check_sizes(footer: Footer, group: int, chunks: Sequence[int], most: int) -
     """Refuse columns that decompress to more than `most` bytes at an unusual ratio.
 
     Columns are decoded page by page, but the size of a page is not limited.
-
-    Raises:
-        DataError: There is such a column.
     """
     for i in chunks:
         column = footer.metadata.row_group(group).column(i)

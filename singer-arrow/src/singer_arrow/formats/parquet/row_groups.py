@@ -38,13 +38,9 @@ def rows_at_once(
     most: int,
     sizes: Callable[[Sequence[str]], Mapping[str, TextSizes]],
 ) -> int:
-    """Return the number of rows per batch of a row group.
+    """Return the number of rows per batch of a row group, at most `most`, for its leaf columns of these indexes.
 
-    Args:
-        group: Metadata of the row group.
-        columns: Indexes of the leaf columns to read.
-        most: Maximum number of rows.
-        sizes: Returns sizes of the text dictionaries at these paths; a missing one counts as long as its chunk.
+    `sizes` returns the sizes of the text dictionaries at some paths; a missing one counts as long as its chunk.
     """
     chunks = [group.column(i) for i in columns]
     named = [c for c in chunks if c.physical_type == "BYTE_ARRAY" and c.has_dictionary_page]
@@ -132,16 +128,9 @@ def decoded_bytes(group: pq.RowGroupMetaData, columns: Iterable[int]) -> int:
 def decode_row_groups(
     groups: Sequence[RowGroup], files: Generator[OpenFile], read: ReadRowGroup, allowance: Allowance
 ) -> Iterator[Batches]:
-    """Yield the batches of each row group, in order.
+    """Yield the batches of each row group, in order; errors of `read` are raised after those of earlier row groups.
 
-    Args:
-        groups: The row groups.
-        files: For each row group a function that opens the file with the needed ranges.
-        read: Reads a row group.
-        allowance: Limits the memory of row groups decoded in parallel.
-
-    Raises:
-        Exception: Raised by `read`, after the batches of earlier row groups.
+    `files` yields for each row group a function that opens the file with the needed ranges.
     """
     if len(groups) < 2 or max(g.fetched + g.decoded for g in groups) > allowance.limit // 8:
         for group, file in zip(groups, files, strict=True):

@@ -32,18 +32,14 @@ _PAGE_VALUES = 1 << 10  # values between two checks of the page size
 
 @dataclass(frozen=True, slots=True)
 class ColumnEncoding:
-    """Encoding of the leaf columns.
+    """Encoding of the leaf columns: paths of those with a dictionary, and of those with minimum and maximum.
 
-    Attributes:
-        dictionaries: Paths of columns with a dictionary.
-        statistics: Paths of columns with minimum and maximum; not long texts, whose copies take memory and which are
-            useless for pruning.
-        page_values: Number of values between two checks of the page size; few if values are long.
+    Long texts have no minimum and maximum: the copies take memory and are useless for pruning.
     """
 
     dictionaries: list[str]
     statistics: list[str]
-    page_values: int
+    page_values: int  # between two checks of the page size; few if values are long
 
 
 def choose_encoding(group: pa.Table) -> ColumnEncoding:

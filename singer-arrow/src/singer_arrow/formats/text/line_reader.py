@@ -23,21 +23,13 @@ _ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1"
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
-    """Lines of a block.
+    """Lines of a block."""
 
-    Attributes:
-        lines: Lines that are UTF-8.
-        numbers: Their numbers, from 1.
-        bad: Errors of the other lines.
-        bytes: Size of the block.
-        count: Number of all lines of the block, those that `skip_rows` leaves out included.
-    """
-
-    lines: pa.Array
-    numbers: Sequence[int]
-    bad: Sequence[RowError]
+    lines: pa.Array  # that are UTF-8
+    numbers: Sequence[int]  # from 1
+    bad: Sequence[RowError]  # errors of the other lines
     bytes: int
-    count: int
+    count: int  # of all lines of the block, those that `skip_rows` leaves out included
 
     def after(self, skip: int) -> LineBlock:
         """Return the block without its first lines."""
@@ -65,19 +57,9 @@ def read_rows(
     split: Callable[[LineBlock], LineRows],
     infer: Callable[[], pa.Schema],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of an object of lines; as `Format.read`.
+    """Yield the batches of an object of lines, as `Format.read`.
 
-    Args:
-        reader: The object.
-        rows: Conversion of its rows.
-        progress: Where the reading begins; kept up to date.
-        split: Returns the columns of a block.
-        infer: Returns the types of all columns, inferred from the beginning of the object.
-
-    Raises:
-        EmptyObjectError: The object holds no byte.
-        DataError: A line is longer than 64 MiB, or a row is bad and the policy is to fail.
-        DriftError: The schema must change before the next batch.
+    `split` returns the columns of a block, and `infer` the types of all columns from the beginning of the object.
     """
     progress = progress or ReadProgress()
     position = FilePosition(reader.url, progress.resume_point or ResumePoint())
@@ -93,12 +75,7 @@ def read_rows(
 
 
 def read_lines(reader: ObjectReader, options: ReadOptions, begin: ResumePoint) -> Iterator[LineBlock]:
-    """Yield the lines of an object from a point on, without those that `skip_rows` leaves out.
-
-    Raises:
-        EmptyObjectError: The object holds no byte.
-        DataError: A line is longer than 64 MiB; names it.
-    """
+    """Yield the lines of an object from a point on, without those that `skip_rows` leaves out."""
     text = decoded(reader, compression=options.compression, encoding=options.encoding, start=begin.at)
     cut = blocks(text, lambda data: data.rfind(b"\n") + 1, size=options.block_bytes)
     lines, skip = begin.lines, max(0, options.skip_rows - begin.lines)

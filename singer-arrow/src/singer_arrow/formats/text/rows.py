@@ -56,13 +56,9 @@ def nulls_of(options: ReadOptions) -> pa.Array:
 
 @dataclass(frozen=True)
 class TextRows:
-    """Conversion of the rows of one file.
+    """Conversion of the rows of one file with the columns `names` to the batches of a schema.
 
-    Attributes:
-        names: Columns of the file.
-        schema: Schema of the batches.
-        options: Options of the reading.
-        nulls: Texts that mean null in columns other than text.
+    `nulls` are the texts that mean null in columns other than text.
     """
 
     names: Sequence[str]
@@ -98,13 +94,9 @@ class TextRows:
         numbers: Callable[[], Sequence[int]],
         unread: Sequence[RowError] = (),
     ) -> BlockResult:
-        """Return the rows of a block in which each row is one line.
+        """Return the rows of a block in which each row is one line, from the texts of the rows that can be read.
 
-        Args:
-            columns: Text of the rows that can be read.
-            rows: Number of these rows.
-            numbers: Returns the numbers of their lines, ascending.
-            unread: Errors of the other rows, ascending.
+        `numbers` returns the numbers of their lines, ascending; `unread` are the errors of the other rows, ascending.
         """
         if not unread:
             try:
@@ -116,8 +108,7 @@ class TextRows:
     def convert(self, columns: Mapping[str, pa.Array], rows: int) -> BlockResult:
         """Return the rows of columns that are of their types already, or of text.
 
-        Raises:
-            MismatchError: A value does not fit; names the first one of a column.
+        MismatchError: A value does not fit; names the first one of a column.
         """
         with collect_truncated() as cuts:
             made = {f.name: self._typed(columns[f.name], f) for f in self.selected}
@@ -137,11 +128,8 @@ class TextRows:
     ) -> BlockResult:
         """Return the rows of a block in which some rows cannot be read or some values do not fit.
 
-        Args:
-            columns: Text of the rows that can be read.
-            numbers: Numbers of these rows in the block, ascending.
-            unread: Errors of the other rows, ascending.
-            line: Returns the line on which the row of a number begins, from 1.
+        `numbers` are those of the rows in `columns`, and `unread` the errors of the others, both ascending. `line`
+        returns the line on which the row of a number begins, from 1.
         """
 
         def locate(error: RowError) -> RowError:
