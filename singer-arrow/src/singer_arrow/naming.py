@@ -28,21 +28,13 @@ _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
 @dataclass(frozen=True, slots=True)
 class NamingRules:
-    """Naming rules of a warehouse.
+    """Naming rules of a warehouse."""
 
-    Attributes:
-        table_length: Maximum length of table names.
-        column_length: Maximum length of column names.
-        reserved_columns: Pattern of reserved beginnings of column names.
-        reserved_tables: Pattern of reserved beginnings of table names.
-        lower: Whether the warehouse folds names to lower case.
-    """
-
-    table_length: int
-    column_length: int
-    reserved_columns: re.Pattern[str]
-    reserved_tables: re.Pattern[str] = OUR_TABLES
-    lower: bool = False
+    table_length: int  # characters
+    column_length: int  # characters
+    reserved_columns: re.Pattern[str]  # of beginnings of column names
+    reserved_tables: re.Pattern[str] = OUR_TABLES  # of beginnings of table names
+    lower: bool = False  # the warehouse folds names to lower case
 
 
 def digest(text: str, length: int = 8) -> str:
@@ -57,14 +49,7 @@ def folder_name(stream: str) -> str:
 
 
 def table_name(stream: str, rules: NamingRules, *, prefix: str = "", alias: str | None = None) -> str:
-    """Return the table name of a stream; `a-b` and `a.b` both become `a_b` (see `distinct_table_name`).
-
-    Args:
-        stream: Name of the stream.
-        rules: Rules of the warehouse.
-        prefix: Prefix of the name.
-        alias: Name to use instead of prefix and stream.
-    """
+    """Return the table name of a stream; `a-b` and `a.b` both become `a_b` (see `distinct_table_name`)."""
     name = prefix + stream if alias is None else alias
     return _fit(_plain(name, rules.reserved_tables, rules), rules.table_length)
 
@@ -92,17 +77,12 @@ def column_names(
     existing: Collection[str] | Mapping[str, str | None] = (),
     others: Collection[str] = (),
 ) -> dict[str, str]:
-    """Return the column of each property; columns are unique ignoring case.
+    """Return the column of each property of a SCHEMA or of an object in it; columns are unique ignoring case.
 
-    An existing column stays with its owner, in whatever order properties appear or whichever are missing. One whose
-    owner is unknown belongs to the property with its suffix, else to the one of exactly its name, else to the first one
-    that becomes its name. If two new properties collide, the one of exactly that name gets it, else the first one.
-
-    Args:
-        properties: Property names of a SCHEMA or of an object in it, in order.
-        rules: Rules of the warehouse.
-        existing: Columns of the table, and the `owner_key` of the property that each belongs to, if that is known.
-        others: Other columns, which belong to no property.
+    An existing column stays with its owner (the `owner_key` of its property), in whatever order properties appear or
+    whichever are missing. One whose owner is unknown belongs to the property with its suffix, else to the one of
+    exactly its name, else to the first one that becomes its name. If two new properties collide, the one of exactly
+    that name gets it, else the first one. `others` are columns that belong to no property.
     """
     length = rules.column_length
     owners: dict[str, str | None] = dict(existing if isinstance(existing, Mapping) else dict.fromkeys(existing))

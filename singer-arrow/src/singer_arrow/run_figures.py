@@ -15,41 +15,23 @@ PROGRESS_LINE = {"is_progress": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFigures:
-    """The figures of one stream.
-
-    Args:
-        stream: Name of the stream.
-        is_complete: Whether all of the stream was read and sent, or loaded.
-        has_begun: Whether its turn came.
-        error: The error that ended this stream, while the run continued with others.
-        counts: Numbers by name; `docs/report.schema.json` lists the names.
-        seconds: From the first to the last count.
-        phases: Seconds by phase; phases may overlap, and several threads may work on one.
-        table: The table of a target's stream.
-        dataset: Namespace and name of that table, as OpenLineage names tables.
-        inputs: What was read: URLs or queries.
-        outputs: Folders that batch files were written to, or were read from by a target.
-        watermark: Time of the newest source object, or value of the replication key, that is sent or loaded.
-        share: How much of what is planned is done, from 0 to 1; None if that is not known.
-        total: What is planned, by name: `objects`, `bytes`.
-        left: What is planned or received and not done yet, by name: `objects`, `bytes`, `batches`, `loads`.
-    """
+    """The figures of one stream."""
 
     stream: str
-    is_complete: bool = False
-    has_begun: bool = True
-    error: str | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
-    phases: Mapping[str, float] = field(default_factory=dict)
+    is_complete: bool = False  # all of it was read and sent, or loaded
+    has_begun: bool = True  # its turn came
+    error: str | None = None  # that ended this stream, while the run continued with others
+    counts: Mapping[str, int] = field(default_factory=dict)  # docs/report.schema.json lists the names
+    seconds: float = 0.0  # from the first to the last count
+    phases: Mapping[str, float] = field(default_factory=dict)  # seconds; they may overlap, of several threads too
     table: str | None = None
-    dataset: tuple[str, str] | None = None
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-    watermark: datetime | None = None
-    share: float | None = None
-    total: Mapping[str, int] = field(default_factory=dict)
-    left: Mapping[str, int] = field(default_factory=dict)
+    dataset: tuple[str, str] | None = None  # namespace and name of the table, as in OpenLineage
+    inputs: tuple[str, ...] = ()  # URLs or queries
+    outputs: tuple[str, ...] = ()  # folders of batch files, written to or read from
+    watermark: datetime | None = None  # of the newest source object or replication key that is sent or loaded
+    share: float | None = None  # of what is planned, from 0 to 1; None: not known
+    total: Mapping[str, int] = field(default_factory=dict)  # planned: `objects`, `bytes`
+    left: Mapping[str, int] = field(default_factory=dict)  # not done yet: `objects`, `bytes`, `batches`, `loads`
 
     def lag_seconds(self, now: datetime) -> float | None:
         """Return how old the watermark is."""
@@ -58,17 +40,11 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
-    """The figures of a run.
-
-    Args:
-        streams: Those of each stream.
-        bytes_billed: Bytes that the warehouse billed for queries, where it bills them.
-        is_read: Whether all input of a target is read, so that what is left has an end.
-    """
+    """The figures of a run."""
 
     streams: tuple[StreamFigures, ...] = ()
-    bytes_billed: int | None = None
-    is_read: bool = True
+    bytes_billed: int | None = None  # for queries, where the warehouse bills them so
+    is_read: bool = True  # all input of a target is read, so that what is left has an end
 
 
 class SentRows:

@@ -23,12 +23,7 @@ class Waiting:
         self._due = 0.0
 
     def before_again(self, pause: float, why: object) -> None:
-        """Sleep before the next attempt.
-
-        Args:
-            pause: Seconds.
-            why: Error of the last attempt, on one line.
-        """
+        """Sleep so many seconds before the next attempt; `why` is the error of the last one, on one line."""
         if pause > LOGGED_SECONDS and self._slept >= self._due:
             so_far = f", for {self._slept:,.0f} s so far" if self._due else ""
             self._due = self._slept + REPEATED_SECONDS

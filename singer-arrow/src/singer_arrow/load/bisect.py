@@ -13,19 +13,12 @@ MOST_REFUSED = 20
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why some rows were refused.
-
-    Args:
-        reason: In words.
-        column: Where, if that is known.
-        row: The row (from 0, of all) that the warehouse names, if it names one. It is tried alone first.
-        is_of_value: Whether it is surely for what the rows hold; else it may be for something that all rows share.
-    """
+    """Why some rows were refused."""
 
     reason: str
-    column: str | None = None
-    row: int | None = None
-    is_of_value: bool = True
+    column: str | None = None  # if it is known
+    row: int | None = None  # that the warehouse names, from 0, of all; it is tried alone first
+    is_of_value: bool = True  # False: it may be for something that all rows share
 
 
 Probe = Callable[[int, int], Refusal | None]
@@ -51,19 +44,9 @@ def refused_rows(
     """Return the rows that are refused, each also alone, in order, with the reasons.
 
     With `b` refused rows of `n`, it tries about `2 * b * log2(n / b)` ranges, or `3 * b` where the refusals name rows.
-
-    Args:
-        count: How many rows there are.
-        probe: Tries some of them.
-        most: So many may be refused.
-        first: The error of all rows together; without it, they are tried. A single row is tried again.
-
-    Returns:
-        None of them, if all are taken, or if all are taken when they are tried in smaller ranges: then it is not a row
-        that is refused.
-
-    Raises:
-        TooManyRefusedError: There are more than `most`.
+    `first` is the error of all rows together; without it, they are tried. A single row is tried again. The result is
+    empty if all are taken, or are taken in smaller ranges: then it is not a row that is refused. TooManyRefusedError:
+    more than `most`.
     """
     found = dict[int, Refusal]()
     pieces: list[tuple[int, int, Refusal | None]] = [(0, count, first if count > 1 else None)]
@@ -92,12 +75,7 @@ def _note(found: dict[int, Refusal], row: int, refusal: Refusal, most: int) -> N
 
 
 def refused_of_each(found: Iterable[tuple[int, Refusal]], counts: Sequence[int]) -> list[dict[int, Refusal]]:
-    """Return the refused rows of each of several parts, by their numbers within it.
-
-    Args:
-        found: The refused rows, by their numbers in all parts together.
-        counts: How many rows each part has.
-    """
+    """Return the refused rows of each of several parts, of `counts` rows, by their numbers within it."""
     found, before, each = list(found), 0, list[dict[int, Refusal]]()
     for count in counts:
         each.append({row - before: why for row, why in found if before <= row < before + count})

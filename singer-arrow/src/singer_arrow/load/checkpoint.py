@@ -19,13 +19,8 @@ class Checkpoints:
     """Hold back each STATE until all tokens opened before it are closed.
 
     At most one STATE is written every `interval` seconds, because the runner of the target stores each of them; `flush`
-    writes the last one regardless. Memory is bounded by the number of open tokens. Safe to use from any thread;
-    `emit` is never called from two threads at once, and always with a newer STATE than before.
-
-    Args:
-        emit: Writes a STATE.
-        interval: Seconds between two STATEs.
-        clock: Returns monotonic seconds.
+    writes the last one regardless. Memory is bounded by the number of open tokens. Safe to use from any thread; `emit`,
+    which writes a STATE, is never called from two threads at once, and always with a newer STATE than before.
     """
 
     def __init__(
@@ -61,9 +56,7 @@ class Checkpoints:
     def close(self, tokens: Iterable[int], then: Callable[[], None] | None = None) -> None:
         """Close tokens whose data is durable.
 
-        Args:
-            tokens: Tokens that `open` returned.
-            then: Called once a STATE that covers them is written, from any thread; it must return at once.
+        `then` is called once a STATE that covers them is written, from any thread; it must return at once.
         """
         self.close_together([(tokens, then)])
 

@@ -50,11 +50,7 @@ class BatchPreparation(Protocol):
     """Prepares the batches of a file for conversion, for example replaces characters that the warehouse lacks."""
 
     def __call__(self, batch: pa.RecordBatch, url: str, before: int, /) -> pa.RecordBatch:
-        """Return the prepared batch; `before` is the number of rows of its file before it.
-
-        Raises:
-            DataError: A value cannot be loaded; names the column.
-        """
+        """Return the prepared batch, `before` rows into its file, or raise a DataError that names the column."""
         ...
 
     @property
@@ -77,29 +73,17 @@ class _At:
 
 @dataclass(frozen=True, slots=True)
 class Conversion(abc.ABC, Generic[ColumnT]):
-    """Convert the batches of one item for upload; each warehouse implements how a column is read and checked.
-
-    Args:
-        columns: All columns of the upload.
-        given: Arrow schema of the SCHEMA message.
-        constants: Values of the columns that the files do not hold, by property.
-        keys: Key properties, which must not be null.
-        required: Other properties that must not be null, because their columns are NOT NULL.
-        place: Number of the item in its stream, if the rows get a column with their order.
-        extents: Collects the ranges of the values of the last conversion.
-        never_null: Properties that must not be null by the SCHEMA, nor missing.
-        ranks: Ranks of the rows, if they are not all the same; else that is one of the constants.
-    """
+    """Convert the batches of one item for upload; each warehouse implements how a column is read and checked."""
 
     columns: tuple[ColumnT, ...]
-    given: pa.Schema
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    keys: tuple[str, ...] = ()
-    place: int | None = None
-    required: frozenset[str] = frozenset()
-    extents: Extents | None = None
-    ranks: Ranks = ()
-    never_null: frozenset[str] = frozenset()
+    given: pa.Schema  # of the SCHEMA message
+    constants: Mapping[str, Any] = field(default_factory=dict)  # of columns that the files do not hold, by property
+    keys: tuple[str, ...] = ()  # properties that must not be null
+    place: int | None = None  # number of the item in its stream, if the rows get a column with their order
+    required: frozenset[str] = frozenset()  # also not null, as their columns are NOT NULL
+    extents: Extents | None = None  # collects the ranges of the values of the last conversion
+    ranks: Ranks = ()  # if not all rows have the same; else that is one of the constants
+    never_null: frozenset[str] = frozenset()  # by the SCHEMA, nor may they be missing
 
     @property
     def rank_texts(self) -> set[str]:
@@ -116,20 +100,13 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         return pa.field(column.name, column.arrow)
 
     def check(self, array: pa.Array, column: ColumnT, url: str) -> None:
-        """Check that the warehouse takes the values of a column as they are.
-
-        Raises:
-            DataError: A value is refused; names the file and the column.
-        """
+        """Check that the warehouse takes the values of a column; the DataError names the file and the column."""
 
     def array(self, array: pa.Array, column: ColumnT) -> pa.Array:
         """Convert the values of a column for upload; nanoseconds are rounded down to microseconds.
 
         Decimals in a text column are written without an exponent. Dates in a timestamp column become midnights in UTC,
-        and integers in a float column become floats.
-
-        Raises:
-            pa.ArrowInvalid: A float does not hold an integer; up to 2^53 they do.
+        and integers in a float column become floats; pa.ArrowInvalid if that does not hold one: up to 2^53 it does.
         """
         if array.type == column.arrow:
             return without_exponents(array) if self._is_decimal_in_text(column) else array
@@ -154,11 +131,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         return schema if self.place is None else schema.append(pa.field(ORDER, pa.int64()))
 
     def batches(self, source: Iterable[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
-        """Convert the batches of one file.
-
-        Raises:
-            DataError: A key is null, or `check` refuses a value.
-        """
+        """Convert the batches of one file."""
         return self.all_batches([(url, source)])
 
     def all_batches(
@@ -168,16 +141,10 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         prepare: BatchPreparation | None = None,
         rejects: Rejects | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Convert the batches of all files of the item, in order.
+        """Convert the batches of all files of the item, in order, each after `prepare`.
 
-        Args:
-            sources: Name and batches of each file.
-            prepare: Applied to each batch before its conversion.
-            rejects: Collects rows that cannot be loaded; these are left out.
-
-        Raises:
-            DataError: A key is null, or `check` or `prepare` refuses a value, and there is no `rejects`; or there
-                are more such rows than `rejects` allows.
+        `rejects` collects rows that cannot be loaded (a key is null, `check` or `prepare` refuses a value); these are
+        left out. Without it, or for more rows than it allows, DataError is raised.
         """
         schema, rows = self.upload_schema, 0
         if self.extents:
@@ -293,13 +260,9 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
 
 def _rank_array(runs: Sequence[tuple[int | None, str]], before: int, count: int, skipped: Sequence[int]) -> pa.Array:
-    """Return the ranks of rows of a file.
+    """Return the ranks of `count` rows of a file, after `before` others; `runs` are those of all rows in the file.
 
-    Args:
-        runs: Those of all its rows.
-        before: How many rows were read before.
-        count: Of how many rows.
-        skipped: Positions of rows that were not read, from 1, in order.
+    `skipped` are positions of rows that were not read, from 1, in order.
     """
     parts, end, first = list[pa.Array](), 0, before
     for rows, rank in runs:

@@ -56,11 +56,7 @@ class DaemonPool:
         return future
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Accept no further task. Threads end after their current task; waiting tasks fail.
-
-        Args:
-            seconds: How long to wait for the threads' end.
-        """
+        """Accept no further task, cancel those that wait, and wait some seconds for the threads to end theirs."""
         end = time.monotonic() + seconds
         with self._lock:
             with contextlib.suppress(queue.Empty):

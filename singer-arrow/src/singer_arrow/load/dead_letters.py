@@ -28,22 +28,13 @@ class TooManyRejectedError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A row that is not loaded.
+    """A row that is not loaded."""
 
-    Args:
-        file: The batch file; None for a RECORD message.
-        position: From 1: the line in a file of JSON Lines, the row in other files, the line of the input for a RECORD
-            message.
-        column: The property whose value is bad, if it is a single one.
-        reason: Why it is not loaded.
-        record: The row as JSON text.
-    """
-
-    file: str | None
-    position: int
-    column: str | None
+    file: str | None  # None: a RECORD message
+    position: int  # from 1: the line of JSON Lines or of the input, the row of other files
+    column: str | None  # the property, if a single one is bad
     reason: str
-    record: str
+    record: str  # as JSON text
 
     @classmethod
     def of_tap(cls, row: Skipped) -> Rejected:
@@ -71,11 +62,7 @@ class HeldBack:
         self._batches: list[BatchRejects] = []
 
     def add(self, batches: Sequence[BatchRejects], most: int | None) -> None:
-        """Add rows.
-
-        Raises:
-            TooManyRejectedError: There are more than `most`.
-        """
+        """Add rows; TooManyRejectedError if there are more than `most`."""
         with self._lock:
             self._batches += batches
             rows = [row for batch in self._batches for row in batch.rows]
@@ -120,17 +107,10 @@ class RecordOrigins:
 
 
 class Rejects:
-    """The rows of one item that are not loaded.
+    """The rows of one item that are not loaded: those that the tap could not read, and those that are found here.
 
-    Its length counts those that were found here, without those that the tap could not read.
-
-    Args:
-        most: Maximum number of rows that are found here; None: the first one ends the run.
-        origins: Origins of the item's records, if it has records.
-        of_tap: Rows that the tap could not read.
-
-    Raises:
-        TooManyRejectedError: More rows than `most` are rejected.
+    Its length counts the latter. More of them than `most` raise TooManyRejectedError; None: the first one ends the run.
+    `origins` are those of the item's records, if it has records.
     """
 
     def __init__(self, most: int | None, origins: RecordOrigins | None = None, of_tap: Sequence[Rejected] = ()) -> None:
@@ -183,8 +163,7 @@ class Rejects:
     def refuse(self, rows: Iterable[tuple[int, str | None, str, str]]) -> None:
         """Reject some of the rows that were kept; later calls count the item's rows without them.
 
-        Args:
-            rows: For each row the number of kept rows of the item before it, column, reason, and the row as JSON text.
+        Each row is given by the number of kept rows of the item before it, column, reason, and the row as JSON text.
         """
         kept = self._kept
         ends, out = list(accumulate(count for _, count in kept)), dict[str, list[int]]()

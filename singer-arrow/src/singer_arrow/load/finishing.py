@@ -36,12 +36,7 @@ class Finishing:
         self._methods.append((table, method))
 
     def begin(self, stream: str, tables: Collection[str]) -> None:
-        """Note a SCHEMA that announces an end mark.
-
-        Args:
-            stream: The stream of the input.
-            tables: The sinks that its rows go to, by their stream names.
-        """
+        """Note a SCHEMA that announces an end mark, and the stream names of the sinks that its rows go to."""
         self._tables.setdefault(stream, set()).update(tables)
         if any(table in self._tables[stream] for table, _ in self._methods):
             self._tokens.setdefault(stream, []).append(self._checkpoints.open())
@@ -61,11 +56,7 @@ class Finishing:
         return self._kept.union(*(self._tables[stream] for stream in self._ends.unfinished()))
 
     def finish(self, scheduler: LoadScheduler) -> None:
-        """Replace the tables of finished streams; everything that was read has been loaded into staging tables.
-
-        Raises:
-            Exception: A table could not be replaced.
-        """
+        """Replace the tables of finished streams; everything that was read has been loaded into staging tables."""
         newest: dict[str, int] = {}
         for table, method in self._methods:
             newest[table] = max(newest.get(table, 0), scheduler.newest_token(method))
@@ -83,8 +74,7 @@ class Finishing:
     def check(self, logger: logging.Logger) -> None:
         """Report the streams that the tap has not finished; called once the STATE of the others is out.
 
-        Raises:
-            UnfinishedStreamError: The table of such a stream was to be replaced.
+        UnfinishedStreamError: the table of such a stream was to be replaced.
         """
         if self._kept:
             raise UnfinishedStreamError(self._unfinished, sorted(self._kept.difference(self._unfinished)))

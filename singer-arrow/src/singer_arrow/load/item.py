@@ -15,40 +15,22 @@ ConversionT = TypeVar("ConversionT")
 
 @dataclass(frozen=True)  # no slots: Python 3.11 fails to make one by `Item[...](...)` of a frozen class with slots
 class Item(Generic[ConversionT]):
-    """What one message brings, or a file of records: files of one format, to be converted alike.
-
-    Args:
-        urls: The files.
-        file_format: `parquet`, `jsonl` or `arrow`.
-        conversion: What is done with their rows.
-        batch_id: The tap's, if it gives one.
-        rows: Number of rows in all files, if the tap sends it.
-        bytes: Size of the files in bytes, if the tap sends it.
-        is_temporary: The files are the target's own, to be removed once they are loaded.
-        is_source: The files are not the tap's own but what it reads, so they are never removed.
-        stream: The name of the stream.
-        plan_log: Ids by which the ledger knows that it has batches of a source, and of this plan log of it; see
-            `LoadMethod.entries_of_logs`.
-        has_state: The run of the tap has a STATE.
-        properties: What is required of the files; None for those of records, which were checked.
-        rejected: Rows that the tap could not read, which are put with the others into the table for them.
-        origins: Of records, those that were refused before, and where the others came from; None if it is not needed.
-    """
+    """What one message brings, or a file of records: files of one format, to be converted alike."""
 
     urls: tuple[str, ...]
-    file_format: str
+    file_format: str  # `parquet`, `jsonl` or `arrow`
     conversion: ConversionT
-    batch_id: str | None = None
-    rows: int | None = None
-    bytes: int | None = None
-    is_temporary: bool = False
-    is_source: bool = False
+    batch_id: str | None = None  # the tap's, if it gives one
+    rows: int | None = None  # in all files, if the tap sends it
+    bytes: int | None = None  # of the files, if the tap sends it
+    is_temporary: bool = False  # the target's own files, removed once they are loaded
+    is_source: bool = False  # not the tap's own files but what it reads, so never removed
     stream: str = ""
-    plan_log: tuple[str, ...] = ()
-    has_state: bool = False
-    properties: FileProperties | None = None
-    rejected: tuple[Rejected, ...] = ()
-    origins: RecordOrigins | None = None
+    plan_log: tuple[str, ...] = ()  # of its source and itself, in the ledger; see `LoadMethod.entries_of_logs`
+    has_state: bool = False  # the run of the tap has a STATE
+    properties: FileProperties | None = None  # required of the files; None: of records, which were checked
+    rejected: tuple[Rejected, ...] = ()  # that the tap could not read, put with the others into the table for them
+    origins: RecordOrigins | None = None  # of records; None: not needed
 
     def remove_files(self) -> None:
         """Remove the files, which are temporary ones."""

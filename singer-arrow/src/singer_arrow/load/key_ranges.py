@@ -23,17 +23,11 @@ Span = tuple[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Cells of one width in which a table keeps rows apart, such as the days of partitions.
+    """Cells of one width in which a table keeps rows apart, such as the days of partitions."""
 
-    Args:
-        origin: The first value of a cell.
-        width: How many values a cell has.
-        end: The first value beyond all cells; so are those before `origin`.
-    """
-
-    origin: int
-    width: int
-    end: int
+    origin: int  # the first value of a cell
+    width: int  # values of a cell
+    end: int  # the first value beyond all cells; so are those before `origin`
 
     def cell(self, value: int) -> int:
         """Return the number of a value's cell, which may lie outside of the cells."""
@@ -43,11 +37,9 @@ class Grid:
 class Extent:
     """Where the values of one column lie.
 
-    Days, moments in microseconds and integers are held as integers, as Arrow does; everything else as it is.
-
-    Args:
-        grid: Where spans may end: values of cells without a row between them share one. None, or one whose cells
-            cannot be counted by 64 bits: there is one span.
+    Days, moments in microseconds and integers are held as integers, as Arrow does; everything else as it is. Spans may
+    end at the cells of the grid: values of cells without a row between them share one. Without a grid, or with one
+    whose cells cannot be counted by 64 bits, there is one span.
     """
 
     def __init__(self, grid: Grid | None = None) -> None:
@@ -106,11 +98,7 @@ class Extent:
 
 
 class Extents:
-    """The extents of some columns of the rows that are converted.
-
-    Args:
-        grids: The columns by name; see `Extent`.
-    """
+    """The extents of some columns, by name, of the rows that are converted."""
 
     def __init__(self, grids: Mapping[str, Grid | None]) -> None:
         self._grids = dict(grids)
@@ -130,12 +118,7 @@ class Extents:
 
 
 def together(found: Sequence[Extents | None], rows: int) -> dict[str, Extent]:
-    """Merge the extents of the columns of several items; empty if their rows are not exactly `rows`.
-
-    Args:
-        found: Those of each item, or None where they were not searched.
-        rows: How many rows there are.
-    """
+    """Merge the extents of several items, None where not searched; empty if their rows are not exactly `rows`."""
     known = [extents for extents in found if extents is not None]
     if not known or len(known) != len(found) or sum(e.rows for e in known) != rows:
         return {}

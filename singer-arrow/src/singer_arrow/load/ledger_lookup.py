@@ -35,9 +35,8 @@ PAGE = 2_000
 class BatchLookup(Generic[FoundT]):
     """What a ledger has about the batches of a run; safe to use from any thread.
 
-    Args:
-        find: Return what the ledger has about some batches, without those that it does not know.
-        following: Return what the ledger has about the batches that were entered next, at most `PAGE` entries.
+    `find` returns what it has about some batches, without those that it does not know; `following` what it has about
+    the batches that were entered next, at most `PAGE` entries.
     """
 
     def __init__(

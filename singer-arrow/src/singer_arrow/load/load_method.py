@@ -21,29 +21,17 @@ DEAD_LETTER_HINT = "Or set on_bad_row: dead_letter, which puts such rows aside a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadContext:
-    """From one stream into its table; a warehouse's own has its client and its table too.
-
-    Args:
-        stream: Name of the stream.
-        tally: The stream's counts.
-        logger: The target's.
-        replay_loads: Batches that were loaded before are loaded again.
-        keys: Key columns.
-        removes_batches: Batch files are removed once the STATE behind them is out.
-        most_rejected: How many rows of an item may be bad; None: the first one ends the run.
-        deleted_column: With upsert, a column that is not null where the row of the key is to be deleted.
-        rank_column: With upsert, the column of the rank of the rows; see `batch.message`.
-    """
+    """From one stream into its table; a warehouse's own has its client and its table too."""
 
     stream: str
     tally: Tally
     logger: logging.Logger
-    replay_loads: bool = False
-    keys: tuple[str, ...] = ()
-    removes_batches: bool = False
-    most_rejected: int | None = None
-    deleted_column: str | None = None
-    rank_column: str = ""
+    replay_loads: bool = False  # batches that were loaded before are loaded again
+    keys: tuple[str, ...] = ()  # columns
+    removes_batches: bool = False  # once the STATE behind them is out
+    most_rejected: int | None = None  # rows of an item; None: the first bad one ends the run
+    deleted_column: str | None = None  # of upsert: not null where the row of the key is to be deleted
+    rank_column: str = ""  # of upsert: the rank of the rows; see `batch.message`
 
 
 class Prepared(Protocol):
@@ -63,21 +51,13 @@ PreparedT = TypeVar("PreparedT", bound=Prepared)
 
 
 class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
-    """The base of the load methods; `LoadScheduler` calls them, in the order that its `LoadSteps` describes.
+    """The base of the load methods; `LoadScheduler` calls them, in the order that its `LoadSteps` describes."""
 
-    Attributes:
-    ordered: Groups are published in the order of their items.
-    deferred: Groups become part of the table at the end of the run, by `finish`.
-    merges: Rows replace those with the same keys.
-    keeps_ledger: `loaded` returns which batches the table has.
-    streams: Each file of records is a load of its own, after `WarehouseRun.record_age_seconds`.
-    """
-
-    ordered: ClassVar[bool] = False
-    deferred: ClassVar[bool] = False
-    merges: ClassVar[bool] = False
-    keeps_ledger: ClassVar[bool] = False
-    streams: ClassVar[bool] = False
+    ordered: ClassVar[bool] = False  # groups are published in the order of their items
+    deferred: ClassVar[bool] = False  # groups become part of the table at the end of the run, by `finish`
+    merges: ClassVar[bool] = False  # rows replace those with the same keys
+    keeps_ledger: ClassVar[bool] = False  # `loaded` returns which batches the table has
+    streams: ClassVar[bool] = False  # each file of records is a load, after `WarehouseRun.record_age_seconds`
 
     def __init__(self, context: ContextT) -> None:
         self.context = context
@@ -92,11 +72,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return self.keeps_ledger and not self.merges and not self.context.replay_loads
 
     def prepare(self, item: Item[Any]) -> PreparedT:
-        """Prepare an item for its load, unless its batch was loaded before.
-
-        Raises:
-            DataError: It does not fit the SCHEMA; names the file, or the stream of the records.
-        """
+        """Prepare an item for its load, unless its batch was loaded before; a DataError names the file or stream."""
         if self.keeps_ledger:
             self.void_if_emptied()
         if item.plan_log and not item.has_state and self.leaves_out_loaded:
@@ -114,10 +90,9 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return part
 
     def _check_log(self, of_source: str, of_log: str) -> None:
-        """Refuse the batches of a run without STATE whose objects the table has from another plan log.
+        """Refuse batches of a run without STATE whose objects the table has from another plan log.
 
-        Raises:
-            IdentityError: It has; under the ids of this log they would be loaded a second time.
+        Under the ids of this log they would be loaded a second time.
         """
         found = self.loaded_of([of_source, of_log])
         if of_source in found and of_log not in found:
@@ -138,10 +113,9 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return dict.fromkeys(sorted(entries - found.keys()), 0)
 
     def _check_count(self, item: Item[Any], found: int | None) -> None:
-        """Refuse a batch whose files have another number of rows than its message; objects passed through may be newer.
+        """Refuse a batch whose files have another number of rows than its message, unless they are what the tap reads.
 
-        Raises:
-            DataError: The numbers differ, because a file was cut off or replaced.
+        Such objects may be newer; other files were cut off or replaced.
         """
         if not item.is_source and None not in (found, item.rows) and found != item.rows:
             msg = f"its BATCH message counts {item.rows:,} rows, its files have {found:,}; one was replaced or cut off"
@@ -213,11 +187,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return [part for part in parts if part.item.batch_id not in loaded]
 
     def rejects(self, item: Item[Any]) -> Rejects | None:
-        """Return a collection for the rejected rows of an item; None if there may be none.
-
-        Raises:
-            DataError: More rows than allowed are rejected already.
-        """
+        """Return a collection for the rejected rows of an item; None if there may be none."""
         most = self.context.most_rejected
         return None if most is None and not item.rejected else Rejects(most, item.origins, item.rejected)
 
@@ -248,13 +218,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.context.most_rejected is None else error
 
     def skip(self, batch_id: str, when: str, rows: int | None = None) -> None:
-        """Log and count that a batch is left out.
-
-        Args:
-            batch_id: The tap's.
-            when: It was loaded: `at 2026-11-20 16:30:00 UTC`, `just now by another run`.
-            rows: Number of its rows, if its message counts them.
-        """
+        """Log and count that a batch is left out, and when it was loaded: `at 2026-11-20 16:30:00 UTC`."""
         self.context.tally.add(skipped=1, rows_before=rows or 0)
         self.context.logger.info(
             "Stream %r: batch %s was loaded %s and is left out; to load it again set replay: load, or empty the table",

@@ -25,35 +25,20 @@ _RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "reject
 
 @dataclass(slots=True)
 class LoadCounts:
-    """Counts of one stream.
+    """Counts of one stream."""
 
-    Attributes:
-        batches: BATCH messages.
-        records: RECORD messages.
-        files: Files of the BATCH messages.
-        load_jobs: Load jobs of BigQuery, or COPY statements of Redshift.
-        rows: Rows loaded.
-        bytes: Bytes of the loaded files.
-        skipped: Batches that earlier runs had loaded.
-        rows_before: Rows of these batches, as far as their messages count them.
-        nul_characters: NUL characters that were replaced or removed.
-        long_texts: Texts that were moved to another column because they are too long for their own.
-        write_streams: Streams of BigQuery's Storage Write API, which are used instead of load jobs.
-        rejected: Rows written to the table `_sdc_rejected` instead of the stream's table.
-    """
-
-    batches: int = 0
-    records: int = 0
-    files: int = 0
-    load_jobs: int = 0
-    rows: int = 0
-    bytes: int = 0
-    skipped: int = 0
-    rows_before: int = 0
-    nul_characters: int = 0
-    long_texts: int = 0
-    write_streams: int = 0
-    rejected: int = 0
+    batches: int = 0  # BATCH messages
+    records: int = 0  # RECORD messages
+    files: int = 0  # of the BATCH messages
+    load_jobs: int = 0  # of BigQuery, or COPY statements of Redshift
+    rows: int = 0  # loaded
+    bytes: int = 0  # of the loaded files
+    skipped: int = 0  # batches that earlier runs had loaded
+    rows_before: int = 0  # of these batches, as far as their messages count them
+    nul_characters: int = 0  # replaced or removed
+    long_texts: int = 0  # moved to another column because they are too long for their own
+    write_streams: int = 0  # of BigQuery's Storage Write API, used instead of load jobs
+    rejected: int = 0  # rows written to the table `_sdc_rejected` instead
 
 
 class Tally:
@@ -122,12 +107,9 @@ class Tallies:
         return self._of.setdefault(stream, Tally(stream))
 
     def log_progress(self, logger: logging.Logger) -> bool:
-        """Log a line for each stream whose counts have changed since the last call; one line for many streams.
+        """Log a line for each stream whose counts have changed since the last call, and return whether one was logged.
 
-        Must be called from one thread only.
-
-        Returns:
-            Whether a line was logged.
+        Many streams have one line together. Must be called from one thread only.
         """
         changed = [t for t in list(self._of.values()) if t.counts() != self._logged.get(t.stream)]
         self._logged.update((t.stream, t.counts()) for t in changed)

@@ -67,21 +67,13 @@ AnyLoadSteps = LoadSteps[Any, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where groups end, and how much runs at once.
+    """Where groups end, and how much runs at once."""
 
-    Args:
-        age_seconds: A group is loaded when its first item was read that long ago.
-        bytes: A group is loaded when it weighs that much.
-        items: A group is loaded when it holds that many items.
-        parallel: Loads at once.
-        workers: Items prepared at once.
-    """
-
-    age_seconds: float = 60.0
-    bytes: int = 512 << 20
-    items: int = 1000
-    parallel: int = 4
-    workers: int = 2
+    age_seconds: float = 60.0  # since the first item of a group was read
+    bytes: int = 512 << 20  # of a group
+    items: int = 1000  # of a group
+    parallel: int = 4  # loads at once
+    workers: int = 2  # items prepared at once
 
 
 @dataclass(slots=True, eq=False)
@@ -99,14 +91,9 @@ class _Group(Generic[PreparedT, StagedT]):
 class LoadScheduler:
     """Gathers items into groups and loads them; one for all streams of a run.
 
-    `add`, `wait` and `finish` belong to the one thread that reads messages.
-
-    Args:
-        checkpoints: Closes the tokens of items that are durable.
-        limits: Where groups end, and how much runs at once.
-        on_error: Called with the first error, from any thread.
-        remove: Removes objects in the background.
-        spend: Called with a load method of the run, the name of a step and the seconds that it took.
+    `add`, `wait` and `finish` belong to the one thread that reads messages. `on_error` is called with the first error,
+    from any thread; `remove` removes objects in the background; `spend` gets a load method, the name of a step and its
+    seconds.
     """
 
     def __init__(
@@ -144,20 +131,10 @@ class LoadScheduler:
         alone: bool = False,
         since: float | None = None,
     ) -> None:
-        """Take the next item of a stream; its token is closed once it is durable.
+        """Take the next item of a stream; its token is closed once it is durable. Waits while too much is under way.
 
-        Waits while too much is under way.
-
-        Args:
-            method: The load method of the stream.
-            content: What the load method's `prepare` gets.
-            token: Its token at the checkpoints.
-            kind: Only items of one kind share a group.
-            alone: The item is a group of its own.
-            since: When it was read, by time.monotonic; None: now.
-
-        Raises:
-            Exception: Whatever failed first, now or before.
+        Only items of one kind share a group; one that is `alone` is a group of its own. `since`: when it was read, by
+        time.monotonic; None: now. Raises whatever failed first, now or before.
         """
         with self._changed:
             self._changed.wait_for(self._has_room)
@@ -177,11 +154,7 @@ class LoadScheduler:
                 self._close(group)
 
     def wait(self, method: AnyLoadSteps | None = None) -> None:
-        """Load what was gathered, of one stream or of all, and wait until it is done.
-
-        Raises:
-            Exception: Whatever failed first.
-        """
+        """Load what was gathered, of one stream or of all, and wait until it is done; raise whatever failed first."""
         with self._changed:
             for group in list(self._gathering.values()):
                 if method in (None, group.method):

@@ -39,13 +39,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class StagingFolder:
-    """This run's folder in a bucket; safe to use from any thread.
-
-    Args:
-        storage: Reaches it.
-        root: The setting that names it.
-        logger: The target's.
-    """
+    """This run's folder in a bucket; safe to use from any thread."""
 
     def __init__(self, storage: Storage, root: Url, logger: logging.Logger) -> None:
         self._storage, self._logger = storage, logger
@@ -61,12 +55,7 @@ class StagingFolder:
         return self._folder.join("-".join([*readable, f"{next(self._numbers):05d}{suffix}"]))
 
     def put(self, url: Url, data: bytes | Path) -> int:
-        """Write an object, whole or not at all, of bytes or of a local file, which stays; its size in bytes.
-
-        Raises:
-            CredentialsError: It may not be written.
-            ServiceError: The storage is away for too long.
-        """
+        """Write an object, whole or not at all, of bytes or of a local file, which stays; its size in bytes."""
         size = data.stat().st_size if isinstance(data, Path) else len(data)
         waiting = Waiting(self._logger)
         for pause in pauses(DEADLINE_SECONDS):
@@ -125,9 +114,7 @@ class StagingFolder:
 class Remover:
     """Removes objects beside everything else, many at once; what cannot be removed stays, and is logged.
 
-    Args:
-        storage: Reaches them; asked with the first of them.
-        logger: The target's.
+    `storage` is called with the first of them.
     """
 
     def __init__(self, storage: Callable[[], Storage], logger: logging.Logger) -> None:

@@ -40,9 +40,8 @@ def is_announced(schema_message: Mapping[str, Any]) -> bool:
 def check_load_method(schema_message: Mapping[str, Any], load_method: str) -> None:
     """Check that a SCHEMA message may be loaded by a load method.
 
-    Raises:
-        ConfigError: It is of a run that sends a part of the stream, which can only be appended.
-        IdentityError: It is of a run that sends what is new, which must not replace a table.
+    ConfigError: it is of a run that sends a part of the stream, which can only be appended. IdentityError: it is of a
+    run that sends what is new, which must not replace a table.
     """
     if load_method == "overwrite" and schema_message.get(WHOLE) is False:
         msg = (
@@ -68,15 +67,10 @@ def ended_stream(state_message: Mapping[str, Any]) -> str | None:
 
 @dataclass(slots=True)
 class StreamSpan:
-    """The part of the input that a stream takes, as tokens of `Checkpoints`.
+    """The part of the input that a stream takes, as tokens of `Checkpoints`."""
 
-    Args:
-        first: The token of its first announcing SCHEMA; its rows have greater ones.
-        end: The last token before its end mark; None while the mark is missing.
-    """
-
-    first: int
-    end: int | None = None
+    first: int  # of its first announcing SCHEMA; its rows have greater ones
+    end: int | None = None  # the last one before its end mark; None while that is missing
 
 
 class StreamEnds:
@@ -90,12 +84,7 @@ class StreamEnds:
         self._spans.setdefault(stream, StreamSpan(token)).end = None
 
     def end(self, stream: str, token: int) -> None:
-        """Note an end mark; without an announcement it means nothing.
-
-        Args:
-            stream: Its name.
-            token: The last token before the mark.
-        """
+        """Note an end mark, after the last token before it; without an announcement it means nothing."""
         if stream in self._spans:
             self._spans[stream].end = token
 
@@ -106,9 +95,7 @@ class StreamEnds:
     def span(self, streams: Collection[str], last: int) -> StreamSpan | None:
         """Return the span of a table that these streams go to; None if no stream of them is announced.
 
-        Args:
-            streams: Names of streams.
-            last: The last token of the table's rows. Rows after the end mark need another mark.
+        `last` is the last token of the table's rows: rows after the end mark need another mark.
         """
         spans = [span for stream, span in self._spans.items() if stream in streams]
         if not spans:

@@ -16,15 +16,9 @@ from singer_arrow.load.dead_letters import Rejects
 def taken_rows(
     batches: Iterable[pa.RecordBatch], refused: Mapping[int, Refusal], rejects: Rejects
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an item without those that are refused; these go to its rejects at the end.
+    """Yield the rows of an item without those that are refused, by their numbers; these go to its rejects at the end.
 
-    Args:
-        batches: The rows; `ORDER` and `RANK` are no part of the rejected rows.
-        refused: The refused ones, by their numbers.
-        rejects: The item's.
-
-    Raises:
-        TooManyRejectedError: More rows are bad than may be.
+    `ORDER` and `RANK` are no part of the rejected rows.
     """
     before, texts = 0, dict[int, str]()
     for batch in batches:

@@ -26,16 +26,7 @@ Event = dict[str, Any]
 def make_event(
     run: RunIdentity, outcome: RunOutcome, figures: RunFigures, *, now: datetime, namespace: str, job: str
 ) -> Event:
-    """Return the event for a run that began or ended.
-
-    Args:
-        run: The run.
-        outcome: How it ended, or that it runs.
-        figures: Its figures.
-        now: The time.
-        namespace: Namespace of the job.
-        job: Name of the job.
-    """
+    """Return the event for a run that began or ended."""
     facets = _Facets(f"urn:singer:{run.connector}:{run.version}")
     error = {"message": outcome.error[1], "programmingLanguage": "Python"} if outcome.error else None
     run_facets = {"errorMessage": facets.of("1-0-0/ErrorMessageRunFacet", error)} if error else {}
@@ -53,11 +44,7 @@ def make_event(
 
 @dataclass(frozen=True, slots=True)
 class _Facets:
-    """Makes facets.
-
-    Args:
-        producer: URI of the connector.
-    """
+    """Makes facets."""
 
     producer: str
 
@@ -103,27 +90,16 @@ def dataset_of(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageEndpoint:
-    """Where events are sent.
+    """Where events are sent."""
 
-    Args:
-        url: URL of a receiver, or of a local file to which lines are appended.
-        namespace: Namespace of the job.
-        job: Name of the job; None: that of the connector.
-        api_key: Key that the receiver asks for.
-    """
-
-    url: str
+    url: str  # of a receiver, or of a local file to which lines are appended
     namespace: str
-    job: str | None = None
+    job: str | None = None  # None: the connector's name
     api_key: str | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Return the receiver of the setting `openlineage`; None if there is none.
-
-        Raises:
-            ConfigError: Its URL is no receiver.
-        """
+        """Return the receiver of the setting `openlineage`; None if there is none."""
         given = config.get("openlineage") or {}
         if not given.get("url"):
             return None
@@ -138,11 +114,7 @@ class LineageEndpoint:
         )
 
     def send(self, event: Event) -> None:
-        """Send an event.
-
-        Raises:
-            OSError: The receiver cannot be reached, or refuses the event.
-        """
+        """Send an event; OSError if the receiver cannot be reached, or refuses it."""
         data = json.dumps(event, ensure_ascii=False).encode()
         if not _is_http(self.url):
             with Url.parse(self.url).local_path().open("ab") as file:

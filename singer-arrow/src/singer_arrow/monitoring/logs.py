@@ -27,11 +27,7 @@ class _Gauge(NamedTuple):
 
 
 class JsonFormatter(StructuredFormatter):
-    """The SDK's structured format, one JSON object a line, with the name of the stream and with secrets masked.
-
-    Args:
-        name: Name of the connector.
-    """
+    """The SDK's structured format, one JSON object a line, with the name of the stream and with secrets masked."""
 
     def __init__(self, name: str) -> None:
         super().__init__(defaults={"app_name": name})
@@ -44,11 +40,7 @@ class JsonFormatter(StructuredFormatter):
 
 
 class _TextFormatter(logging.Formatter):
-    """Another format, with secrets masked.
-
-    Args:
-        inner: The format.
-    """
+    """Another format, with secrets masked."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()
@@ -70,10 +62,7 @@ def mask_known(text: str) -> str:
 def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Apply the settings `log_format` and `log_metrics` to the lines on standard error, and mask secrets in them.
 
-    Args:
-        name: Name of the connector.
-        config: Its settings; need not be valid.
-        schema: The JSON Schema that declares them.
+    The settings need not be valid.
     """
     is_json = config.get("log_format") == JSON and CONFIG_FILE not in os.environ
     secrets = secret_values(config, schema, os.environ)

@@ -51,13 +51,7 @@ _SHOWN_SECONDS = 0.2
 class RunMonitor:
     """A block in which a connector runs; at its end the report is complete.
 
-    What fails here is logged as a warning and never ends the run.
-
-    Args:
-        name: Name of the connector.
-        config: Its settings; need not be valid.
-        schema: The JSON Schema that declares them.
-        version: Version of the connector.
+    What fails here is logged as a warning and never ends the run. The settings need not be valid.
     """
 
     def __init__(

@@ -15,17 +15,11 @@ _RATE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """One row on a terminal.
+    """One row on a terminal."""
 
-    Args:
-        label: The stream or the connector.
-        share: From 0 to 1; None: the end is not known.
-        details: The time left, counts and rates; the first ones matter most.
-    """
-
-    label: str
-    share: float | None
-    details: tuple[str, ...]
+    label: str  # the stream or the connector
+    share: float | None  # from 0 to 1; None: the end is not known
+    details: tuple[str, ...]  # the time left, counts and rates; the first ones matter most
 
     @property
     def percent(self) -> int | None:
@@ -34,11 +28,7 @@ class ProgressRow:
 
 
 class ProgressRows:
-    """Makes rows of figures, and remembers earlier ones for rates.
-
-    Args:
-        connector: Name of the connector.
-    """
+    """Makes rows of figures, and remembers earlier ones for rates."""
 
     def __init__(self, connector: str) -> None:
         self._connector = connector

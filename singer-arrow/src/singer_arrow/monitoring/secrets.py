@@ -16,12 +16,7 @@ _SHORTEST = 6
 
 
 def without_secrets(config: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with their secrets masked, also passwords and signatures in URLs.
-
-    Args:
-        config: The settings.
-        schema: The JSON Schema that declares them.
-    """
+    """Return settings with their secrets masked, also passwords and signatures in URLs."""
     properties = schema.get("properties") or {}
     return {
         name: MASK if _is_secret(name, declared) and value is not None else _masked(value, declared)
@@ -33,13 +28,7 @@ def without_secrets(config: Mapping[str, Any], schema: Mapping[str, Any]) -> dic
 def secret_values(
     config: Mapping[str, Any], schema: Mapping[str, Any], environ: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Return the secret texts of settings and of environment variables, the longest first.
-
-    Args:
-        config: The settings.
-        schema: The JSON Schema that declares them.
-        environ: The environment variables.
-    """
+    """Return the secret texts of settings and of environment variables, the longest first."""
     found = {*_secrets(config, schema), *(text for name, text in (environ or {}).items() if _NAMES.search(name))}
     return sorted((text for text in found if len(text) >= _SHORTEST), key=len, reverse=True)
 

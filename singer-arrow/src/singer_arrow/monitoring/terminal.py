@@ -23,9 +23,6 @@ class TerminalProgress:
 
     A tap and a target that share a terminal take turns: a lock on the terminal's device decides which one draws. The
     other one logs lines, which erase the row first.
-
-    Args:
-        connector: Name of the connector.
     """
 
     def __init__(self, connector: str) -> None:

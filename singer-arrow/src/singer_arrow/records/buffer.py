@@ -29,11 +29,7 @@ class LinesFile:
         self._file = path.open("wb")
 
     def write(self, record: dict[str, Any]) -> None:
-        """Add a record.
-
-        Raises:
-            UnicodeEncodeError: It holds text that is no Unicode.
-        """
+        """Add a record; UnicodeEncodeError if it holds text that is no Unicode."""
         line = _encode(record) + b"\n"
         self._file.write(line)
         self.size += len(line)
@@ -99,8 +95,7 @@ class RefusedRecords:
 class RecordBuffer:
     """The records of a stream that wait for their file to be full, and those that were refused meanwhile.
 
-    Args:
-        temporary: Returns a name for a new temporary file, by its suffix.
+    `temporary` returns a name for a new temporary file, by its suffix.
     """
 
     def __init__(self, temporary: Callable[[str], Path]) -> None:
@@ -139,11 +134,7 @@ class RecordBuffer:
         return bool(self) and time.monotonic() - self.since >= seconds
 
     def add_record(self, record: dict[str, Any]) -> None:
-        """Write a single record.
-
-        Raises:
-            UnicodeEncodeError: It holds text that is no Unicode.
-        """
+        """Write a single record; UnicodeEncodeError if it holds text that is no Unicode."""
         if self._file is None:
             self._file = LinesFile(self._temporary(".jsonl"))
         assert isinstance(self._file, LinesFile)

@@ -40,17 +40,9 @@ def rows_in(item: object) -> int:
 
 
 class RecordEncoder:
-    """Writes batches of one schema as lines of RECORD messages, without an object for each record.
+    """Writes batches of one schema, in canonical types, as lines of RECORD messages, without an object for each record.
 
     Values are as in `to_records`, and keys in the order in which the SDK writes them.
-
-    Args:
-        stream: The stream's name in the messages.
-        schema: Of the batches, in canonical types.
-        version: The version of the messages, if they have one.
-
-    Raises:
-        SchemaError: A column's type has no counterpart in JSON.
     """
 
     def __init__(self, stream: str, schema: pa.Schema, version: int | None = None) -> None:
@@ -60,12 +52,7 @@ class RecordEncoder:
         self._rows = _FIRST_ROWS
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[EncodedRecords]:
-        """Yield the lines of a batch in blocks of some MB; a record is never split.
-
-        Raises:
-            DataError: A date or timestamp lies outside the years 1 to 9999, a map has a key twice, or JSON text is not
-                JSON.
-        """
+        """Yield the lines of a batch in blocks of some MB; a record is never split. Errors: see `to_records`."""
         check_all_years(batch)
         start = 0
         while start < batch.num_rows:
@@ -86,9 +73,7 @@ def check_all_years(batch: pa.RecordBatch) -> None:
 def to_records(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch of canonical types.
 
-    Raises:
-        DataError: A date or timestamp lies outside the years 1 to 9999, a map has a key twice, or JSON text is not
-            JSON.
+    DataError: a date or timestamp lies outside the years 1 to 9999, a map has a key twice, or JSON text is not JSON.
     """
     check_all_years(batch)
     names = batch.schema.names

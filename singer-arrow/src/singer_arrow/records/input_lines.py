@@ -42,12 +42,8 @@ class InputLines:
     def of(self, source: IO[str]) -> Generator[bytes]:
         """Yield whole lines with line breaks, as many at a time as are available; the last may have no line break.
 
-        Args:
-            source: The input, of which nothing was read yet.
-
-        Raises:
-            BaseException: The error that was passed to `interrupt`.
-            LongRecordError: A line is longer than `text_blocks.MAX_RECORD_BYTES`.
+        Raises the error that was passed to `interrupt`, or LongRecordError for a line longer than
+        `text_blocks.MAX_RECORD_BYTES`.
         """
         handle = _pollable(source)
         begun, size = list[bytes](), 0  # the parts of a line that has not ended

@@ -27,11 +27,7 @@ class NoMessageError(BadRowError):
 
 
 def message_of(line: bytes) -> Message:
-    """Parse a RECORD message.
-
-    Raises:
-        NoMessageError: The line is not a RECORD message.
-    """
+    """Parse a RECORD message, or raise NoMessageError."""
     try:
         return _message_of(line)
     except BadRowError as error:

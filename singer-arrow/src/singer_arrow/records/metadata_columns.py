@@ -29,13 +29,8 @@ METADATA_COLUMNS = (
 class MetadataColumns:
     """The metadata columns of one stream while its SCHEMA stays the same.
 
-    Args:
-        given: Properties of the tap's SCHEMA.
-        properties: Properties of the stream; columns that are kept without `add_record_metadata` are added to them.
-        are_added: Whether `add_record_metadata` adds all columns.
-        tracks_versions: Whether rows carry the version of their message.
-        hard_delete: Whether `hard_delete` is set.
-        sync_started_at: Start of the run, in milliseconds.
+    `given` are the properties of the tap's SCHEMA; to `properties`, those of the stream, are added the columns that are
+    kept without `add_record_metadata`. `sync_started_at` is in milliseconds.
     """
 
     def __init__(

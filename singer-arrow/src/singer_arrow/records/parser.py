@@ -61,23 +61,14 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLines:
-    """The rows of a block, up to its first bad line.
-
-    Attributes:
-        rows: The rows.
-        around: Requested members of the messages beside the records: `time_extracted` (text), `version` (int64).
-        bad_line: The bad line that ended the parsing.
-        is_slow: Whether the rows were parsed one by one.
-        refused: Bad records that were skipped, in order.
-        unknown: How many values have no place in the SCHEMA, by path.
-    """
+    """The rows of a block, up to its first bad line."""
 
     rows: pa.RecordBatch
-    around: Mapping[str, pa.Array]
-    bad_line: BadLine | None = None
-    is_slow: bool = False
-    refused: tuple[BadLine, ...] = ()
-    unknown: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    around: Mapping[str, pa.Array]  # requested members beside the records: `time_extracted` (text), `version` (int64)
+    bad_line: BadLine | None = None  # that ended the parsing
+    is_slow: bool = False  # parsed one by one
+    refused: tuple[BadLine, ...] = ()  # bad records that were skipped, in order
+    unknown: Mapping[str, int] = dataclasses.field(default_factory=dict)  # values that have no place in the SCHEMA
 
     def rows_of(self, lines: int) -> int:
         """Return the number of rows from the first `lines` lines of the block."""
@@ -88,15 +79,10 @@ class ParsedLines:
 class RecordParser:
     """Parses the RECORD lines of one stream; may be called from several threads at once.
 
-    Args:
-        schema: The columns to read from the records.
-        around: Other members to read from the messages: `time_extracted`, `version`.
-        rules: Checks of the SCHEMA by column; None if it cannot be checked so.
-        check: Checks a single message exactly; raises BadRowError.
-        checks_types: Whether `check` checks types too, so that fast parsing must be as strict.
-        skips_bad_records: Skip and report bad records; only a line that is no RECORD message ends the parsing.
-        known: Members of records that need no place in the schema.
-        stream: Name of the stream, for warnings.
+    Of the messages it also reads the members `around`: `time_extracted`, `version`. `rules` check the SCHEMA by column;
+    without them, `check` checks each message exactly, and raises BadRowError. If that `checks_types`, fast parsing is
+    as strict. With `skips_bad_records` only a line that is no RECORD message ends the parsing. `known` are members that
+    need no place in the schema.
     """
 
     def __init__(
@@ -301,11 +287,7 @@ def _holds_dates(t: pa.DataType) -> bool:
 
 
 def _check_dates(column: pa.Array, field: pa.Field) -> None:
-    """Refuse dates outside the years 1 to 9999 in UTC, which Arrow can hold, but Python and JSON cannot.
-
-    Raises:
-        BadRowError: A date is out of range.
-    """
+    """Refuse dates outside the years 1 to 9999 in UTC, which Arrow can hold, but Python and JSON cannot."""
     try:
         check_years(column, field.name)
     except DataError:

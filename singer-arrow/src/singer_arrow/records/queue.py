@@ -28,28 +28,16 @@ _MOST_STATES = 256
 
 @dataclass(slots=True)
 class Block:
-    """RECORD lines of one stream in the order of the input, with line breaks.
-
-    Attributes:
-        parts: The lines.
-        runs: Number of the first line in the input, from 1, and number of lines, of each run of consecutive lines.
-        size: Bytes of all lines.
-        count: Number of lines.
-    """
+    """RECORD lines of one stream in the order of the input, with line breaks."""
 
     parts: list[bytes] = field(default_factory=list)
     runs: list[tuple[int, int]] = field(default_factory=list)
-    size: int = 0
-    count: int = 0
+    """The number of the first line in the input, from 1, and the number of lines, of each run of consecutive lines."""
+    size: int = 0  # bytes
+    count: int = 0  # lines
 
     def add(self, lines: bytes, first: int, count: int) -> None:
-        """Add lines.
-
-        Args:
-            lines: Consecutive lines of the input, each with its line break.
-            first: Number of the first one in the input, from 1.
-            count: Number of lines.
-        """
+        """Add consecutive lines of the input with their line breaks; `first` is the number of the first, from 1."""
         self.parts.append(lines)
         if self.runs and sum(self.runs[-1]) == first:
             self.runs[-1] = (self.runs[-1][0], self.runs[-1][1] + count)
@@ -76,12 +64,7 @@ class Block:
         return sum(max(0, min(count, number - first)) for first, count in self.runs)
 
     def runs_of(self, lines: int, without: Collection[int] = ()) -> Iterator[tuple[int, int]]:
-        """Yield the runs, as in `runs`, of the first lines of the block.
-
-        Args:
-            lines: How many of the first lines.
-            without: Indexes of lines in the block that are left out, in order.
-        """
+        """Yield the runs, as in `runs`, of the first lines of the block, without those at some indexes, in order."""
         skipped, before = iter([*without, lines]), 0
         out = next(skipped)
         for first, count in self.runs:
@@ -137,13 +120,9 @@ class _State:
 
 
 class RecordQueue:
-    """Queue of RECORD lines and STATEs.
+    """Queue of RECORD lines and STATEs; `state` is called with a STATE once the sinks have all lines before it.
 
     Callers must hold the lock of the target's messages, except for `is_due` and `stop`.
-
-    Args:
-        workers: Number of blocks that are parsed at once.
-        state: Called with a STATE once the sinks have all lines before it.
     """
 
     def __init__(self, workers: int, state: Callable[[Mapping[str, Any]], None]) -> None:
@@ -157,17 +136,7 @@ class RecordQueue:
         self._error: BaseException | None = None
 
     def add(self, sink: RecordSink, lines: bytes, first: int, count: int) -> None:
-        """Add RECORD lines of one stream.
-
-        Args:
-            sink: Sink of the stream.
-            lines: Consecutive lines, each with its line break.
-            first: Number of the first line in the input, from 1.
-            count: Number of lines.
-
-        Raises:
-            DataError: A line is bad.
-        """
+        """Add consecutive RECORD lines of one stream; `first` is the number of the first one in the input, from 1."""
         with self._keeping_error():
             block = self._blocks.get(sink)
             if block is None:
@@ -184,11 +153,7 @@ class RecordQueue:
                 self._drain(self._workers + 1)
 
     def state(self, line: int, value: Mapping[str, Any]) -> None:
-        """Add a STATE.
-
-        Raises:
-            DataError: A line before it is bad.
-        """
+        """Add a STATE."""
         with self._keeping_error():
             if not self._blocks and not self._queue:
                 self._state(value)
@@ -199,11 +164,7 @@ class RecordQueue:
                 self._drain(self._workers + 1)
 
     def flush(self) -> None:
-        """Parse all lines and pass them to their sinks.
-
-        Raises:
-            DataError: One is bad.
-        """
+        """Parse all lines and pass them to their sinks; DataError if one is bad."""
         with self._keeping_error():
             self._submit_all()
             self._drain(0)

@@ -36,12 +36,9 @@ _LENGTHS = {"minLength", "maxLength"}
 
 
 class Rules:
-    """The rules of a stream.
+    """The rules of a stream, by column; `numbers` are columns of decimals, which must not be in quotes.
 
-    Args:
-        columns: Those of each column that has some.
-        numbers: The columns of decimals, which must not be in quotes.
-        is_closed: Records must have no other members.
+    `is_closed`: records must have no other members.
     """
 
     def __init__(self, columns: Mapping[str, tuple[Rule, ...]], numbers: pa.Schema, *, is_closed: bool) -> None:
@@ -49,12 +46,7 @@ class Rules:
         self._numbers = None if not numbers.names else msgspec.json.Decoder(_message_of_numbers(numbers))
 
     def hold(self, batch: pa.RecordBatch, lines: bytes) -> bool:
-        """Return whether all records are certainly valid for the SCHEMA.
-
-        Args:
-            batch: The records.
-            lines: The messages that they were read from.
-        """
+        """Return whether all records of a batch, read from these lines, are certainly valid for the SCHEMA."""
         for name, rules in self._columns.items():
             column = batch.column(name)
             if not all(rule(column) for rule in rules):
@@ -68,13 +60,7 @@ class Rules:
 
 
 def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str]) -> Rules | None:
-    """Return the rules for records; None if they must be checked one by one.
-
-    Args:
-        schema: The stream's SCHEMA.
-        fields: What its columns are read as; those that the records themselves hold.
-        keys: Properties that each record must have.
-    """
+    """Return the rules for records, which must have the properties `keys`; None if they must be checked one by one."""
     asked = {k for k in schema if k in KEYWORDS} - {"properties"}
     if asked - {"type", "required", "additionalProperties"} or "object" not in _types(schema, {"object"}):
         return None

@@ -54,15 +54,9 @@ _NEWEST = validators.Draft202012Validator
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A keyword that is left out.
+    """A keyword that is left out."""
 
-    Attributes:
-        path: The property that has it, `a.b`; empty for the record itself.
-        keyword: Its name.
-        reason: Why it cannot be used.
-    """
-
-    path: str
+    path: str  # of the property that has it, `a.b`; empty: the record itself
     keyword: str
     reason: str
 
@@ -124,13 +118,7 @@ class _Translation:
         self._id = "id" if draft is validators.Draft4Validator else "$id"
 
     def schema(self, given: Any, path: str, owner: str) -> Any:
-        """Return one schema, with all that are in it.
-
-        Args:
-            given: What a keyword has as its schema.
-            path: Of the property.
-            owner: The keyword.
-        """
+        """Return one schema, which is the value of the keyword `owner`, with all that are in it."""
         if isinstance(given, bool):
             return given
         if not isinstance(given, Mapping):

@@ -18,16 +18,7 @@ _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 
 def check_schema(stream: str, schema: Any, keys: Any) -> None:
-    """Check the shape of a SCHEMA message.
-
-    Args:
-        stream: Its stream.
-        schema: Its `schema`.
-        keys: Its `key_properties`.
-
-    Raises:
-        SchemaError: Names the property.
-    """
+    """Check the shape of a SCHEMA message; the SchemaError names the property."""
     what = f"SCHEMA of stream {stream!r}"
     if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
         msg = f"{what} has no properties; a table needs at least one column"
@@ -44,11 +35,7 @@ def is_unicode_text(value: Any) -> bool:
 
 
 def check_version(version: Any) -> None:
-    """Check the version of an ACTIVATE_VERSION message.
-
-    Raises:
-        DataError: It is no integer that a column can hold.
-    """
+    """Check that the version of an ACTIVATE_VERSION message is an integer that a column can hold."""
     if not isinstance(version, int) or isinstance(version, bool) or not -LARGEST - 1 <= version <= LARGEST:
         msg = f"'version' must be an integer of 64 bits, it is {shorten(version)}; this is an error of the tap"
         raise DataError(msg)

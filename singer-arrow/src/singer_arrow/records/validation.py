@@ -56,8 +56,7 @@ def _multiple_of(against: Any, step: Any, value: Any, schema: Any) -> Iterator[A
 def matches(pattern: str, texts: Any) -> list[bool]:
     """Return which texts contain a match of a pattern, in time that is linear to their length (Python's is not).
 
-    Raises:
-        ArrowInvalid: It is no regular expression, or one with lookaround or back-references.
+    ArrowInvalid: it is no regular expression, or one with lookaround or back-references.
     """
     found: list[bool] = pc.match_substring_regex(
         pa.array(texts, pa.string()), _LONG_ESCAPE.sub(r"\1\\x{\2}", pattern)
@@ -110,11 +109,7 @@ def validator(schema: Mapping[str, Any]) -> Validator:
 
 
 def check_record(record: Mapping[str, Any], against: Validator) -> None:
-    """Check a record.
-
-    Raises:
-        BadRowError: It does not fit the schema; names the column, if a single one is at fault.
-    """
+    """Check a record; the BadRowError names the column, if a single one is at fault."""
     try:
         error = best_match(against.iter_errors(record))
     except (
@@ -137,23 +132,14 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
 
 
 class RecordCheck:
-    """The check of single records of one stream.
-
-    Args:
-        schema: The SCHEMA.
-        checks_values: Whether records are checked against it; dates always are.
-    """
+    """The check of single records of one stream, against its SCHEMA if `checks_values`; dates are always checked."""
 
     def __init__(self, schema: Mapping[str, Any], *, checks_values: bool) -> None:
         self._validator = validator(schema) if checks_values else None
         self._dates = {name: kind for name, prop in schema["properties"].items() if (kind := date_format(prop))}
 
     def __call__(self, record: Mapping[str, Any]) -> None:
-        """Check a record.
-
-        Raises:
-            BadRowError: It does not fit the SCHEMA.
-        """
+        """Check a record, or raise BadRowError."""
         if self._validator is not None:
             check_record(record, self._validator)
         check_dates(record, self._dates)
@@ -178,15 +164,7 @@ def date_format(prop: Any) -> str | None:
 
 
 def check_dates(record: Mapping[str, Any], formats: Mapping[str, str]) -> None:
-    """Check dates as the SDK does: as Python reads ISO 8601.
-
-    Args:
-        record: A record.
-        formats: The format of each property that is a date, a time or both.
-
-    Raises:
-        BadRowError: One is none.
-    """
+    """Check dates by their formats as the SDK does: as Python reads ISO 8601; BadRowError if one is none."""
     for name, kind in formats.items():
         value = record.get(name)
         if value is None:

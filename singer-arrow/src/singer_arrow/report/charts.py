@@ -14,26 +14,17 @@ _SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 1440
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The figure of one run.
+    """The figure of one run."""
 
-    Args:
-        label: When it began, for the axis and the tooltip.
-        value: The figure; None: the run has none.
-        is_good: Whether the run succeeded.
-    """
-
-    label: str
+    label: str  # when it began, for the axis and the tooltip
     value: float | None
-    is_good: bool
+    is_good: bool  # it succeeded
 
 
 def bars(points: Sequence[Point], text_of: Callable[[float], str], top_of: Callable[[float], float]) -> str:
-    """Return a bar for each run; those of runs that did not succeed have another colour.
+    """Return a bar for each run, in order; those of runs that did not succeed have another colour.
 
-    Args:
-        points: The figures, in the order of the runs.
-        text_of: Returns a figure in words.
-        top_of: Returns the upper end of the axis for the largest figure.
+    `text_of` returns a figure in words, `top_of` the upper end of the axis for the largest figure.
     """
     top = top_of(max((p.value or 0.0 for p in points), default=0.0))
     step = (_WIDTH - _LEFT - _RIGHT) / max(len(points), 1)

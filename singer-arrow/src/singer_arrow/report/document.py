@@ -26,15 +26,7 @@ _RENAMED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
-    """What does not change during a run.
-
-    Args:
-        connector: Name of the connector.
-        version: Its version.
-        host: Name of the machine.
-        started_at: When the run began.
-        id: Identifies the run.
-    """
+    """What does not change during a run."""
 
     connector: str
     version: str
@@ -50,18 +42,11 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """How a run ended, or that it runs.
+    """How a run ended, or that it runs."""
 
-    Args:
-        status: `running`, `succeeded`, `failed`, `interrupted`, or, where the input of a target ended within a stream,
-            `incomplete`.
-        exit_code: Exit code of the process; None while it runs.
-        error: Class, message and code of the error that ended the run.
-    """
-
-    status: str = RUNNING
-    exit_code: int | None = None
-    error: tuple[str, str, str | None] | None = None
+    status: str = RUNNING  # `incomplete`: the input of a target ended within a stream
+    exit_code: int | None = None  # None while it runs
+    error: tuple[str, str, str | None] | None = None  # class, message and code
 
 
 def make_report(
@@ -73,16 +58,7 @@ def make_report(
     settings: Mapping[str, Any],
     previous: Report | None,
 ) -> Report:
-    """Return the report of a run as it is now.
-
-    Args:
-        run: The run.
-        outcome: How it ended.
-        figures: Its figures.
-        now: The time.
-        settings: Its settings, without secrets.
-        previous: The report of the run before it.
-    """
+    """Return the report of a run as it is now; `settings` have no secrets, `previous` is the run before it."""
     flat = dict(flattened(settings))
     if outcome.status == SUCCEEDED and not all(stream.is_complete for stream in figures.streams):
         outcome = replace(outcome, status=INCOMPLETE)

@@ -16,24 +16,13 @@ _SUFFIX = ".report.json"
 
 
 class ReportFolder:
-    """The folder that the setting `report` names.
-
-    Args:
-        storage: The object stores.
-        url: URL of the folder.
-    """
+    """The folder that the setting `report` names."""
 
     def __init__(self, storage: Storage, url: Url) -> None:
         self._storage, self._url = storage, url
 
     def write(self, name: str, report: Report, *, page: bool) -> None:
-        """Write a report, in place of an earlier one of the same name.
-
-        Args:
-            name: Name of its files, without suffix.
-            report: The report.
-            page: Write its page too.
-        """
+        """Write a report, and its page too, in place of earlier ones; `name` is that of its files, without suffix."""
         text = json.dumps(report, indent=1, ensure_ascii=False, default=str)
         self._storage.put(self._url.join(name + _SUFFIX), text.encode())
         if page:
@@ -46,11 +35,7 @@ class ReportFolder:
         return url
 
     def names(self) -> list[str]:
-        """Return the names of all reports, those of earlier runs first.
-
-        Raises:
-            NotFoundError: The folder does not exist.
-        """
+        """Return the names of all reports, those of earlier runs first; NotFoundError if the folder does not exist."""
         listed = self._storage.list(Url(self._url.scheme, self._url.bucket, f"{self._url.key.rstrip('/')}/"))
         depth = self._url.join("x").key.count("/")
         keys = (o.url for o in listed if o.url.key.count("/") == depth)

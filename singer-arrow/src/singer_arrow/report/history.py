@@ -29,13 +29,7 @@ Named = tuple[str, Report]
 
 
 def history_page(reports: Sequence[Named], *, now: datetime, runs: int) -> str:
-    """Return the page of many runs.
-
-    Args:
-        reports: Names and reports, those of earlier runs first.
-        now: The time.
-        runs: Number of all runs, of which these are the newest.
-    """
+    """Return the page of many runs, the newest of so many `runs`, with their names, those of earlier runs first."""
     checked = [(name, _with_status(report, now)) for name, report in reports]
     names = sorted({report["run"]["connector"] for _, report in checked})
     shown = counted(runs, "run") if runs == len(checked) else f"The last {len(checked):,} of {runs:,} runs"

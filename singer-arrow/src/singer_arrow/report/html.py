@@ -69,13 +69,7 @@ def html_tiles(named: Iterable[tuple[str, str]]) -> str:
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[int] = ()) -> str:
-    """Return a table, which narrow screens show as cards.
-
-    Args:
-        heads: Names of the columns.
-        rows: Cells, as HTML.
-        numeric: Columns that are aligned to the right.
-    """
+    """Return a table of cells that are HTML, which narrow screens show as cards; `numeric` ones align right."""
     right = set(numeric)
 
     def kind(column: int) -> str:

@@ -25,8 +25,7 @@ LOCK = "in-use.lock"
 class TemporaryFolder:
     """A folder in TMPDIR that is created on first use and removed at exit. Thread-safe.
 
-    Args:
-        name: Prefix of the folder's name; unused folders with this prefix are removed.
+    Unused folders whose names have the prefix `name` are removed.
     """
 
     def __init__(self, name: str) -> None:

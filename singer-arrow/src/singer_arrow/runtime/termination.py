@@ -24,12 +24,7 @@ def received() -> Terminated | None:
 
 
 class Terminated(SystemExit):
-    """The process ends because of a signal, with exit code 128 + its number.
-
-    Args:
-        signum: The signal.
-        advice: Text added to the log line.
-    """
+    """The process ends because of a signal, with exit code 128 + its number; the log line ends with the advice."""
 
     def __init__(self, signum: int, advice: str = "") -> None:
         super().__init__(128 + signum)

@@ -74,11 +74,7 @@ def join_thread(thread: threading.Thread) -> None:
 
 
 def within(seconds: float, action: Callable[[], T]) -> T:
-    """Return what an action returns, which runs in a thread that is abandoned after some seconds.
-
-    Raises:
-        TimeoutError: It takes longer.
-    """
+    """Return what an action returns, which runs in a thread that is abandoned after some seconds, by TimeoutError."""
     future: Future[T] = Future()
 
     def work() -> None:
@@ -151,11 +147,6 @@ def ordered_streams(
 
     Results are available while their task runs. At most `window` tasks are running or have pending results. When the
     caller stops or a task fails, the event passed to every task is set; long-running tasks should check it.
-
-    Args:
-        executor: An executor of this process.
-        tasks: Functions that yield results.
-        window: Maximum number of tasks started before the results of the first are consumed.
     """
     stop = threading.Event()
 

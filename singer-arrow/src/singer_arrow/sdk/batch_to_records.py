@@ -25,17 +25,8 @@ def records_of(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch as the records that RECORD messages would hold.
 
-    Args:
-        batch: The message.
-        schema: The stream's SCHEMA.
-        storage: The object stores of its files.
-        temporary: Returns a name for a new temporary file, by its suffix.
-        on_skip: Called with the file and each row that cannot be read; empty: the first one is an error.
-        properties: What is required of its files.
-
-    Raises:
-        NotFoundError: A file does not exist.
-        DataError: A file does not fit the SCHEMA.
+    `temporary` returns a name for a new file, by its suffix. `on_skip` are called with the file and each row that
+    cannot be read; without any, the first one is an error.
     """
     from singer_arrow.batch.reader import read_file
     from singer_arrow.formats import WRITABLE

@@ -31,26 +31,15 @@ _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list:
 
 
 def problems(config: Mapping[str, Any], schema: Mapping[str, Any], errors: Iterable[ValidationError] = ()) -> list[str]:
-    """Return one line for each fault of a configuration.
+    """Return one line for each fault of a configuration: undeclared names, and what a JSON Schema validator found.
 
-    Args:
-        config: The configuration.
-        schema: The JSON Schema that declares the settings; names that it does not declare are problems.
-        errors: What a JSON Schema validator found; put into words here, because its own hold the values.
+    Errors are put into words here, because their own words hold the values.
     """
     return [*_unknown(config, schema, ""), *(_described(error) for error in errors)]
 
 
 def json_object(text: str | bytes, what: str) -> dict[str, Any]:
-    """Parse a JSON object from the user; an error message never repeats its content.
-
-    Args:
-        text: What was given.
-        what: The source: `--config c.json`.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Parse a JSON object from the user; an error names its source, `--config c.json`, and never repeats it."""
     try:
         given = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -66,15 +55,7 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
 
 
 def yaml_object(text: bytes, what: str) -> dict[str, Any]:
-    """Return the mapping in a YAML text, in which dates are text and only true and false are booleans.
-
-    Args:
-        text: The text.
-        what: The source, for messages.
-
-    Raises:
-        ConfigError: It is no YAML, or no mapping.
-    """
+    """Return the mapping in a YAML text, in which dates are text and only true and false are booleans."""
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML ships no types
@@ -104,11 +85,7 @@ def yaml_object(text: bytes, what: str) -> dict[str, Any]:
 
 
 def bounded(given: ValueT, what: str) -> ValueT:
-    """Return parsed settings of few values (YAML's aliases count each time) and levels, with only finite numbers.
-
-    Raises:
-        ConfigError: They are not so.
-    """
+    """Return parsed settings of few values (YAML's aliases count each time) and levels, with only finite numbers."""
     values, level = list[Any]([given]), 0
     count = 0
     while values:
@@ -130,11 +107,7 @@ def bounded(given: ValueT, what: str) -> ValueT:
 
 
 def object_file(path: str, what: str) -> dict[str, Any]:
-    """Return the JSON object in a file, or the mapping in one whose name ends with `.yml` or `.yaml`.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """Return the JSON object in a file, or the mapping in one whose name ends with `.yml` or `.yaml`."""
     try:
         text = Path(path).read_bytes()
     except OSError as error:
@@ -144,11 +117,7 @@ def object_file(path: str, what: str) -> dict[str, Any]:
 
 
 def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a STATE that was given.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Return a copy of a STATE that was given, or raise ConfigError."""
     bookmarks = state.get("bookmarks", {}) if isinstance(state, Mapping) else None
     if not isinstance(bookmarks, Mapping) or not all(isinstance(b, Mapping) for b in bookmarks.values()):
         msg = 'The STATE is damaged: it must be {"bookmarks": {stream: {...}}}; restore an earlier one'
@@ -160,11 +129,7 @@ def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def json_stream(file: IO[str] | None, option: str) -> IO[str] | None:
-    """Return a file of the command line, whose content was checked.
-
-    Raises:
-        ConfigError: It is no JSON object.
-    """
+    """Return a file of the command line, or raise ConfigError if it is no JSON object."""
     if file is None:
         return None
     text = file.read()

@@ -22,20 +22,11 @@ _JSON_KINDS: dict[str, tuple[type, ...]] = {
 
 
 def from_environment(environ: Mapping[str, str], prefix: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of environment variables.
+    """Return the settings of environment variables with a prefix, such as `TAP_X_`; each must name a setting.
 
     A member of a setting has a variable of its own, as `meltano config list` prints it, for example
-    `TAP_X_BATCH_CONFIG_STORAGE_ROOT`.
-    A value is converted to the first of these types that the setting allows: boolean, number, object or list in JSON;
-    else it remains text, and the validation of the settings may refuse it.
-
-    Args:
-        environ: The environment variables.
-        prefix: Prefix of their names, such as `TAP_X_`.
-        schema: The JSON Schema that declares the settings.
-
-    Raises:
-        ConfigError: A variable with the prefix names no setting, or its value is too much for settings.
+    `TAP_X_BATCH_CONFIG_STORAGE_ROOT`. A value is converted to the first of these types that the setting allows:
+    boolean, number, object or list in JSON; else it remains text, and the validation of the settings may refuse it.
     """
     found: dict[str, Any] = {}
     names = dict(_names(schema, prefix))

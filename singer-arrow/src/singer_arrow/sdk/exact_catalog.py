@@ -27,11 +27,7 @@ class ExactSchema(Schema):
 
 
 def exact_catalog(catalog: Mapping[str, Any]) -> Catalog:
-    """Read a catalog without loss; its numbers become those of JSON: the SDK reads `0.01` as a Decimal.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Read a catalog without loss; its numbers become those of JSON: the SDK reads `0.01` as a Decimal."""
     catalog = plain_numbers(catalog)
     try:
         result = Catalog.from_dict(dict(catalog))

@@ -41,13 +41,7 @@ _LOOKED_FOR = {"__cached__", "__file__"}  # by code that inspects every module
 
 
 class LazyModule(ModuleType):
-    """Import a module when an attribute of it is first used.
-
-    Args:
-        name: Name of the module.
-        calls: Names of functions and classes that may be imported from it without importing the module itself; they can
-            only be called.
-    """
+    """Import a module when an attribute of it is first used; `calls` may be imported from it, but only be called."""
 
     def __init__(self, name: str, *calls: str) -> None:
         super().__init__(name)
@@ -101,11 +95,7 @@ def _remove_lazy_modules() -> None:
 
 @contextmanager
 def lazy_modules(deferred: Mapping[str, tuple[str, ...]] = DEFERRED) -> Iterator[None]:
-    """Put lazy modules into `sys.modules` for those that are not imported; no other thread may import them meanwhile.
-
-    Args:
-        deferred: Modules, each with the names that are imported from it and only called.
-    """
+    """Put lazy modules into `sys.modules` for those not imported yet; no other thread may import them meanwhile."""
     lazy = [LazyModule(name, *calls) for name, calls in deferred.items() if name not in sys.modules]
     sys.modules.update({module.__name__: module for module in lazy})
     finder = _SubmoduleFinder()

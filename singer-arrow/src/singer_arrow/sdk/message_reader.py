@@ -77,12 +77,7 @@ class LineReader(SingerReader):
         self._prefix, self._stream = b"", ""
 
     def process_lines(self, file_input: IO[str] | None, callbacks: dict[str, Callable[[dict[str, Any]], None]]) -> Any:
-        """Read all lines.
-
-        Raises:
-            DataError: There is no input, or a line is no message.
-            BaseException: The error that was passed to `interrupt`.
-        """
+        """Read all lines; the error of a line that is no message, or that was passed to `interrupt`, is raised."""
         given = file_input or self.default_input
         if given is None:
             msg = "There is no input: standard input is closed; pipe the messages of a tap into the target"
@@ -106,11 +101,7 @@ class LineReader(SingerReader):
         self._lines.interrupt(error)
 
     def deserialize_json(self, line: str | bytes) -> dict[str, Any]:
-        """Parse a line.
-
-        Raises:
-            DataError: It is no JSON object.
-        """
+        """Parse a line."""
         try:
             message = deserialize_json(line, parse_constant=_no_constant)
         except UnicodeDecodeError as error:
@@ -232,11 +223,7 @@ class LineReader(SingerReader):
 
     @staticmethod
     def assert_line_requires(line_dict: dict[str, Any], requires: set[str]) -> None:
-        """Check that a message has its required keys, as the SDK does, without its text in the error.
-
-        Raises:
-            DataError: A key is missing.
-        """
+        """Check that a message has its required keys, as the SDK does, without its text in the error."""
         if missing := requires - line_dict.keys():
             kind = line_dict.get("type", "")
             of = f" of stream {line_dict['stream']!r}" if "stream" in line_dict else ""

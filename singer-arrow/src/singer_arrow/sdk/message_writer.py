@@ -35,20 +35,12 @@ class LineWriter(SingerWriter):
         self._handle: int | None = None
 
     def write_message(self, message: Message) -> None:
-        """Write one line.
-
-        Raises:
-            ClosedPipeError: The reader has closed the pipe.
-        """
+        """Write one line; ClosedPipeError if the reader has closed the pipe."""
         with self._whole():
             super().write_message(message)
 
     def write_lines(self, lines: memoryview) -> None:
-        """Write lines that end each with a newline.
-
-        Raises:
-            ClosedPipeError: The reader has closed the pipe.
-        """
+        """Write lines that end each with a newline; ClosedPipeError if the reader has closed the pipe."""
         with self._whole():
             try:
                 handle = sys.stdout.fileno()

@@ -57,11 +57,7 @@ def _on_one_line(line: logging.LogRecord) -> bool:
 
 
 def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
-    """Validate a plugin's configuration: one line a problem, unknown settings included; defaults are filled in.
-
-    Raises:
-        ConfigValidationError: Something is wrong, and `raise_errors` is set.
-    """
+    """Validate a plugin's configuration: one line a problem, unknown settings included; defaults are filled in."""
     schema = plugin.config_jsonschema
     plugin.append_builtin_config(schema)
     config = plugin._config  # the validator fills in defaults
@@ -114,14 +110,9 @@ def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
 
 
 def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInput:
-    """Return the settings of what `--config` names, each source over those before it; log what is replaced.
+    """Return the settings of what `--config` names: files, and `ENV` for the environment, each over those before it.
 
-    Args:
-        plugin: Whose.
-        sources: Files, and `ENV` for the environment, in the order of the command line.
-
-    Raises:
-        ConfigError: A file cannot be read or is no JSON object, or a variable names no setting.
+    What is replaced is logged.
     """
     merged: dict[str, Any] = {}
     origins: dict[str, str] = {}

@@ -22,11 +22,7 @@ from singer_arrow.warehouse.settings import LoadSettings
 
 
 class SinkLines:
-    """The RECORD lines of one sink, as `RecordQueue` parses and adds them.
-
-    Args:
-        sink: The sink, whose table has a `record_schema`.
-    """
+    """The RECORD lines of one sink, whose table has a `record_schema`, as `RecordQueue` parses and adds them."""
 
     def __init__(self, sink: LoadSink) -> None:
         self.sink, self.stream_name = sink, sink.stream_name
@@ -81,11 +77,7 @@ class SinkLines:
             sink.drain()
 
     def check_message(self, message: Mapping[str, Any]) -> None:
-        """Check a single RECORD message exactly.
-
-        Raises:
-            BadRowError: Its record does not fit the SCHEMA.
-        """
+        """Check a single RECORD message exactly, or raise BadRowError."""
         sink, record = self.sink, dict(message["record"])
         if sink.metadata.are_added:
             sink._add_sdc_metadata_to_record(record, dict(message), {})
@@ -117,22 +109,14 @@ class RecordLineRouter:
         return self._lines[stream] is not None
 
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
-        """Add RECORD lines of a stream.
-
-        Raises:
-            DataError: One is bad.
-        """
+        """Add RECORD lines of a stream."""
         of_sink = self._lines[stream]
         assert of_sink is not None
         with self._run.messages:
             self._run.record_queue.add(of_sink, lines, first, count)
 
     def flush(self) -> None:
-        """Pass all lines to their sinks.
-
-        Raises:
-            DataError: One is bad.
-        """
+        """Pass all lines to their sinks."""
         with self._run.messages:
             self._run.record_queue.flush()
 

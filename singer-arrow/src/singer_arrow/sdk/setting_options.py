@@ -13,15 +13,10 @@ Merge = Callable[[dict[str, Any], Mapping[str, Any]], None]
 
 
 def add_setting_options(command: click.Command, params: Iterable[click.Parameter], merge: Merge = dict.update) -> None:
-    """Add parameters that set settings to a command with `--config`.
+    """Add parameters that set settings to a command with `--config`; those that are not given change nothing.
 
     `--discover` and `--test` of the SDK run while the command line is parsed, so all of it that makes settings must be
     parsed before them: the parameters are eager, and a hidden one, parsed last of all that are eager, merges them.
-
-    Args:
-        command: The command.
-        params: Options and arguments. Those that are not given change nothing.
-        merge: Writes their values into the settings; by default a parameter is a setting of the same name.
     """
     added = list(params)
     for param in added:
@@ -39,12 +34,7 @@ def add_setting_options(command: click.Command, params: Iterable[click.Parameter
 
 
 def options_of(schema: Mapping[str, Any], names: Iterable[str]) -> list[click.Option]:
-    """Return an option for each of some settings: `--load-method` for `load_method`.
-
-    Args:
-        schema: The JSON Schema of the settings.
-        names: Settings that are text or whole numbers.
-    """
+    """Return an option for each of some settings that are text or whole numbers: `--load-method` for `load_method`."""
     return [_option(name, schema["properties"][name]) for name in names]
 
 

@@ -171,11 +171,7 @@ class LoadSink(BatchSink):
         """Return None: `check` checks records."""
 
     def _validate_and_parse(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Check as the SDK does, but keep the text of dates: a record and its BATCH twin make the same row.
-
-        Raises:
-            DataError: The record does not fit the SCHEMA.
-        """
+        """Check as the SDK does, but keep the text of dates: a record and its BATCH twin make the same row."""
         try:
             self.check(record)
         except BadRowError as error:

@@ -21,11 +21,7 @@ class StateOutput:
         self._failure: str | None = None
 
     def write(self, state: State) -> None:
-        """Write a STATE and flush standard output.
-
-        Raises:
-            ServiceError: This STATE or an earlier one could not be written.
-        """
+        """Write a STATE and flush standard output; ServiceError if this or an earlier one could not be written."""
         if sys.stdout is None:
             self._failure = f"{_UNWRITTEN}: it is closed"
         self.check()
@@ -38,10 +34,6 @@ class StateOutput:
         self.check()
 
     def check(self) -> None:
-        """Raise if an earlier STATE could not be written.
-
-        Raises:
-            ServiceError: An earlier STATE could not be written.
-        """
+        """Raise ServiceError if an earlier STATE could not be written."""
         if self._failure is not None:
             raise ServiceError(self._failure)

@@ -18,15 +18,10 @@ from singer_arrow.load.stream_ends import KEY, WHOLE
 
 @dataclass(slots=True)
 class AnnouncingSchema(SchemaMessage):
-    """A SCHEMA message of a stream whose end will be marked.
+    """A SCHEMA message of a stream whose end will be marked."""
 
-    Args:
-        shard: Which part of the stream this run sends; None: all. A target reads it as `stream_ends.SHARD`.
-        sent_whole: Whether the run sends all of the stream, not only what is new since its STATE.
-    """
-
-    shard: str | None = None
-    sent_whole: bool = True
+    shard: str | None = None  # which part the run sends, as `stream_ends.SHARD`; None: all
+    sent_whole: bool = True  # False: only what is new since its STATE
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with the announcement."""
@@ -36,13 +31,9 @@ class AnnouncingSchema(SchemaMessage):
 
 @dataclass(slots=True)
 class EndMark(StateMessage):
-    """A STATE message that marks the end of a stream.
+    """A STATE message that marks the end of a stream."""
 
-    Args:
-        ended: The stream's name, as in its SCHEMA messages.
-    """
-
-    ended: str
+    ended: str  # the stream's name, as in its SCHEMA messages
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with the mark."""

@@ -78,11 +78,8 @@ def is_plain(stream_map: StreamMap) -> bool:
 def keeps_values(stream_map: StreamMap, properties: Collection[str]) -> bool:
     """Return whether a stream map only selects columns, renames the stream or sets its keys.
 
-    Then batch files can be loaded as they are, with the columns of the map's `transformed_schema`.
-
-    Args:
-        stream_map: The map.
-        properties: Properties of the stream's SCHEMA; the map's `raw_schema` may lack some.
+    Then batch files can be loaded as they are, with the columns of the map's `transformed_schema`. `properties` are
+    those of the stream's SCHEMA; the map's `raw_schema` may lack some.
     """
     if is_plain(stream_map):
         return True
@@ -108,11 +105,7 @@ def _is_flat(stream_map: StreamMap) -> bool:
 
 @contextlib.contextmanager
 def flattening_errors(stream: str) -> Iterator[None]:
-    """Raise an error that names the stream if the SDK's flattening fails because of its SCHEMA.
-
-    Raises:
-        SchemaError: The SCHEMA cannot be flattened.
-    """
+    """Raise a SchemaError that names the stream if the SDK's flattening fails because of its SCHEMA."""
     try:
         yield
     except (TypeError, AttributeError, LookupError) as error:
@@ -127,9 +120,7 @@ def flattening_errors(stream: str) -> Iterator[None]:
 def drops_members(mask: Mapping[tuple[str, ...], bool], schema: pa.Schema) -> bool:
     """Return whether records of the schema may hold something that is not selected.
 
-    Args:
-        mask: The selection by breadcrumb: `("properties", column, "properties", member, ...)`.
-        schema: Of the records.
+    The mask is the selection by breadcrumb: `("properties", column, "properties", member, ...)`.
     """
     return any(_holds(schema, place[1::2]) for place, selected in mask.items() if place and not selected)
 

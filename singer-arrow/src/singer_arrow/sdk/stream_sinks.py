@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 class StreamSinks:
-    """The sinks of a target.
-
-    Attributes:
-        changes: Number of times that a stream may have got another sink.
-    """
+    """The sinks of a target; `changes` counts how often a stream may have got another sink."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -86,9 +86,6 @@ class ArrowTap(Tap):
     """A tap of `ArrowStream`s.
 
     In a run, a stream that fails does not keep the others from being read; the run ends with its error then.
-
-    Attributes:
-        failures: The errors of streams that failed, by name.
     """
 
     dynamic_catalog: bool = True  # so that settings are checked in discovery too
@@ -117,11 +114,7 @@ class ArrowTap(Tap):
         return entry
 
     def check_settings(self) -> None:
-        """Check what the JSON Schema of the settings cannot.
-
-        Raises:
-            ConfigError: Something is wrong.
-        """
+        """Check what the JSON Schema of the settings cannot; raise ConfigError if something is wrong."""
 
     @classmethod
     def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
@@ -131,11 +124,7 @@ class ArrowTap(Tap):
 
     @classmethod
     def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
-        """Read configuration files and the environment, the later ones over the earlier ones.
-
-        Raises:
-            ConfigError: One cannot be read.
-        """
+        """Read configuration files and the environment, the later ones over the earlier ones."""
         return config_input(cls, value)
 
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
@@ -154,11 +143,7 @@ class ArrowTap(Tap):
         state: IO[str] | None = None,
         catalog: IO[str] | None = None,
     ) -> None:
-        """Run the tap, as the SDK does.
-
-        Raises:
-            ConfigError: A file that was given is no JSON.
-        """
+        """Run the tap, as the SDK does."""
         super(Tap, cls).invoke(about=about, about_format=about_format)
         cls.print_version(print_fn=cls.logger.info)
         settings = (config.config if config else None) or {}
@@ -191,11 +176,8 @@ class ArrowTap(Tap):
     def fail_stream(self, stream: str, error: SingerArrowError, *, is_only: bool) -> None:
         """Record the error of one stream, and let the run continue with the others.
 
-        Args:
-            stream: Name of the stream.
-            error: Its error. It is raised if it concerns the whole run, as refused credentials do, or a service that
-                has failed another stream before; and outside of a run.
-            is_only: The run has no other stream.
+        It is raised instead if the run has no other stream (`is_only`), if it concerns the whole run, as refused
+        credentials do, or a service that has failed another stream before; and outside of a run.
         """
         again = isinstance(error, ServiceError) and any(isinstance(e, ServiceError) for e in self.failures.values())
         if is_only or not self._is_run or error.ends_run or again:
@@ -206,11 +188,7 @@ class ArrowTap(Tap):
         self.failures[stream] = error.with_traceback(None)  # whose frames hold tasks and memory
 
     def raise_failures(self) -> None:
-        """Raise the error of a stream that failed.
-
-        Raises:
-            FailedStreamsError: Several streams failed.
-        """
+        """Raise the error of a stream that failed; FailedStreamsError if several did."""
         if len(self.failures) == 1:
             raise next(iter(self.failures.values()))
         if self.failures:
@@ -227,11 +205,7 @@ class ArrowTap(Tap):
         setup_mapper: bool = False,
         **_: Any,
     ) -> Self:
-        """Return a tap with the options of the command line; its streams are discovered only for `setup_mapper`.
-
-        Raises:
-            ConfigError: A file that was given is no JSON, or something in it makes no sense.
-        """
+        """Return a tap with the options of the command line; its streams are discovered only for `setup_mapper`."""
         known, listed = json_stream(state, "--state"), json_stream(catalog, "--catalog")
         return cls(
             config=config.config if config else {},

@@ -57,13 +57,6 @@ class WarehouseTarget(Target):
 
     It loads in the background: many BATCH messages a load, many loads at once. STATE is written once its data is
     durable. A subclass sets `name`, `config_jsonschema` and the classes.
-
-    Attributes:
-        setting_options: Settings that are options of the command line too: `--dataset` for `dataset`.
-        settings_class: The settings, which `from_config` reads.
-        table_class: The table of a stream.
-        run_class: What the streams of a run share: connections, for example.
-        run: The run, an instance of `run_class`.
     """
 
     capabilities: ClassVar[list[CapabilitiesEnum]] = [
@@ -123,11 +116,7 @@ class WarehouseTarget(Target):
 
     @classmethod
     def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
-        """Read configuration files and the environment, the later ones over the earlier ones.
-
-        Raises:
-            ConfigError: One cannot be read.
-        """
+        """Read configuration files and the environment, the later ones over the earlier ones."""
         return config_input(cls, value)
 
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
@@ -268,11 +257,7 @@ class WarehouseTarget(Target):
             run.record_queue.state(self.message_reader.number, message_dict["value"])
 
     def process_endofpipe(self) -> None:
-        """Load what is left, finish what waited for the end, and hand out the last STATE.
-
-        Raises:
-            UnfinishedStreamError: Tables were kept because their streams did not end.
-        """
+        """Load what is left, finish what waited for the end, and hand out the last STATE."""
         with self.run.messages:
             self.run.finish_loads()
             super().process_endofpipe()

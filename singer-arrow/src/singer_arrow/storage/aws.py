@@ -23,11 +23,7 @@ _BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 def ca_bundle() -> str | None:
-    """Return the file of certificate authorities named by the environment.
-
-    Raises:
-        ConfigError: A variable names a file that does not exist.
-    """
+    """Return the file of certificate authorities that the environment names; ConfigError if there is none."""
     for name in _BUNDLES:
         path = os.environ.get(name)
         if not path or Path(path).is_dir():  # only OpenSSL reads a directory
@@ -80,12 +76,7 @@ def _loader(core: Any) -> Any:
 
 
 def session(options: AwsOptions) -> AwsSession:
-    """Return a session for the options; with `role_arn`, with the role's credentials, renewed before they expire.
-
-    Raises:
-        ConfigError: The profile does not exist.
-        CredentialsError: There are no credentials to assume the role with.
-    """
+    """Return a session for the options; with `role_arn`, with the role's credentials, renewed before they expire."""
     from botocore.credentials import CredentialResolver
     from botocore.exceptions import ProfileNotFound
 
@@ -146,12 +137,9 @@ def credentials(options: AwsOptions) -> Callable[[], dict[str, Any]]:
 
 
 def credential_provider(boto: AwsSession) -> Callable[[], dict[str, Any]]:
-    """Return a function that returns current credentials in obstore's form.
+    """Return a function that returns current credentials in obstore's form, or raises CredentialsError.
 
     Their `expires_at` is in ten minutes, or earlier: after half of their remaining time.
-
-    Raises:
-        CredentialsError: There are no credentials; also raised by the returned function.
     """
     with translate_credential_errors():
         credentials = boto.get_credentials()

@@ -40,11 +40,7 @@ class AwsOptions:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | None) -> AwsOptions:
-        """Validate the setting `aws`.
-
-        Raises:
-            ConfigError: A name is unknown, half of a key pair is missing, or a key or a role is malformed.
-        """
+        """Validate the setting `aws`."""
         config = {k: v for k, v in (config or {}).items() if v is not None}
         known = [f.name for f in fields(cls)]
         if unknown := sorted(set(config) - set(known)):

@@ -130,15 +130,10 @@ def is_not_encrypted(error: Exception) -> bool:
 
 
 def conflict_error(url: Url, error: Exception, *, may_exist: bool) -> ConflictError | None:
-    """Return the error for a concurrent write; None if the object exists.
+    """Return the error for a concurrent write; None if the object exists, and the write was to fail then (`may_exist`).
 
     obstore reports every 409 as an existing object. S3 and Google answer 409 while another write is under way (and 412
     for an existing object); Azure answers 409 in both cases.
-
-    Args:
-        url: URL of the object.
-        error: obstore's error.
-        may_exist: Whether the write fails if the object exists.
     """
     text = _status_text(url, str(error))
     if may_exist and (not text.startswith("status code: 409") or _EXISTS_ON_AZURE in text):

@@ -46,11 +46,7 @@ def newest_cover(files: Iterable[_File]) -> list[_File]:
 
 
 def compactions(files: Sequence[_File]) -> list[_File] | None:
-    """Return the next files to become one checkpoint, in order; None if none are due.
-
-    Args:
-        files: Of the log, in order.
-    """
+    """Return the next files, of the log in order, to become one checkpoint; None if none are due."""
     size = FANOUT
     while files and size // FANOUT <= files[-1].last:
         for number, found in groupby(files, key=lambda f: f.first // size):

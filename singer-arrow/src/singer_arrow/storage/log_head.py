@@ -27,16 +27,7 @@ _NAME = re.compile(r"log-(\d{6,})\.json")
 
 @dataclass(frozen=True, slots=True)
 class LogHead:
-    """What identifies a log.
-
-    Attributes:
-        log: Its id.
-        stream: The stream that it is of.
-        first: The number of its first entry.
-        before: Where the stream was before the first entry, as in STATE; None: all that was ever sent is in the log.
-        unnamed: A STATE without the id of a log is of this log up to this number: it was written before logs had ids.
-        follows: The STATE from which the log was begun on purpose; a run with that STATE begins at the first entry.
-    """
+    """What identifies a log."""
 
     log: str
     stream: str
@@ -66,11 +57,7 @@ def head_numbers(names: Iterable[str]) -> list[int]:
 
 
 def read_head(storage: Storage, folder: Url, first: int, stream: str) -> LogHead:
-    """Return a head.
-
-    Raises:
-        DataError: It is damaged, or of another stream.
-    """
+    """Return a head; DataError if it is damaged, or of another stream."""
     url = folder.join(head_name(first))
     try:
         head = LogHead(**json.loads(bytes(storage.get(url).data)))
@@ -86,10 +73,7 @@ def write_head(storage: Storage, folder: Url, head: LogHead) -> LogHead:
     """Make a head durable, and return it, or the one that another run has written there before.
 
     A second write of it must be refused: otherwise two runs could give one number to two entries, and rows would be
-    loaded twice.
-
-    Raises:
-        ConfigError: The storage does not refuse to replace an object that exists.
+    loaded twice. So a storage that replaces an object that exists is a ConfigError.
     """
     url, data = folder.join(head_name(head.first)), head.to_bytes()
     if storage.put(url, data, if_absent=True) and storage.put(url, data, if_absent=True):

@@ -40,19 +40,12 @@ OBJECT_COLUMNS = pa.schema(
 
 
 class ObjectPage(NamedTuple):
-    """Objects of one bucket, in columns of equal lengths.
-
-    Attributes:
-        keys: Keys.
-        sizes: Sizes in bytes.
-        etags: ETags, as the service writes them.
-        modified: Times of the last modifications, in microseconds since 1970 in UTC.
-    """
+    """Objects of one bucket, in columns of equal lengths."""
 
     keys: list[str]
-    sizes: list[int]
-    etags: list[str | None]
-    modified: list[int]
+    sizes: list[int]  # bytes
+    etags: list[str | None]  # as the service writes them
+    modified: list[int]  # microseconds since 1970 in UTC
 
     @classmethod
     def of(cls, objects: Iterable[ObjectInfo]) -> ObjectPage:
@@ -79,25 +72,16 @@ class ObjectPage(NamedTuple):
         return pa.RecordBatch.from_arrays([pa.array(values, kind) for values, kind in columns], schema=OBJECT_COLUMNS)
 
     def objects(self, bucket: Url) -> Iterator[ObjectInfo]:
-        """Yield the objects.
-
-        Args:
-            bucket: URL with the scheme and the bucket of the objects.
-        """
+        """Yield the objects, in the bucket of a URL."""
         for key, size, etag, modified in zip(*self, strict=True):
             url = Url(bucket.scheme, bucket.bucket, key)
             yield ObjectInfo(url, size, etag, EPOCH + timedelta(microseconds=modified))
 
 
 def page_from_xml(body: bytes) -> tuple[ObjectPage, str | None, bool]:
-    """Decode an answer of ListObjectsV2.
+    """Return the objects of an answer of ListObjectsV2, the token of the next page, and whether more follow.
 
-    Returns:
-        The objects, the token of the next page, and whether the listing is truncated.
-
-    Raises:
-        ServiceError: The answer is not a listing.
-        xml.etree.ElementTree.ParseError: The answer is not XML.
+    ServiceError: it is not a listing. xml.etree.ElementTree.ParseError: it is not XML.
     """
     parts = _CONTENTS.split(body)  # other text, key, time, ETag, size; other text, ...
     rest = b"".join(parts[::_PARTS])

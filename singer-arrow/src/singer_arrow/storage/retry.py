@@ -39,10 +39,8 @@ class AdaptiveLimiter:
     """Limits concurrent requests; all threads of a process share one.
 
     The limit starts at its maximum. A throttled request halves the number of requests under way, once for all requests
-    that started before it; each other answer raises the limit by 1 / limit.
-
-    Attributes:
-        limit: Number of requests that may be under way, rounded down.
+    that started before it; each other answer raises the limit by 1 / limit. Rounded down, it is the number of requests
+    that may be under way.
     """
 
     def __init__(self, maximum: int = MAX_REQUESTS) -> None:
@@ -52,11 +50,7 @@ class AdaptiveLimiter:
 
     @contextmanager
     def permit(self, is_needed: Callable[[], bool] = always) -> Iterator[Permit]:
-        """Wait for a free slot and hold it within the block.
-
-        Raises:
-            ServiceError: `is_needed` returned False while no slot was free.
-        """
+        """Wait for a free slot and hold it within the block; ServiceError once `is_needed` returns False meanwhile."""
         with self._changed:
             while self._busy >= max(1, int(self.limit)):
                 if not is_needed():
@@ -108,21 +102,13 @@ def with_retries(
     is_needed: Callable[[], bool] = always,
     classify: Callable[[Exception], tuple[bool, bool]] | None = None,
 ) -> T:
-    """Return the result of an idempotent request, retried after transient errors.
+    """Return the result of an idempotent request, which reads the whole body, retried after transient errors.
 
     Pauses are random, below a bound that doubles from 0.1 s to 10 s. No try starts later than `DEADLINE` after the
-    first, apart from waiting for a permit; a single try may take 600 s (see `store_factory`).
-
-    Args:
-        request: Sends the request and reads the whole body. Raises obstore's errors or a ServiceError.
-        name: Name of the request in logs.
-        limiter: Limits concurrent requests.
-        is_needed: Whether the answer is still needed, checked every 0.2 s while waiting; if not, no further try starts.
-        classify: Returns whether an error is transient, and whether the service throttled the request. Default: by
-            HTTP status, and broken connections are transient.
-
-    Raises:
-        Exception: The error of the last try.
+    first, apart from waiting for a permit; a single try may take 600 s (see `store_factory`). `is_needed` is checked
+    every 0.2 s while waiting; if it returns False, no further try starts. `classify` returns whether an error is
+    transient, and whether the service throttled the request; by default by HTTP status, and broken connections are
+    transient.
     """
     ends, broken, bound = 0.0, 0, FIRST_PAUSE
     while True:

@@ -66,12 +66,9 @@ class Bucket:
     options: AwsOptions
 
     def object_pages(self, prefix: str, after: str, *, ordered: bool) -> Iterator[ObjectPage]:
-        """Yield what `pages` yields, without folder markers.
+        """Yield what `pages` yields, without folder markers; `after` is the key that the others follow in byte order.
 
-        Args:
-            prefix: Beginning of the keys.
-            after: Key that the others follow in byte order.
-            ordered: Whether the bucket lists in that order; directory buckets do not, and list only whole folders.
+        `ordered`: the bucket lists in that order; directory buckets do not, and list only whole folders.
         """
         listed = prefix if ordered else prefix[: prefix.rfind("/") + 1]
         for page in self.pages(listed, after if ordered else ""):
@@ -88,8 +85,7 @@ class Bucket:
     def pages(self, prefix: str, after: str) -> Iterator[ObjectPage]:
         """Yield the objects whose keys begin with the prefix and follow `after`, in the service's order.
 
-        Raises:
-            ServiceError: The answer is not a listing, or is truncated without a continuation token.
+        ServiceError: the answer is not a listing, or is truncated without a continuation token.
         """
         position: dict[str, str] = {"StartAfter": after} if after else {}
         while True:
@@ -117,13 +113,7 @@ class Bucket:
         return S3Object(key, answer["ContentLength"], answer.get("ETag"), answer["LastModified"])
 
     def get(self, key: str, options: Mapping[str, Any], *, keyed: bool) -> S3Object:
-        """Return bytes of an object.
-
-        Args:
-            key: Key of the object.
-            options: obstore's get options: `range` and `if_match`.
-            keyed: Whether to send the customer's key.
-        """
+        """Return bytes of an object, by obstore's options `range` and `if_match`; `keyed`: with the customer's key."""
         request = {
             **({"Range": _range_header(options["range"])} if "range" in options else {}),
             **({"IfMatch": options["if_match"]} if "if_match" in options else {}),

@@ -41,9 +41,7 @@ _Answer = TypeVar("_Answer")
 class Storage:
     """Access to all object stores of a run, opened on first use.
 
-    Args:
-        options: Access to S3.
-        google: Credentials for Google Cloud Storage. Default: those of the environment.
+    Without `google`, credentials for Google Cloud Storage are those of the environment.
     """
 
     def __init__(self, options: AwsOptions | None = None, google: GoogleToken | None = None) -> None:
@@ -62,17 +60,12 @@ class Storage:
     def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield all objects whose keys begin with the prefix, in any order, without folder markers.
 
-        An incomplete listing is an error, even if the service answers `200` with something else than a page. On Google
-        Cloud Storage such an answer counts as the end only if the next one contains no object either.
+        With `after`, only those whose keys follow it in byte order; if the service lists in that order (see
+        `lists_in_order`), the others are not requested. An incomplete listing is an error, even if the service answers
+        `200` with something else than a page. On Google Cloud Storage such an answer counts as the end only if the next
+        one contains no object either.
 
-        Args:
-            prefix: Bucket and beginning of keys.
-            after: Yield only objects whose keys follow this one in byte order. If the service lists in that order (see
-                `lists_in_order`), the others are not requested.
-
-        Raises:
-            NotFoundError: The bucket does not exist.
-            ServiceError: The service did not return a complete listing.
+        NotFoundError: the bucket does not exist. ServiceError: the service did not return a complete listing.
         """
         for page in self.list_pages(prefix, after=after):
             yield from page.objects(prefix)
@@ -117,11 +110,7 @@ class Storage:
                     return
 
     def head(self, url: Url) -> ObjectInfo:
-        """Return the metadata of an object.
-
-        Raises:
-            NotFoundError: The object does not exist.
-        """
+        """Return the metadata of an object, or raise NotFoundError."""
         with translate_errors(url):
             if _is_unsupported(url):
                 return _info_of_s3(url, self._request_s3(url, lambda bucket, keyed: bucket.head(url.key, keyed=keyed)))
@@ -147,15 +136,12 @@ class Storage:
     ) -> Fetched:
         """Return bytes `start` to `end` (exclusive), the last `suffix` bytes, or the whole object, in one request.
 
-        With `version_of` the bytes are of that version: the request carries If-Match, and the answer is compared, for
-        servers that ignore it. The request is not retried once `is_needed` returns False.
+        With `version_of` the bytes are of that version, or ObjectChangedError is raised: the request carries If-Match,
+        and the answer is compared, for servers that ignore it. The request is not retried once `is_needed` returns
+        False.
 
-        Raises:
-            ObjectChangedError: The object is no longer that version, or is gone.
-            EmptyObjectError: A range of an empty object was requested.
-            ArchivedError: The object must be restored first.
-            NotFoundError: The object does not exist.
-            ServiceError: All tries failed (see `retry.with_retries`).
+        Other errors: EmptyObjectError for a range of an empty object, ArchivedError, NotFoundError, and ServiceError
+        once all tries failed (see `retry.with_retries`).
         """
         options: dict[str, Any] = {}
         if suffix is not None:
@@ -203,23 +189,12 @@ class Storage:
         lifetime: Lifetime | None = None,
         parts: int = _PARTS,
     ) -> bool:
-        """Write bytes or a local file, which is kept, to an object atomically.
+        """Write bytes or a local file, which is kept, to an object atomically; return whether it was written.
 
-        A write that conflicts with another one (409) is retried, as S3 demands.
-
-        Args:
-            url: URL of the object.
-            data: Content.
-            if_absent: Write only if the object does not exist.
-            lifetime: Time after which a lifecycle rule may remove the object.
-            parts: Number of parts of a large file sent at once; each takes 16 MiB of memory.
-
-        Returns:
-            Whether the object was written. False only with `if_absent`: the object exists. An earlier try of this call
-            whose answer was lost may have written it; compare the content.
-
-        Raises:
-            ServiceError: All tries failed or conflicted with other writes.
+        It is not only with `if_absent`, if the object exists. An earlier try of this call whose answer was lost may
+        have written it; compare the content. A write that conflicts with another one (409) is retried, as S3 demands.
+        After its `lifetime` a lifecycle rule may remove the object. Of a large file so many `parts` are sent at once;
+        each takes 16 MiB of memory. ServiceError: all tries failed or conflicted with other writes.
         """
         self._make_folder(url)
         day = datetime.now(UTC).date() if lifetime and url.scheme == "gs" else None
@@ -246,11 +221,7 @@ class Storage:
         return True
 
     def put_file(self, url: Url, path: Path) -> int:
-        """Move a local file to the URL atomically.
-
-        Returns:
-            Size in bytes.
-        """
+        """Move a local file to the URL atomically, and return its size in bytes."""
         size = path.stat().st_size
         if url.scheme == "file":
             self._make_folder(url)
@@ -276,11 +247,7 @@ class Storage:
                             self._store(url).delete(url.key)
 
     def download(self, url: Url, path: Path) -> int:
-        """Copy an object to a local file.
-
-        Returns:
-            Size in bytes.
-        """
+        """Copy an object to a local file, and return its size in bytes."""
         with path.open("wb") as out:
             if url.scheme not in SCHEMES:
                 with self.open(url) as source:

@@ -43,12 +43,7 @@ class S3Connections:
         self._clients: dict[tuple[str, str | None], Any] = {}
 
     def location(self, bucket: str) -> BucketLocation:
-        """Find the region, endpoint and credentials of a bucket.
-
-        Raises:
-            ConfigError: The profile or the file of certificate authorities does not exist.
-            CredentialsError: There are no credentials.
-        """
+        """Find the region, endpoint and credentials of a bucket; CredentialsError if there are none."""
         options, endpoint = self._options, self._endpoint
         region = options.region or (self._usual_region if endpoint else None)
         if region is None:
@@ -106,19 +101,10 @@ def open_store(
     google: GoogleToken | None = None,
     day: date | None = None,
 ) -> ObjectStore:
-    """Return a store for the bucket of a URL.
+    """Return a store for the bucket of a URL; ConfigError if the scheme is not supported.
 
-    Args:
-        url: URL of any object in the bucket.
-        options: Access to S3.
-        location: Location of an S3 bucket.
-        keyed: Whether to decrypt objects with the customer's key.
-        persistent: Whether obstore retries transient errors.
-        google: Credentials for Google Cloud Storage. Default: those of the environment.
-        day: Custom time of objects written to Google Cloud Storage.
-
-    Raises:
-        ConfigError: The scheme is not supported.
+    `keyed`: objects are decrypted with the customer's key. `persistent`: obstore retries transient errors. `google`:
+    credentials, by default those of the environment. `day`: custom time of objects written to Google Cloud Storage.
     """
     from obstore import store
 

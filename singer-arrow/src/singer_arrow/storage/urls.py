@@ -38,8 +38,7 @@ class Url(NamedTuple):
     def parse(cls, text: str) -> Url:
         """Parse `s3://bucket/key`, `gs://`, `az://`, `https://`, `file:///path`, or a local path.
 
-        Raises:
-            ConfigError: The text is empty, names no bucket, or has one slash where two are due.
+        ConfigError: the text is empty, names no bucket, or has one slash where two are due.
         """
         if not text.strip():
             msg = "A path or URL is empty; omit the setting, or set a location"
@@ -77,11 +76,7 @@ class Url(NamedTuple):
         return Url(self.scheme, self.bucket, "/".join(p for p in pieces if p))
 
     def local_path(self) -> Path:
-        """Return the path of a local file.
-
-        Raises:
-            ValueError: The URL is not local.
-        """
+        """Return the path of a local file."""
         if self.scheme != "file":
             msg = f"{self} is not a local file"
             raise ValueError(msg)
@@ -114,20 +109,13 @@ def glob_match(pattern: str, key: str) -> bool:
 
     `*` and `?` stay within one folder, `**` crosses folders (`a/**/b` also matches `a/b`), `[abc]` is a set of
     characters (`[!abc]`: all others), none of which is `/`, and `{a,b}` are alternatives.
-
-    Raises:
-        ConfigError: The pattern is invalid.
     """
     return glob_regex(pattern).fullmatch(key) is not None
 
 
 @lru_cache(maxsize=1024)
 def glob_regex(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression of a glob pattern (see `glob_match`).
-
-    Raises:
-        ConfigError: The pattern is invalid.
-    """
+    """Return the regular expression of a glob pattern (see `glob_match`)."""
     out, i, depth = [], 0, 0
     while i < len(pattern):
         rest = pattern[i:]

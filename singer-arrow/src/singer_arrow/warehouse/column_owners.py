@@ -33,9 +33,7 @@ class Owned(Placed, Protocol):
 def owner_line(column: Filled, *, always: bool = False) -> str | None:
     """Return the first line of the description of a new column; None if it needs none.
 
-    Args:
-        column: The column.
-        always: Also if its name is that of its property.
+    It has one `always`, or if its name is not that of its property.
     """
     if column.variant_of:
         return mark(column.variant_of)
@@ -53,13 +51,7 @@ def is_described(text: str | None) -> bool:
 
 
 def owner(text: str | None, name: str, *, recorded: bool) -> str | None:
-    """Return the owner of a column.
-
-    Args:
-        text: Its description.
-        name: Its name.
-        recorded: Whether its table records owners.
-    """
+    """Return the owner of a column with this description and name; `recorded`: its table records owners."""
     if not has_line(text):
         return owner_key(name) if recorded else None
     first = (text or "").partition("\n")[0].rstrip()
@@ -78,15 +70,7 @@ def check_new(
 ) -> list[str]:
     """Return warnings of new columns whose plain names are those of other properties in the table.
 
-    Args:
-        table: The table, for messages.
-        columns: Those that the stream fills.
-        existing: Those of the table.
-        rules: The warehouse's.
-        keys: Properties by which rows are found.
-
-    Raises:
-        SchemaError: Such a column is a key, so that no row would be found by it.
+    SchemaError: such a column is one of the `keys`, by which rows are found, so that no row would be.
     """
     have, warnings = {e.name.lower(): e for e in existing}, list[str]()
     for column in columns:

@@ -36,14 +36,9 @@ class Roots:
 
     @classmethod
     def parse(cls, texts: Iterable[str], own: str | None = None) -> Roots:
-        """Read the setting `manifest_roots`.
+        """Read the setting `manifest_roots`; a root must be a URL without `.` or `..` between slashes.
 
-        Args:
-            texts: Its value.
-            own: The target's `batch_config.storage.root`; a folder of local files if it is local.
-
-        Raises:
-            ConfigError: One is no URL, or has a `.` or `..` between slashes.
+        `own` is the target's `batch_config.storage.root`; a folder of local files if it is local.
         """
         roots = []
         for text in texts:
@@ -58,11 +53,7 @@ class Roots:
         return cls(tuple(roots), _local_folder(own))
 
     def check(self, stream: str, manifest: Iterable[str]) -> None:
-        """Refuse a manifest with a file elsewhere.
-
-        Raises:
-            DataError: Names the first such file, without what may be secret in its URL.
-        """
+        """Refuse a manifest with a file elsewhere: the DataError names it without what may be secret in its URL."""
         for text in manifest:
             if not self.roots:
                 self._check_default(stream, text)

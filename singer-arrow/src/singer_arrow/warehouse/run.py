@@ -48,71 +48,40 @@ class RunStream(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What a run uses of the target around it.
-
-    Args:
-        name: Name of the target.
-        logger: Logger of the target.
-        emit: Writes a STATE.
-        check_output: Raises the error of a STATE that could not be written.
-        interrupt: Ends the reading of messages with an error, from any thread.
-        streams: Returns the streams that were read so far.
-    """
+    """What a run uses of the target around it."""
 
     name: str
     logger: logging.Logger
-    emit: Callable[[State], None]
-    check_output: Callable[[], None]
-    interrupt: Callable[[BaseException], None]
-    streams: Callable[[], Iterable[RunStream]]
+    emit: Callable[[State], None]  # writes a STATE
+    check_output: Callable[[], None]  # raises the error of a STATE that could not be written
+    interrupt: Callable[[BaseException], None]  # ends the reading of messages, from any thread
+    streams: Callable[[], Iterable[RunStream]]  # read so far
 
 
 SettingsT_co = TypeVar("SettingsT_co", bound=LoadSettings, covariant=True)
 
 
 class WarehouseRun(Generic[SettingsT_co]):
-    """What the streams of one run share; a warehouse's own subclass adds its connections.
-
-    Attributes:
-        settings: The settings of the target.
-        logger: The logger of the target.
-        name: Name of the target.
-        streams: Returns the streams that were read so far.
-        interrupt: Ends the reading of messages with an error, from any thread.
-        cores: Number of CPU cores to use, at least 2.
-        temporary: Returns a new path of a temporary file with a suffix; the file is removed when the run ends, at the
-            latest.
-        tallies: The counts of all streams.
-        checkpoints: The STATEs that wait for data to be durable.
-        finishing: The load methods that replace tables at the end of the input.
-        remover: The remover of files that are not needed any more.
-        record_queue: The queue of RECORD lines, which parses them.
-        claimed: Stream and batch_id of the batches of the run.
-        messages: Lock: one message at a time, and no draining in the middle of one.
-        is_ending: Whether the run ends early.
-        is_read: Whether all input is read.
-        has_ended: Whether all input is loaded.
-        folders_read: The folders of the batch files of each stream.
-    """
+    """What the streams of one run share; a warehouse's own subclass adds its connections."""
 
     def __init__(self, settings: SettingsT_co, context: RunContext) -> None:
         self.settings, self.logger, self.name = settings, context.logger, context.name
         self.streams, self.interrupt, self._check_output = context.streams, context.interrupt, context.check_output
         self.cores = default_workers()
         self._folder = TemporaryFolder(context.name)
-        self.temporary = self._folder.new
+        self.temporary = self._folder.new  # a new path with a suffix, removed when the run ends, at the latest
         self.tallies = Tallies()
         self.checkpoints = Checkpoints(context.emit)
         self.finishing = Finishing(self.checkpoints)
         self.remover = Remover(lambda: self.storage, self.logger)
         self.record_queue = RecordQueue(self.limits.workers, self.checkpoints.state)
-        self.claimed: set[tuple[str, str]] = set()
+        self.claimed: set[tuple[str, str]] = set()  # stream and id of the batches of the run
         self._streams_of: dict[str, str] = {}
-        self.messages = threading.RLock()
-        self.is_ending = False
-        self.is_read = False
-        self.has_ended = False
-        self.folders_read: dict[str, set[str]] = {}
+        self.messages = threading.RLock()  # one message at a time, and no draining in the middle of one
+        self.is_ending = False  # early
+        self.is_read = False  # all input is
+        self.has_ended = False  # all input is loaded
+        self.folders_read: dict[str, set[str]] = {}  # those of the batch files of each stream
         self._clock: tuple[datetime, float] | None = None
 
     @property
@@ -143,8 +112,7 @@ class WarehouseRun(Generic[SettingsT_co]):
     def claim_table(self, table: str, stream: str) -> None:
         """Reserve a table, by its path, for a stream.
 
-        Raises:
-            SchemaError: Another stream has it: entries of the ledger, or a replacement, of one would count for both.
+        SchemaError: another stream has it: entries of the ledger, or a replacement, of one would count for both.
         """
         if (other := self._streams_of.setdefault(table, stream)) != stream:
             msg = (
@@ -220,8 +188,7 @@ class WarehouseRun(Generic[SettingsT_co]):
     def end(self) -> None:
         """End a run whose loads are finished: release the last STATE, log the counts, complete the ledgers.
 
-        Raises:
-            UnfinishedStreamError: Tables were kept because their streams did not end.
+        UnfinishedStreamError: tables were kept because their streams did not end.
         """
         self.checkpoints.flush()
         self._check_output()  # the ticker may have found out a moment ago
@@ -234,15 +201,10 @@ class WarehouseRun(Generic[SettingsT_co]):
             self.remove_old_entries(days)
 
     def abandon(self, error: BaseException | None = None) -> None:
-        """End a run early, and write the STATE that is safe.
+        """End a run early, because of an error, and write the STATE that is safe.
 
-        What was read before a bad message is loaded first, but no table is replaced by a part of its rows.
-
-        Args:
-            error: The reason.
-
-        Raises:
-            DataError: Another message, before that one, is bad too.
+        What was read before a bad message is loaded first, but no table is replaced by a part of its rows. DataError:
+        another message, before that one, is bad too.
         """
         self.is_ending = True
         if isinstance(error, Terminated):

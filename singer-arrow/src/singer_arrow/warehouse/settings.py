@@ -184,11 +184,7 @@ class LoadSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Read a configuration that the JSON Schema of the settings accepts.
-
-        Raises:
-            ConfigError: A value is missing or wrong, or two contradict each other.
-        """
+        """Read a configuration that the JSON Schema accepts; ConfigError if two settings contradict each other."""
         given = given_settings(config)
         return cls(aws=storage_options(given.get("batch_config")), **cls.load_arguments(given))
 
@@ -206,9 +202,8 @@ class LoadSettings:
     def load_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of this class from a configuration that the JSON Schema of `LOADS` accepts.
 
-        Raises:
-            ConfigError: A manifest root names no place, files are to be removed that may be anywhere, or an entry of
-                `tables` names no table.
+        ConfigError: a manifest root names no place, files are to be removed that may be anywhere, or an entry of
+        `tables` names no table.
         """
         plain = (
             *("load_method", "max_parallel_loads", "hard_delete", "on_drift", "clean_up_batch_files"),
@@ -287,11 +282,7 @@ STORAGE_PARAMS: dict[str, Any] = {
 
 
 def storage_options(batch_config: Mapping[str, Any] | None) -> AwsOptions:
-    """Return how batch files on S3 are read, from the parameters that `batch_config.storage.params` gives to s3fs.
-
-    Raises:
-        ConfigError: Half of a key pair is missing.
-    """
+    """Return how batch files on S3 are read, from the parameters that `batch_config.storage.params` gives to s3fs."""
     params = _storage_of({"batch_config": batch_config}).get("params") or {}
     if bool(params.get("key")) != bool(params.get("secret")):
         msg = "Settings 'key' and 'secret' of 'batch_config.storage.params' belong together; give both or neither"
@@ -322,11 +313,7 @@ def given_settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_in(spec: str) -> tuple[str | None, str]:
-    """Return the schema, if it names one, and the table of an entry of `tables`.
-
-    Raises:
-        ConfigError: It is no name of a table.
-    """
+    """Return the schema, if it names one, and the table of an entry of `tables`, or raise ConfigError."""
     schema, dot, table = spec.rpartition(".")
     if not table or (dot and not schema) or "." in schema or "*" in schema:
         msg = f"Setting 'tables' has {spec!r}; a table reads table, schema.table or schema.*"
@@ -337,12 +324,8 @@ def place_in(spec: str) -> tuple[str | None, str]:
 def of_stream(given: Any, stream: str) -> Any:
     """Return the value that a setting has for a stream; a plain value is that of all streams.
 
-    Args:
-        given: A value, or an object from names of streams, or patterns of them such as `events_*`, to values.
-        stream: Name of the stream; its own entry comes before those of patterns.
-
-    Returns:
-        The value; None if there is none for this stream.
+    It may be an object from names of streams, or patterns of them such as `events_*`, to values; the stream's own entry
+    comes before those of patterns. None if there is none for this stream.
     """
     if not isinstance(given, Mapping):
         return given

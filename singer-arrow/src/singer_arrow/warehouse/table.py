@@ -62,34 +62,20 @@ def _nullable(properties: Mapping[str, Any], path: PropertyPath) -> Iterator[Pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStream:
-    """A stream while its SCHEMA stays the same, as its rows come to the table.
-
-    Args:
-        name: Name of the stream.
-        schema: JSON Schema of the rows, with the metadata columns that they have.
-        key_properties: Key properties.
-        metadata: The metadata columns.
-        required: Properties that rows must have, beside the key properties.
-        left_out: Properties of the tap's SCHEMA that are left out on purpose.
-    """
+    """A stream while its SCHEMA stays the same, as its rows come to the table."""
 
     name: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any]  # of the rows, with the metadata columns that they have
     key_properties: tuple[str, ...]
     metadata: MetadataColumns
-    required: frozenset[str] = frozenset()
-    left_out: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()  # properties that rows must have, beside the keys
+    left_out: frozenset[str] = frozenset()  # properties of the tap's SCHEMA that are left out on purpose
 
 
 class WarehouseTable(abc.ABC):
     """The table of one stream while its SCHEMA stays the same, and what is done with the stream's messages.
 
-    Args:
-        run: What the streams of the run share.
-        stream: The stream.
-
-    Raises:
-        SchemaError: The table or the stream's SCHEMA cannot be used.
+    SchemaError: the table or the stream's SCHEMA cannot be used.
     """
 
     run: WarehouseRun[LoadSettings]
@@ -127,18 +113,12 @@ class WarehouseTable(abc.ABC):
     def prepare_table(self) -> Sequence[UploadColumn]:
         """Create or alter the table, so that it has a column for each property of `given`, and return these columns.
 
-        Raises:
-            SchemaError: The table or the stream's SCHEMA cannot be used.
+        SchemaError: the table or the stream's SCHEMA cannot be used.
         """
 
     @abc.abstractmethod
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> LoadMethod[Any, Any]:
-        """Return the load method.
-
-        Args:
-            load_method: Value of the setting; never upsert where there are no keys.
-            keys: Columns of the stream's key_properties.
-        """
+        """Return the load method of the setting, never upsert where there are no keys; `keys` are columns."""
 
     @abc.abstractmethod
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion[Any]:
@@ -146,15 +126,9 @@ class WarehouseTable(abc.ABC):
 
     @abc.abstractmethod
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
-        """Remove the rows of versions before this one from the table; rows without a version stay.
+        """Remove the rows of versions before this one, and return their number; rows without a version stay.
 
-        Args:
-            version: The first version that stays.
-            version_column: Column of the rows' version.
-            deleted_column: Column that gets the time of deletion; None: the rows are deleted.
-
-        Returns:
-            The number of removed rows.
+        `deleted_column` gets the time of deletion; None: the rows are deleted.
         """
 
     def warehouse_time(self) -> datetime:
@@ -211,12 +185,9 @@ class WarehouseTable(abc.ABC):
     ) -> None:
         """Add a file of records to the load method, which removes the file.
 
-        Args:
-            path: JSON Lines; or a spool of `record_schema` (see `batch.spool`), by its suffix. None: all were refused.
-            rows: Number of records in the file.
-            token: Token of the records at the checkpoints.
-            since: Time at which the first was read, by time.monotonic.
-            origins: Lines of the input of the records, and those that were refused; None: the first one ends the run.
+        It is of JSON Lines, or a spool of `record_schema` (see `batch.spool`), by its suffix; None: all were refused.
+        `since`: when the first was read, by time.monotonic. `origins` are the lines of the input of the records, and
+        those that were refused; None: the first one ends the run.
         """
         item = Item(
             urls=(str(Url.parse(str(path))),) if path else (),
@@ -291,11 +262,8 @@ class WarehouseTable(abc.ABC):
     def _received(self, since: float | None) -> str:
         """Return the rank of rows that have none of their own: the time, as the warehouse has it, of their arrival.
 
-        Rows that wait for others are as old as the last of these, but records have not waited for longer than they may:
-        a run that slept has older ones.
-
-        Args:
-            since: When the first of the rows was read, by time.monotonic.
+        Rows that wait for others, the first read at `since` by time.monotonic, are as old as the last of these, but
+        records have not waited for longer than they may: a run that slept has older ones.
         """
         waited = time.monotonic() - since - self.run.limits.age_seconds if since is not None else 0.0
         moment = self.run.moment(self.warehouse_time) - timedelta(seconds=max(0.0, waited))

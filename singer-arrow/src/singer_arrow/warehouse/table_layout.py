@@ -17,16 +17,8 @@ def layout_column(
 ) -> ColumnT | None:
     """Return the column that a setting names; None, logged, where this stream lacks a column that it names for all.
 
-    Args:
-        setting: Its name.
-        given: Its value: for all streams, or an object from streams to such values.
-        stream: Name of the stream.
-        columns: Of its table.
-        named: The name in the setting: of a property, or of a column.
-        logger: Of the target.
-
-    Raises:
-        ConfigError: It names, for this stream, a column that there is not.
+    `given` is the value of the setting: for all streams, or an object from streams to such values; `named` the property
+    or column in it. ConfigError: it names, for this stream, a column that there is not.
     """
     column = _find(columns, named)
     if column is None:
@@ -38,13 +30,7 @@ def layout_column(
 
 
 def is_laid_out_by(named: Sequence[str], has: Sequence[str | None], columns: Sequence[Filled]) -> bool:
-    """Return whether a table is laid out by the columns of a setting, or by those of which they are variants.
-
-    Args:
-        named: The names in the setting, in order.
-        has: The columns that the table is laid out by.
-        columns: Those that the stream fills.
-    """
+    """Return whether a table is laid out by the columns of a setting, or by those of which they are variants."""
     return len(named) == len(has) and all(_is(*pair, columns) for pair in zip(named, has, strict=True))
 
 

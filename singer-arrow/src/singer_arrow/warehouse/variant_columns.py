@@ -63,13 +63,8 @@ def marked(text: str | None) -> str | None:
 def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
     """Yield the names that a column's variant may have, in the order in which they are tried; endless.
 
-    The first is `column__word`; the others, for when that is another property's or does not hold the values either, end
-    in some digits.
-
-    Args:
-        column: The column that values do not fit.
-        word: What they are, in words that all warehouses share: `integer`, `decimal`, `float`, `string`, `json`, ...
-        rules: The warehouse's.
+    The first is `column__word`, with a word that all warehouses share: `integer`, `decimal`, `float`, `string`, `json`,
+    ...; the others, for when that is another property's or does not hold the values either, end in some digits.
     """
     name = f"{column}__{word}"
     for number in count():
@@ -80,12 +75,7 @@ def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
 
 
 def siblings(columns: Iterable[Placed], existing: Iterable[Placed]) -> tuple[str, ...]:
-    """Columns of a table that no property fills, and that may hold an earlier value of one that does.
-
-    Args:
-        columns: Those that the stream fills.
-        existing: Those of the table.
-    """
+    """Return columns of a table that no property fills, and that may hold an earlier value of one that does."""
     columns = tuple(columns)
     filled, bases = {c.name for c in columns}, {base(c).lower() for c in columns}
     return tuple(e.name for e in existing if e.name not in filled and base(e).lower() in bases)
