@@ -35,9 +35,6 @@ def check_values(array: pa.Array, column: Column, url: str) -> None:
     """Refuse values that BigQuery refuses or changes: nulls in lists and dates outside its years, at any depth.
 
     Some load jobs accept timestamps of other years, and queries that read them fail later.
-
-    Raises:
-        DataError: There is one.
     """
     _check_lists(array, column, url)
     if _has_dates([column]) and beyond_years(array):

@@ -79,19 +79,10 @@ class Outcome:
 
 
 class StreamLedger:
-    """The ledger of one stream's table; safe to use from any thread.
+    """The ledger of one stream's table, as it was when the run began with it; safe to use from any thread.
 
-    Args:
-        client: The dataset.
-        stream: Name of the stream.
-        table: Its table, as it was when the run began with it.
-        replay: The setting: whether entries of another table count for this one; None: that is an error.
-
-    Attributes:
-        client: The dataset.
-        stream: Name of the stream.
-        prefix: How the ids of jobs into the table begin.
-        exists: Whether there is a ledger, as far as this run has looked.
+    `replay` is the setting: whether entries of another table count for this one; with None that is an error. `prefix`
+    begins the ids of jobs into the table; `exists` is whether there is a ledger, as far as this run has looked.
     """
 
     def __init__(self, client: BigQuery, stream: str, table: Table, replay: str | None = None) -> None:
@@ -150,15 +141,10 @@ class StreamLedger:
         return None
 
     def begin(self, batches: Mapping[str, int], more: Mapping[str, int] | None = None) -> tuple[str, set[str]]:
-        """Write entries for a load that is about to begin.
+        """Write entries for a load that is about to begin, the number of rows by batch_id, and `more` with them.
 
-        Args:
-            batches: Number of rows by batch_id.
-            more: Entries that are written with them.
-
-        Returns:
-            The id for its job, and the batches that another run has loaded meanwhile. If there are any, the id is of
-            no use: begin again without them.
+        Return the id for its job, and the batches that another run has loaded meanwhile. If there are any, the id is of
+        no use: begin again without them.
         """
         self._open(create=bool(batches))
         job_id = f"{self.prefix}{uuid.uuid4().hex}"
@@ -222,8 +208,7 @@ class StreamLedger:
     def _identify(self) -> None:
         """Check that the entries are about the table as it is now; once, before one of them counts.
 
-        Raises:
-            LoadError: They are about another table, this one has rows, and `replay` is not set.
+        If they are about another table, and this one has rows, `replay` decides, or it is an error.
         """
         with self._opening:
             if self._is_identified:
@@ -306,11 +291,7 @@ class StreamLedger:
         return bool(self._query(text, parameters, "Reading").rows)
 
     def _query(self, text: str, parameters: Mapping[str, Any], verb: str) -> QueryResult:
-        """Run a query of the ledger.
-
-        Raises:
-            LoadError: Also if the ledger was dropped during this run.
-        """
+        """Run a query of the ledger; it is an error if the ledger was dropped during this run."""
         path = self.client.path(LEDGER)
         try:
             return self.client.query(text, parameters, what=f"{verb} {path}")
@@ -381,11 +362,7 @@ class StreamLedger:
         return Outcome(loaded=is_own_load(job, self._table), ended=job.ended or entry.started_at)
 
     def _commit_claimed(self, entry: Entry, write_stream: str) -> Outcome:
-        """Commit the write stream that an entry's job claims, unless that was done.
-
-        Raises:
-            LoadError: BigQuery has forgotten it.
-        """
+        """Commit the write stream that an entry's job claims, unless that was done."""
         writes = self.client.writes
         try:
             when = writes.committed(write_stream)
@@ -403,11 +380,7 @@ class StreamLedger:
         return Outcome(loaded=True, ended=ended)
 
     def _forgotten(self, entry: Entry) -> Outcome:
-        """Return the outcome of a write stream that BigQuery has forgotten: not loaded if the table is younger.
-
-        Raises:
-            LoadError: The table is older.
-        """
+        """Return the outcome of a forgotten write stream: not loaded if the table is younger, else an error."""
         if entry.started_at < self._since:
             return Outcome(loaded=False, ended=entry.started_at)
         ledger = self.client.quoted(LEDGER)
@@ -436,12 +409,9 @@ def _by_batch(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def remove_old(client: BigQuery, ledgers: Collection[StreamLedger], days: int) -> None:
-    """Remove the entries of streams that are older than some days, of the tables that the ledgers are of.
+    """Remove entries older than some days of the tables of one or more ledgers.
 
-    Args:
-        client: The dataset of the ledgers.
-        ledgers: Those of the streams; one at least.
-        days: How long entries are kept; longer than any job takes, so that none of them belongs to one that runs.
+    They are kept for longer than any job takes, so that none of them belongs to one that runs.
     """
     prefixes = {ledger.prefix for ledger in ledgers}
     text = sql.delete_ledger_entries(client.quoted(LEDGER), len(next(iter(prefixes))), days)

@@ -31,11 +31,7 @@ def watched(
 ) -> dict[str, Grid | None]:
     """Return the columns whose values bound a MERGE, with the cells of the partitions.
 
-    Args:
-        table: The table.
-        columns: The columns that the stream fills.
-        keys: The key columns.
-        keys_stay: Whether rows of a key never go to another partition. Those do whose values go into a variant.
+    `keys_stay`: rows of a key never go to another partition. Those do whose values go into a variant.
     """
     have = {c.name: c for c in columns if c.kind in _KINDS and not c.repeated}
     found = dict[str, Grid | None]()

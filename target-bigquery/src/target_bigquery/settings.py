@@ -159,11 +159,7 @@ class Settings(LoadSettings):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:
-        """Read a configuration that the JSON Schema of `SETTINGS` accepts.
-
-        Raises:
-            ConfigError: A value is wrong, or two contradict each other.
-        """
+        """Read a configuration that the JSON Schema of `SETTINGS` accepts."""
         given = given_settings(config)
         dataset = _dataset(given)
         if "credentials_path" in given and "credentials_json" in given:

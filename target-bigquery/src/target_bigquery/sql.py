@@ -15,12 +15,7 @@ from target_bigquery.tables.types import Column
 
 @dataclass(frozen=True, slots=True)
 class ColumnRanges:
-    """The ranges of a column that hold all values which a MERGE looks for.
-
-    Args:
-        column: Name of the column.
-        spans: The least and the greatest value of each range, as SQL literals.
-    """
+    """The ranges of a column that hold all values which a MERGE looks for: their ends, as SQL literals."""
 
     column: str
     spans: tuple[tuple[str, str], ...]
@@ -78,12 +73,7 @@ def has_ledger_entries(ledger: str) -> str:
 def delete_ledger_entries(ledger: str, prefix: int, days: int) -> str:
     """Remove the entries of @streams that are older than some days, of jobs whose ids begin as one of @prefixes.
 
-    The marks of tables stay.
-
-    Args:
-        ledger: Quoted name of the ledger.
-        prefix: The length of each prefix.
-        days: How long entries are kept.
+    `prefix` is the length of each of these. The marks of tables stay.
     """
     return (
         f"DELETE FROM {ledger} WHERE stream IN UNNEST(@streams) AND SUBSTR(job_id, 1, {prefix:d}) IN UNNEST(@prefixes) "
@@ -128,18 +118,10 @@ def merge(
     """Bring the rows of a staging table into a table, of each key the one of the greatest rank, of these the last.
 
     A row of the table stays where its rank is greater, and of the same kind: begins with the same word, and is not of
-    another reading of the same object; see `singer_arrow.batch.message`.
-
-    Args:
-        table: Quoted name of the table.
-        staging: Quoted name of the staging table, which has `ORDER` too.
-        columns: The columns of both.
-        keys: Names of the key columns; their values are never null.
-        rank: The column of the ranks.
-        emptied: Columns of the table that become null in rows that were there.
-        bounds: What the rows of the table are in that have the key of a staged row.
-        deleted: A column that, if not null, marks the row of the key as deleted.
-        filtered_by: See `count_rows`.
+    another reading of the same object; see `singer_arrow.batch.message`. The names of both tables are quoted; the
+    staging table has `ORDER` too; keys are never null. Columns `emptied` become null in rows that were there; `bounds`
+    hold the rows of the table that have the key of a staged row; a value in column `deleted` marks the row of the key
+    as deleted.
     """
     names = [quoted(c.name) for c in columns]
     kinds = {c.name: c.kind for c in columns}
@@ -177,13 +159,7 @@ def _within(bound: ColumnRanges) -> str:
 
 
 def replace_rows(table: str, staging: str, names: Sequence[str]) -> str:
-    """Put all rows of a staging table in the place of a table's, which stays the same table; readers see it at once.
-
-    Args:
-        table: Quoted name of the table.
-        staging: Quoted name of the staging table.
-        names: The columns of both.
-    """
+    """Put all rows of a staging table in the place of a table's, which stays the same table; readers see it at once."""
     columns = ", ".join(map(quoted, names))
     return (
         f"BEGIN TRANSACTION; TRUNCATE TABLE {table}; "

@@ -103,14 +103,8 @@ class ValueReport:
 class Check:
     """Checks batches before the upload; its errors name file, row and column.
 
-    Args:
-        columns: What they go into.
-        file_format: Of their files.
-        varchar_max: The most bytes that VARCHAR columns get, unless they have more already.
-        upload_format: What they are uploaded as.
-        nul_text: What becomes of NULs: one of `nuls.CHOICES`.
-        found: Counts the NULs that were replaced or removed.
-        rescued: Counts the long texts that were moved to the column for them.
+    VARCHAR columns get `varchar_max` bytes, unless they have more already. `found` counts the NULs that were replaced
+    or removed, `rescued` the long texts that were moved to the column for them.
     """
 
     columns: Sequence[Column]
@@ -127,16 +121,7 @@ class Check:
         return replace(self, found=ValueReport(), rescued=ValueReport())
 
     def __call__(self, batch: pa.RecordBatch, url: str, before: int) -> pa.RecordBatch:
-        """Convert a batch to one that Redshift takes.
-
-        Args:
-            batch: As it was read, so with the names of properties.
-            url: The file, for messages.
-            before: How many rows of the file come before it.
-
-        Raises:
-            DataError: Text is too long, no UTF-8 or holds a NUL, or bytes are too many; names file, row and column.
-        """
+        """Convert a batch, as it was read after `before` rows of its file, to one that Redshift takes."""
         rescues = any(c.holds_long_texts for c in self.columns)
         limits = {c.source: (c, most) for c in self.columns if (most := limit(c, self.varchar_max, self.upload_format))}
         fit, long, notes = batch, dict[Column, pa.Array](), list[tuple[ValueReport, int, str]]()

@@ -40,17 +40,9 @@ _AT_ONCE = 5_000
 
 
 class StreamLedger:
-    """The ledger of one stream's table; safe to use from any thread.
+    """The ledger of one stream's table, as it was when the run began with it; safe to use from any thread.
 
-    Args:
-        client: The schema, in which there is a ledger.
-        stream: Name of the stream.
-        table: Its table, as it was when the run began with it.
-        replay: The setting: whether entries of another table count for this one; None: that is an error.
-
-    Attributes:
-        client: The schema.
-        stream: What its entries, and those of its rows that are not loaded, call it; see `ledger_stream`.
+    `replay` is the setting: whether entries of another table count for this one; with None that is an error.
     """
 
     def __init__(self, client: Redshift, stream: str, table: Table, replay: str | None = None) -> None:
@@ -89,21 +81,13 @@ class StreamLedger:
                 self._is_checked = True
 
     def lock(self, session: Session) -> None:
-        """Wait for concurrent loads into this schema; must be the first statement of a transaction.
-
-        Raises:
-            LoadError: The ledger was dropped during this run.
-        """
+        """Wait for concurrent loads into this schema; must be the first statement of a transaction."""
         with self._present():
             session.execute(sql.lock(self._quoted), what=f"Locking {self.client.path(LEDGER)}")
 
     @contextmanager
     def _present(self) -> Iterator[None]:
-        """Report the ledger as dropped where a statement does not find it.
-
-        Raises:
-            LoadError: The ledger was dropped during this run.
-        """
+        """Report the ledger as dropped during this run where a statement does not find it."""
         path = self.client.path(LEDGER)
         try:
             yield
@@ -126,12 +110,7 @@ class StreamLedger:
         return found
 
     def add(self, session: Session, batches: Mapping[str, int]) -> None:
-        """Write entries, in the transaction that loads the batches.
-
-        Args:
-            session: The transaction's, which has the lock.
-            batches: Number of rows by batch_id.
-        """
+        """Write entries, the number of rows by batch_id, in the transaction that loads the batches and has the lock."""
         if self._mark and not self._has_mark and any(not batch.startswith(MARK) for batch in batches):
             batches, self._has_mark = {**batches, self._mark: 0}, True
         for ids in _chunks(batches):
@@ -154,8 +133,7 @@ class StreamLedger:
     def _void_if_emptied(self) -> None:
         """Remove void entries, under the lock, so that no other run publishes meanwhile.
 
-        Raises:
-            LoadError: They are about another table, this one has rows, and `replay` is not set.
+        If they are about another table, and this one has rows, `replay` decides, or it is an error.
         """
         what = f"Reading {self.client.path(LEDGER)}"
         with self._present():
@@ -224,14 +202,9 @@ def ledger_stream(stream: str, table: str) -> str:
 
 
 def remove_old(client: Redshift, streams: Collection[str], days: int) -> None:
-    """Remove the entries of streams that are older than some days.
+    """Remove the entries of streams, by their `ledger_stream`, that are older than some days.
 
     An entry is committed with the rows of its batch, so none of them belongs to a load that is not finished.
-
-    Args:
-        client: The schema of the ledger.
-        streams: What the entries call them; see `ledger_stream`.
-        days: How long entries are kept.
     """
     what, ledger = f"Removing old entries from {client.path(LEDGER)}", client.quoted(LEDGER)
     with client.session() as session, session.transaction(what):

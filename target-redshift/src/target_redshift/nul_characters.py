@@ -34,13 +34,7 @@ def count(array: pa.Array, *, is_json: bool = False) -> int:
 
 
 def replaced(array: pa.Array, choice: str, *, is_json: bool = False) -> pa.Array:
-    """Return the texts without NULs.
-
-    Args:
-        array: The texts.
-        choice: `replace` or `remove`.
-        is_json: They are JSON.
-    """
+    """Return the texts, or JSON, without NULs, which were replaced or removed by `choice`."""
     if not is_json:
         return pc.replace_substring(array, "\0", _INSTEAD[choice])
     while _any(array):  # of two escapes in a row, the second is seen only when the first is gone

@@ -182,11 +182,7 @@ class Settings(LoadSettings):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Settings:
-        """Read a configuration that the JSON Schema of `SETTINGS` accepts.
-
-        Raises:
-            ConfigError: A value is missing or wrong, or two contradict each other.
-        """
+        """Read a configuration that the JSON Schema of `SETTINGS` accepts."""
         given = given_settings(config)
         iam = _iam(given.get("iam"))
         aws = AwsOptions.from_config(given["aws"]) if given.get("aws") else storage_options(given.get("batch_config"))

@@ -82,20 +82,10 @@ class BigQuery(Jobs):
         expires: datetime | None = None,
         like: Table | None = None,
     ) -> Table:
-        """Create a table.
+        """Create a table, or raise AlreadyExistsError.
 
-        Args:
-            name: Its name.
-            fields: Its columns, as the API writes them.
-            partition: Column and unit.
-            cluster: Columns.
-            labels: On top of those that are set.
-            description: What it is for.
-            expires: When BigQuery removes it.
-            like: A table whose partitioning, clustering, labels and description it gets.
-
-        Raises:
-            AlreadyExistsError: There is one.
+        `fields` are as the API writes them, `partition` is a column and a unit, `labels` come on top of those that are
+        set; of `like` it gets partitioning, clustering, labels and description.
         """
         from google.cloud import bigquery
 
@@ -117,11 +107,7 @@ class BigQuery(Jobs):
         return resources.table(name, self.call(where, lambda: self.client.create_table(made, **ONCE)))
 
     def set_fields(self, table: Table, fields: Fields, *, description: str | None = None) -> Table:
-        """Set the columns of a table, and optionally its description, if it is unchanged since it was read.
-
-        Raises:
-            ChangedError: It was changed since.
-        """
+        """Set the columns, and optionally the description, of a table; raise ChangedError if it has changed since."""
         from google.cloud import bigquery
 
         changed, what = table.resource, ["schema"]
@@ -159,10 +145,7 @@ class BigQuery(Jobs):
     def copy_properties(self, name: str, like: Table, facts: Sequence[str]) -> None:
         """Copy properties of another table, or restore those that the table had before.
 
-        Args:
-            name: Its name.
-            like: The other one, as it was read.
-            facts: Which, as Google's library calls them: `description`, `expires`, ...
+        `facts` are their names in Google's library: `description`, `expires`, ...
         """
         where = f"Changing table {self.path(name)}"
         target = {fact: getattr(like.resource, fact) for fact in facts}

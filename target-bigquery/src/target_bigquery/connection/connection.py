@@ -69,12 +69,7 @@ def _without_storage_api() -> Iterator[None]:
 
 
 def find_credentials(settings: Settings) -> Any:
-    """Return the credentials that the settings name, or the application's default ones.
-
-    Raises:
-        ConfigError: The settings name a file that holds no credentials.
-        CredentialsError: There are none.
-    """
+    """Return the credentials that the settings name, or the application's default ones."""
     credentials = _given(settings) or _anonymous(settings) or _default()
     if settings.impersonate_service_account:
         impersonated: Any = importlib.import_module("google.auth.impersonated_credentials")

@@ -47,13 +47,7 @@ class ErrorKind(Enum):
 
 
 def classify(code: int | None, reason: str | None, message: str) -> ErrorKind:
-    """Classify an error response of the API, or the error of a job.
-
-    Args:
-        code: HTTP status; None for a job's error.
-        reason: BigQuery's reason, such as `quotaExceeded`.
-        message: Its text.
-    """
+    """Classify an error response of the API, or the error of a job, which has no HTTP status `code`."""
     if any(text in message for text in _TRANSIENT_TEXTS) or reason in _TRANSIENT_REASONS:
         return ErrorKind.RETRY
     if reason in _LIMIT_REASONS:

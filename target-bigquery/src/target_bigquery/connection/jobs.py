@@ -74,13 +74,7 @@ class Jobs(Connection):
             return listed(all_users=False)
 
     def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> QueryResult:
-        """Run a query to its end; again, if BigQuery was too busy for it.
-
-        Args:
-            text: From `sql`.
-            parameters: Values by name.
-            what: What it is for, for an error's message.
-        """
+        """Run a query of `sql` to its end; again, if BigQuery was too busy for it. `what` is for an error's message."""
         is_select = text.startswith("SELECT")
         config = self._query_config(parameters, has_result=is_select)
 
@@ -97,12 +91,7 @@ class Jobs(Connection):
         return QueryResult(rows, job.started or job.created, affected or 0)
 
     def estimate(self, text: str, *, what: str) -> int:
-        """Return how many bytes a query would process, by a dry run, which is free; one attempt.
-
-        Args:
-            text: From `sql`.
-            what: What it is for, for an error's message.
-        """
+        """Return how many bytes a query would process, by a dry run, which is free; one attempt."""
         config = self._query_config()
         config.dry_run = True
 
@@ -159,17 +148,9 @@ class Jobs(Connection):
         return self._run(what, insert)
 
     def load(self, source: Path | Sequence[str], table: str, *, file_format: str, fields: Fields, job_id: str) -> Job:
-        """Append a file to a table, or files on Google Cloud Storage.
+        """Append a file, or files on Google Cloud Storage by their URIs, to a table; they have the columns `fields`.
 
-        Args:
-            source: The file, or the URIs of files.
-            table: The table.
-            file_format: `parquet`, `avro` or `jsonl`.
-            fields: The table's columns that the file has, as the API writes them.
-            job_id: The job's id.
-
-        Returns:
-            The job of that id, when it is done. If the id was taken already, it may be somebody else's.
+        Return the job of that id when it is done; if the id was taken already, it may be somebody else's.
         """
         from google.cloud import bigquery
 
@@ -211,25 +192,14 @@ class Jobs(Connection):
         return self._insert(f"Loading into table {self.path(table)}", insert, job_id)
 
     def occupy(self, job_id: str) -> Job | None:
-        """Take a job id with a job that does nothing, so that no other job can have it.
-
-        Returns:
-            None if the id is taken now; else the job that has it.
-
-        Raises:
-            LoadError: The id is taken, but BigQuery does not show by which job.
-        """
+        """Take a job id with a job that does nothing, so that no other has it; or return the job that has it."""
 
         return self._take(job_id, sql.NOTHING)
 
     def claim(self, job_id: str, write_stream: str) -> bool:
-        """Take a job id for a write stream; any run that finds this claim must commit the stream.
+        """Take a job id for a write stream, or return False if another process has it for something else.
 
-        Returns:
-            Whether the id now claims this write stream; False if another process has taken it.
-
-        Raises:
-            LoadError: As `occupy`.
+        Any run that finds this claim must commit the stream.
         """
         job = self._take(job_id, sql.claim(write_stream))
         return job is None or job.claims == write_stream
@@ -254,12 +224,7 @@ class Jobs(Connection):
         return None
 
     def job(self, job_id: str, *, patience: float = 0.0) -> Job | None:
-        """Return a job; None if it does not exist.
-
-        Args:
-            job_id: Its id.
-            patience: Seconds to wait for it to appear.
-        """
+        """Return a job; None if it does not appear within `patience` seconds."""
         for pause in pauses(patience):
             try:
                 found = self.call(
@@ -275,11 +240,7 @@ class Jobs(Connection):
         return None
 
     def wait(self, job_id: str, what: str) -> Job:
-        """Wait until an existing job is done, and return it.
-
-        Raises:
-            LoadError: It does not exist.
-        """
+        """Wait until an existing job is done, and return it."""
         pause = _POLL_FIRST
         while True:
             job = self.job(job_id, patience=KNOWN_AFTER_SECONDS)
@@ -313,11 +274,7 @@ class Jobs(Connection):
 
 
 def _asked_for(job: Job, job_id: str) -> Job:
-    """Return the job if it has the id under which it was inserted, by which later runs know what is loaded.
-
-    Raises:
-        LoadError: It is another one.
-    """
+    """Return the job if it has the id under which it was inserted, by which later runs know what is loaded."""
     if job.id != job_id:
         msg = (
             f"BigQuery was asked for job {job_id} and answers with job {job.id}, so it cannot be known what is loaded; "

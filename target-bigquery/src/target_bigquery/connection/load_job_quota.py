@@ -30,8 +30,7 @@ NAME = "target-bigquery-budget"
 class LoadJobQuota:
     """Counts load jobs by table (`project.dataset.table`); safe to use from any thread.
 
-    Args:
-        destinations: The tables of the load and copy jobs from one time to another, one for each job.
+    `destinations` returns the tables of the load and copy jobs from one time to another, one for each job.
     """
 
     def __init__(self, destinations: Callable[[datetime, datetime], Iterable[str]]) -> None:

@@ -80,12 +80,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The column that a table is partitioned by, and how.
+    """The column that a table is partitioned by: by HOUR, DAY, MONTH or YEAR (`unit`), or by integers (`cells`).
 
-    Args:
-        column: Name of the column.
-        unit: HOUR, DAY, MONTH or YEAR, for partitions by time.
-        cells: For partitions by integers: the first value, the end (exclusive), and the values per partition.
+    `cells` are the first value, the end (exclusive), and the values per partition.
     """
 
     column: str

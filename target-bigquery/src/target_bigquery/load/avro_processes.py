@@ -22,11 +22,7 @@ class Processes:
         self._pool: ProcessPoolExecutor | None = None
 
     def write_avro(self, source: Path, path: Path, codec: str) -> int:
-        """Write an Avro file from an Arrow stream on disk; the number of rows.
-
-        Raises:
-            LoadError: The process was killed.
-        """
+        """Write an Avro file from an Arrow stream on disk, and return the number of rows."""
         from concurrent.futures.process import BrokenProcessPool
 
         from singer_arrow.formats.avro.writer import write_stream

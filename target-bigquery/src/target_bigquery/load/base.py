@@ -59,10 +59,7 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
     ) -> T:
         """Load a group, without the rows for which BigQuery refuses it, where there may be such rows.
 
-        Args:
-            parts: The group.
-            load: Loads it.
-            fields: The columns of the table that it goes into first.
+        `fields` are the columns of the table that it goes into first.
         """
         made = list(parts)
         try:

@@ -15,17 +15,7 @@ from target_bigquery.tables.migrate import Destination
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BigQueryContext(LoadContext):
-    """What the load methods of one stream use, besides what `LoadContext` holds.
-
-    Args:
-        client: Client of the dataset.
-        files: Writes the files that load jobs take.
-        destination: The stream's table.
-        upload_format: `parquet`, `avro` or `jsonl`.
-        ledger: The batches that the table holds.
-        overwrite_staging: The staging table of `overwrite`.
-        dead_letter_table: The table of rejected rows.
-    """
+    """What the load methods of one stream use, besides what `LoadContext` holds."""
 
     client: BigQuery
     files: Files

@@ -32,12 +32,7 @@ _SCHEMA = pa.schema(
 
 
 class DeadLetterTable:
-    """The table of rows that are not loaded; safe to use from any thread, and created when there is the first.
-
-    Args:
-        client: The dataset.
-        temporary: A new name for a temporary file, by its suffix.
-    """
+    """The table of rows that are not loaded; safe to use from any thread, and created when there is the first."""
 
     def __init__(self, client: BigQuery, temporary: Callable[[str], Path]) -> None:
         self._client, self._temporary = client, temporary

@@ -39,12 +39,7 @@ _LOOKING = 8
 class StagedFiles(Files):
     """As the base, with uploads that are on Google Cloud Storage when their load job is inserted.
 
-    Args:
-        storage: Reaches batch files and the stage.
-        temporary: A new name for a temporary file, by its suffix.
-        processes: Where what holds Python back runs.
-        stage: Where files are put.
-        parallel: How many items are fetched or converted at once; looking and putting is mostly waiting.
+    `parallel` items are fetched or converted at once; looking at files and putting them is mostly waiting.
     """
 
     def __init__(
@@ -60,12 +55,7 @@ class StagedFiles(Files):
         self._converting = threading.BoundedSemaphore(parallel)
 
     def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> PreparedItem:
-        """Make an item ready to be joined with others, and put its files into the stage.
-
-        Raises:
-            CredentialsError: The stage cannot be written.
-            ServiceError: Google Cloud Storage is unavailable for too long.
-        """
+        """Make an item ready to be joined with others, and put its files into the stage."""
         found = self._in_place(item) if upload_format == "parquet" == item.file_format else None
         if found and not needs_list_check(item.conversion.columns):
             return replace(found, rejects=rejects)
@@ -152,11 +142,7 @@ def _are_readable(urls: Sequence[str]) -> bool:
 
 
 def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:
-    """Check that files loaded in place are unchanged since they were prepared.
-
-    Raises:
-        LoadError: It is not: BigQuery has read another version, or may have.
-    """
+    """Check that files loaded in place are as they were prepared; else BigQuery may have read another version."""
     if not infos:
         return
     workers = DaemonPool(_LOOKING, "look")

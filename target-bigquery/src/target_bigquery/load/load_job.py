@@ -21,12 +21,7 @@ class BusyError(LoadError):
 
 
 def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: str) -> Job:
-    """Append a file to a table under a given job id, once.
-
-    Raises:
-        BusyError: BigQuery was busy, or the id is taken.
-        LoadError: BigQuery refuses the file.
-    """
+    """Append a file to a table under a given job id, once; raise BusyError if BigQuery was busy, or the id is taken."""
     what = f"Loading into table {bigquery.path(table)}"
     try:
         source = upload.path or upload.uris
@@ -57,11 +52,7 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
 
 
 def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields) -> None:
-    """Append an upload to a table that is this run's own, with as many jobs as it takes.
-
-    Raises:
-        LoadError: BigQuery refuses a file, or is busy for too long.
-    """
+    """Append an upload to a table that is this run's own, with as many jobs as it takes."""
     for some in upload.jobs or (upload,):
         _run_until_done(bigquery, some, table, fields)
 

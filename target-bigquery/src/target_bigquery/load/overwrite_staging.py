@@ -44,11 +44,7 @@ class OverwriteStaging:
             return self._name
 
     def replace(self, destination: Destination) -> datetime | None:
-        """Put the staging table in the place of the table.
-
-        Returns:
-            When; None if there is nothing to put.
-        """
+        """Put the staging table in the place of the table, and return when; None if there is nothing to put."""
         with self._lock:
             if self._name is None:
                 return None

@@ -13,11 +13,9 @@ from target_bigquery.tables.types import Column
 
 
 def columns_to_check(footer: Any, columns: Sequence[Column]) -> list[Column]:
-    """Return the columns but those of dates that are, by their statistics, all of the years 1 to 9999.
+    """Return the columns but those of dates that are, by the statistics of the footer, all of the years 1 to 9999.
 
-    Args:
-        footer: Of a Parquet file that has the columns, under the names of their properties.
-        columns: Some of its columns.
+    The file has the columns under the names of their properties.
     """
     if not footer.num_rows:
         return []

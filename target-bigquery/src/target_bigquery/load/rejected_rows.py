@@ -29,17 +29,10 @@ from target_bigquery.tables import migrate
 def drop_rejected(
     context: BigQueryContext, parts: Sequence[PreparedItem], fields: Fields, error: RefusedDataError
 ) -> list[PreparedItem]:
-    """Return the parts without the rows that BigQuery refuses.
+    """Return the parts, read if they were not yet, without the rows that BigQuery refuses.
 
-    Args:
-        context: The load context of the stream.
-        parts: The prepared items; those that were not read are read.
-        fields: The columns of the table that refused them.
-        error: The error of the load job.
-
-    Raises:
-        RefusedDataError: It is not for a row, or for more of them than are looked for.
-        DataError: More rows are bad than may be.
+    The error is raised if it is not for a row, or for more of them than are looked for. `fields` are the columns of the
+    table that refused them.
     """
     context.logger.info("Stream %r: %s; looking for the rows that are refused", context.stream, error)
     if not all(p.spool for p in parts):

@@ -99,13 +99,7 @@ class Upload:
 
 
 class Files:
-    """Makes uploads of items; safe to use from any thread.
-
-    Args:
-        storage: Where batch files are read from.
-        temporary: A new name for a temporary file, by its suffix.
-        processes: Where what holds Python back runs.
-    """
+    """Makes uploads of items; safe to use from any thread."""
 
     def __init__(self, storage: Storage, temporary: Callable[[str], Path], processes: Processes) -> None:
         self._storage = storage
@@ -113,16 +107,9 @@ class Files:
         self._processes = processes
 
     def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> PreparedItem:
-        """Make an item ready to be joined with others.
+        """Make an item ready to be joined with others, as a file of the upload's format.
 
-        Args:
-            item: What came.
-            upload_format: What it will be uploaded as.
-            rejects: Collects the rows that cannot be loaded; None: the first one is an error.
-
-        Raises:
-            NotFoundError: A file does not exist.
-            DataError: A file does not fit the stream's SCHEMA.
+        `rejects` collects the rows that cannot be loaded; without it the first one is an error.
         """
         if upload_format == "parquet" == item.file_format:
             return self._fetch(item, rejects)
@@ -134,11 +121,7 @@ class Files:
         return PreparedItem(item, (file,), rows, path.stat().st_size, as_it_is=True, rejects=rejects)
 
     def spooled(self, part: PreparedItem) -> PreparedItem:
-        """Return the part with its rows in an Arrow file on local disk, from which any of them can be uploaded.
-
-        Raises:
-            DataError: As `prepare`.
-        """
+        """Return the part with its rows in an Arrow file on local disk, from which any of them can be uploaded."""
         path, rows = self._temporary(".arrow"), 0
         with spool.write(path, part.item.conversion.upload_schema) as out:
             for batch in self._converted(part.item, part.rejects):
@@ -153,11 +136,7 @@ class Files:
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
     def rows(self, item: Item, rejects: Rejects | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an item as uploads have them; see `prepare` for `rejects`.
-
-        Raises:
-            NotFoundError, DataError: As `prepare`.
-        """
+        """Yield the rows of an item as uploads have them; see `prepare` for `rejects`."""
         return self._converted(item, rejects)
 
     def temporary(self, suffix: str) -> Path:
@@ -165,11 +144,7 @@ class Files:
         return self._temporary(suffix)
 
     def join(self, parts: Sequence[PreparedItem], upload_format: str) -> Upload:
-        """Make one file of the files of a group, which stay until they are discarded.
-
-        Raises:
-            DataError: As `prepare`.
-        """
+        """Make one file of the files of a group, which stay until they are discarded."""
         schema = parts[0].item.conversion.upload_schema
         if any(part.spool for part in parts):
             return self.write(itertools.chain.from_iterable(map(self._spool_of, parts)), schema, upload_format)

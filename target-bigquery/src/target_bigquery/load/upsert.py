@@ -37,15 +37,9 @@ class Staged:
 
 
 class Upsert(BigQueryLoadMethod):
-    """The load method `upsert`.
+    """The load method `upsert`; a key column of a type that has no equality is an error.
 
     Staging runs in parallel. Merging the same group twice changes nothing, so a replay needs no ledger.
-
-    Args:
-        context: The load context of the stream, which has keys.
-
-    Raises:
-        SchemaError: A key column is of a type that has no equality.
     """
 
     ordered = True

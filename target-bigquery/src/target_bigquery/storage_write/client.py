@@ -61,11 +61,7 @@ class WriteApi:
                 self._client = None
 
     def create(self, table: str) -> str:
-        """Return the name of a new pending write stream into a table.
-
-        Raises:
-            WriteError: It cannot be created.
-        """
+        """Return the name of a new pending write stream into a table."""
         from google.cloud.bigquery_storage_v1 import types
 
         settings = self.bigquery.settings
@@ -80,15 +76,9 @@ class WriteApi:
         return str(self.call(f"Opening a write stream into table {self.bigquery.path(table)}", create).name)
 
     def append(self, name: str, schema: bytes, requests: Sequence[Request]) -> None:
-        """Append all rows to a write stream, in as many connections as it takes.
+        """Append all rows to a new write stream of this process alone, in as many connections as it takes.
 
-        Args:
-            name: Name of the write stream; no other process writes to it.
-            schema: The rows' Arrow schema in its IPC format.
-            requests: The rows, from the write stream's first on.
-
-        Raises:
-            WriteError: It cannot be done; with `NEW_STREAM` or `UNKNOWN_STREAM`, another write stream may take them.
+        After an error of the kind `NEW_STREAM` or `UNKNOWN_STREAM`, another write stream may take them.
         """
         what, done, tries = f"Writing to {short_name(name)}", 0, _Tries()
         while done < len(requests):
@@ -113,13 +103,9 @@ class WriteApi:
         return int(self.call(f"Ending {short_name(name)}", finalize).row_count)
 
     def commit(self, name: str) -> datetime | None:
-        """Bring the rows of a write stream into its table, all at once and never twice.
+        """Bring the rows of a write stream into its table, all at once; return when, or None if it was done before.
 
-        Returns:
-            When; None if that was done before.
-
-        Raises:
-            WriteError: With `UNKNOWN_STREAM`, it is unknown whether it was committed.
+        With the error `UNKNOWN_STREAM`, it is unknown whether it was committed.
         """
         what = f"Committing {short_name(name)}"
 
@@ -141,11 +127,7 @@ class WriteApi:
             raise
 
     def committed(self, name: str) -> datetime | None:
-        """Return when a write stream was committed; None if it was not.
-
-        Raises:
-            WriteError: With `UNKNOWN_STREAM`, BigQuery does not know it any more.
-        """
+        """Return when a write stream was committed; None if it was not."""
 
         def read() -> Any:
             return self.client.get_write_stream(name=name, retry=None, timeout=REQUEST_SECONDS)
@@ -196,11 +178,7 @@ class _Tries:
         self._hidden = pauses(min(HIDDEN_SECONDS, connection.DEADLINE_SECONDS))
 
     def wait(self, error: WriteError) -> None:
-        """Wait until another try is due.
-
-        Raises:
-            CredentialsError, LoadError: Another one is of no use.
-        """
+        """Wait until another try is due, or raise the error where another one is of no use."""
         if error.kind not in (WriteErrorKind.RETRY, WriteErrorKind.QUOTA, WriteErrorKind.POSSIBLY_MISSING):
             raise error
         pause = next(self._hidden if error.kind is WriteErrorKind.POSSIBLY_MISSING else self._pauses)

@@ -21,12 +21,7 @@ class WriteErrorKind(Enum):
 
 
 class WriteError(LoadError):
-    """The Storage Write API did not do what it was asked for.
-
-    Args:
-        message: The error text, in one line.
-        kind: What that calls for.
-    """
+    """The Storage Write API did not do what it was asked for; `kind` is what that calls for."""
 
     code = "storage-write"
 
@@ -60,13 +55,7 @@ _BY_STATUS = {
 
 
 def classify_write_error(status: str, storage_code: str | None = None, message: str = "") -> WriteErrorKind:
-    """Classify an error response.
-
-    Args:
-        status: The name of the gRPC status, such as `UNAVAILABLE`.
-        storage_code: BigQuery's code in the details, such as `OFFSET_ALREADY_EXISTS`.
-        message: Its text.
-    """
+    """Classify an error by its gRPC status (`UNAVAILABLE`) and BigQuery's own code (`OFFSET_ALREADY_EXISTS`)."""
     if status == "PERMISSION_DENIED" and "may not exist" in message:
         return WriteErrorKind.POSSIBLY_MISSING
     return _BY_STORAGE_CODE.get(storage_code or "") or _BY_STATUS.get(status, WriteErrorKind.REFUSED)

@@ -39,12 +39,7 @@ _ROWS = "rows"
 
 
 def record_age_seconds(streams: int, most: float) -> float:
-    """Return how long RECORD messages wait for others, where each load adds rows to the table at once.
-
-    Args:
-        streams: How many streams the run has.
-        most: Seconds.
-    """
+    """Return how long RECORD messages wait for others, at most, where each load adds rows to the table at once."""
     return min(most, max(_RECORD_AGE_SECONDS, streams / _OPENED_A_SECOND))
 
 

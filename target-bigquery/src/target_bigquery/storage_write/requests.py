@@ -102,11 +102,7 @@ def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def split_requests(batch: pa.RecordBatch, most: int = REQUEST_BYTES) -> Iterator[pa.RecordBatch]:
-    """Cut rows into as few requests as take them.
-
-    Raises:
-        TooLargeError: A row is larger than a request may be.
-    """
+    """Cut rows into as few requests as take them; a row that none takes raises TooLargeError."""
     size = pa.ipc.get_record_batch_size(batch)
     if size <= most:
         if batch.num_rows:
@@ -120,11 +116,7 @@ def split_requests(batch: pa.RecordBatch, most: int = REQUEST_BYTES) -> Iterator
 
 
 def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Rejects | None = None) -> PreparedRows:
-    """Write the rows of an item to a file, as they are sent; reading `batches` adds the others to `rejects`.
-
-    Raises:
-        TooLargeError: A row is larger than a request may be.
-    """
+    """Write the rows of an item to a file, as they are sent; reading `batches` adds the others to `rejects`."""
     conversion = item.conversion
     schema = row_schema(conversion.upload_schema, conversion.columns)
     spans, start = list[RowSpan](), 0

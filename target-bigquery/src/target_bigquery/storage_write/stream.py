@@ -18,18 +18,9 @@ _HINTS = "the table was changed during this run: run again, or set load_via: loa
 
 
 def fill(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
-    """Write all rows of a group to a new write stream, and end it.
+    """Write all rows of a group to a new write stream, end it, and return its name.
 
-    Args:
-        api: The Storage Write API.
-        table: The table's name.
-        parts: The rows; not empty.
-
-    Returns:
-        The name of the write stream, which holds all rows and no other, and waits to be committed.
-
-    Raises:
-        LoadError: BigQuery refuses the rows.
+    It holds all rows and no other, and waits to be committed.
     """
     waiting = Waiting(logger)
     for pause in pauses(connection.DEADLINE_SECONDS):
@@ -63,11 +54,7 @@ def _fill_once(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
 
 
 def commit(api: WriteApi, name: str) -> datetime:
-    """Commit a write stream that this process has filled; when that was done.
-
-    Raises:
-        LoadError: It cannot be committed.
-    """
+    """Commit a write stream that this process has filled, and return when that was done."""
     try:
         return api.commit(name) or api.committed(name) or datetime.now(UTC)
     except WriteError as error:

@@ -47,12 +47,9 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnEvolution:
-    """How columns may change so that values fit.
+    """How columns may change so that values fit: whether there may be variants, but not of keys.
 
-    Args:
-        evolves: Whether there may be variants.
-        keys: Properties that have none.
-        fixed: Columns that BigQuery has refused to widen.
+    `fixed` are the columns that BigQuery has refused to widen.
     """
 
     evolves: bool = False
@@ -62,14 +59,8 @@ class ColumnEvolution:
     def column_for(self, column: Column, have: dict[str, TableColumn], taken: set[str], path: str = "") -> Column:
         """Return the column that a property fills: the table's, possibly widened, or a variant of it.
 
-        Args:
-            column: The property's own.
-            have: The columns that the table has, or the RECORD.
-            taken: Names, in lower case, of columns that properties fill; a variant is added.
-            path: The RECORD's name, with a point.
-
-        Raises:
-            SchemaError: Values do not fit and may go nowhere else.
+        `have` are the columns of the table, or of the RECORD at `path` (`record.`); `taken` the names, in lower case,
+        of columns that properties fill, to which a variant is added.
         """
         existing = have.get(column.name)
         if existing is None:
@@ -82,11 +73,7 @@ class ColumnEvolution:
         return self._variant(column, {e.name.lower(): e for e in have.values()}, taken, path)
 
     def _within(self, column: Column, existing: TableColumn, path: str) -> Column:
-        """Return the column as one of the table's own, which may be widened for it.
-
-        Raises:
-            SchemaError: Values do not fit.
-        """
+        """Return the column as one of the table's own, which may be widened for it; else values do not fit."""
         if column.kind == existing.kind == "RECORD" and column.repeated == (existing.mode == "REPEATED"):
             inside, names = {f.name: f for f in existing.fields}, {f.name.lower() for f in column.fields}
             at = f"{path}{existing.name}."
@@ -127,15 +114,7 @@ def columns_of(
 ) -> tuple[Column, ...]:
     """Return the columns of a stream's table, in the order of the schema; some may be new, or wider than the table's.
 
-    Args:
-        schema: The Arrow schema that SCHEMA means.
-        nested: `record` or `json`: what structs and lists become.
-        existing: The columns that the table has; theirs are the names and types where values fit them.
-        drift: What may be done where values do not fit; by default columns may be widened.
-
-    Raises:
-        SchemaError: A type has no counterpart, values do not fit their column and may go nowhere else, or there are too
-            many columns.
+    Where values fit, they have the names and types of the `existing` ones; by default columns may be widened.
     """
     have = {e.name: e for e in existing}
     names = columns_named(schema.names, existing, RULES)

@@ -99,11 +99,7 @@ class Destination:
 
 
 def prepare_dataset(client: BigQuery) -> None:
-    """Make sure that there is a dataset, where it should be; loads run where it is.
-
-    Raises:
-        ConfigError: It is in another location than setting `location`.
-    """
+    """Make sure that there is a dataset, in the location that is set; loads run where it is."""
     location = client.dataset_location()
     if location is None:
         try:
@@ -131,18 +127,10 @@ def prepare_table(
     nullable: Collection[Path] = (),
     descriptions: Descriptions = NO_DESCRIPTIONS,
 ) -> Destination:
-    """Make sure that the stream's table exists and has a column for each property.
+    """Make sure that the stream's table exists and has a column for each property of `schema`, which its SCHEMA means.
 
-    Args:
-        client: The dataset.
-        stream: Name of the stream.
-        schema: What its SCHEMA means.
-        keys: Its key properties, which have no variants.
-        nullable: Properties that may be null, each with those that it is in.
-        descriptions: Of the table and its columns; they are given to those that have none.
-
-    Raises:
-        SchemaError: Values do not fit a column, or one must not be null that the stream lacks, and it may not change.
+    Keys have no variants; `nullable` are the properties that may be null, each with those that it is in; `descriptions`
+    are given to what has none.
     """
     settings, fixed = client.settings, set[str]()
     for _ in range(_TRIES):

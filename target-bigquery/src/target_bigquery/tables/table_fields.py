@@ -20,13 +20,7 @@ def records_owners(fields: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def api_field(column: Column, descriptions: Descriptions = NO_DESCRIPTIONS, path: Path = ()) -> dict[str, Any]:
-    """Return a column as the API writes it.
-
-    Args:
-        column: The column, or the field of a RECORD.
-        descriptions: Of all.
-        path: The properties that it is in.
-    """
+    """Return a column, or the field of a RECORD of the properties `path`, as the API writes it."""
     at = (*path, column.source)
     field: dict[str, Any] = {
         "name": column.name,
@@ -45,11 +39,7 @@ def with_columns(
 ) -> list[dict[str, Any]]:
     """Return a table's fields, with the stream's fields, descriptions and owners that it lacks, at every depth.
 
-    Args:
-        fields: Those of the table.
-        columns: Those that the stream fills.
-        descriptions: Of the properties.
-        is_ours: Whether this target made the table. Another's records owners once a name is not that of its property.
+    A table that this target did not make records owners once a name is not that of its property.
     """
     adopts = not records_owners(fields) and (is_ours or _is_named_otherwise(columns))
     made = _merged(fields, columns, descriptions, (), adopts=adopts)

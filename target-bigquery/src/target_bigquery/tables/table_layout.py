@@ -19,11 +19,7 @@ _KINDS = {
 
 
 def partition(client: BigQuery, stream: str, columns: Sequence[Column]) -> tuple[str, str] | None:
-    """Return the column by which the stream's table is partitioned, and by what of it: HOUR, DAY, ...
-
-    Raises:
-        ConfigError: There is no such column, or tables cannot be partitioned by it.
-    """
+    """Return the column by which the stream's table is partitioned, and by what of it: HOUR, DAY, ..."""
     spec = client.settings.partitioning(stream)
     if spec is None:
         return None

@@ -67,17 +67,10 @@ _EMPTY = {kind: arrow for arrow, kind in _SCALARS.items()} | _AS_UPLOADED | {"JS
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, or a field of a RECORD.
+    """A column of a table, or a field of a RECORD, which is filled from the property `source`.
 
-    Args:
-        name: Its name in BigQuery.
-        source: The property it is filled from.
-        kind: BigQuery's type: INTEGER, RECORD, ...
-        arrow: What it is uploaded as; a list if `repeated`.
-        repeated: Whether its mode is REPEATED.
-        fields: The fields of a RECORD.
-        variant_of: The column of which it is a variant, because values do not fit it.
-        is_empty: Whether its values are all null, or lists of nulls.
+    `kind` is BigQuery's type, `arrow` what it is uploaded as (a list if `repeated`), `variant_of` the column of which
+    it is a variant, because values do not fit it; `is_empty`: its values are all null, or lists of nulls.
     """
 
     name: str
@@ -117,11 +110,7 @@ def kind_of(name: str) -> str:
 
 
 def fitted(column: Column, existing: TableColumn, path: str = "") -> Column:
-    """Return the column with the type that the table's own has.
-
-    Raises:
-        SchemaError: Its values do not fit; names the column and both types.
-    """
+    """Return the column with the type that the table's own has; an error names both types if its values do not fit."""
     if column.is_empty and (empty := _empty_as(column, existing)):
         return empty
     where = f"{path}{existing.name}"
@@ -191,11 +180,8 @@ def count_of(columns: Sequence[Column], existing: Sequence[TableColumn] = ()) ->
 def read_field(column: Column, given: pa.Field) -> pa.Field:
     """Return the field with which a column is read from batch files: the property's name, and a lossless type.
 
-    Columns of JSON are read as JSON text; times are read in the unit of SCHEMA, before they become microseconds.
-
-    Args:
-        column: The column.
-        given: The field of its property in the schema that SCHEMA means.
+    Columns of JSON are read as JSON text; times are read in the unit of SCHEMA (`given`), before they become
+    microseconds.
     """
     if column.kind == "JSON":
         return json_field(column.source)
@@ -230,17 +216,7 @@ def has_kind(columns: Sequence[Column], kind: str) -> bool:
 
 
 def column_of(field: pa.Field, name: str, nested: str = "record", existing: TableColumn | None = None) -> Column:
-    """Return the column of a property, whatever type the table's own has.
-
-    Args:
-        field: The property's field in the schema that SCHEMA means.
-        name: The column's name.
-        nested: `record` or `json`: what structs and lists become.
-        existing: The table's column of that name; the fields of a RECORD keep their names.
-
-    Raises:
-        SchemaError: The type has no counterpart.
-    """
+    """Return the column of a property, whatever type the table's own has; the fields of a RECORD keep their names."""
     return _column(field, name, nested, 1, existing)
 
 

@@ -34,11 +34,7 @@ class Redshift(Connection):
         return bool(self.query(sql.SCHEMA_EXISTS, [self.settings.schema], what=what).rows)
 
     def table(self, name: str) -> Table | None:
-        """Return a table; None if it does not exist.
-
-        Raises:
-            SchemaError: There is a view of that name.
-        """
+        """Return a table; None if it does not exist. A view of that name is an error."""
         key, what = [self.settings.schema, name], f"Reading table {self.path(name)}"
         found = self.query(sql.TABLE, key, what=what).rows
         if not found:

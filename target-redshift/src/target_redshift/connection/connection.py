@@ -57,18 +57,7 @@ class Session:
         self._in_use = threading.Lock()
 
     def execute(self, text: str, params: Sequence[Any] = (), *, what: str) -> QueryResult:
-        """Run one statement.
-
-        Args:
-            text: From `sql`.
-            params: Its values.
-            what: What it is for, for an error's message.
-
-        Raises:
-            SessionLostError: The session ended; the statement may have been done.
-            ServiceError: Redshift could not do it just now.
-            SingerArrowError: It was refused.
-        """
+        """Run a statement; `what` is for an error's message. After SessionLostError it may have been done."""
         self.statements += 1
         with self._in_use:
             return self._execute(text, params, what)
@@ -96,8 +85,7 @@ class Session:
     def transaction(self, what: str) -> Iterator[None]:
         """Do what is within in one transaction: all of it, or nothing.
 
-        Raises:
-            SessionLostError: The session ended; at the end of the transaction it may have been committed nevertheless.
+        If the session is lost at its end, it may have been committed nevertheless.
         """
         self.execute(sql.BEGIN, what=what)
         self.in_transaction = True
@@ -164,12 +152,7 @@ class Connection:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Yield a session for the calling thread; it returns to the pool unless it is broken.
-
-        Raises:
-            ServiceError: Redshift could not be reached.
-            CredentialsError: It refused the log-in.
-        """
+        """Yield a session for the calling thread; it returns to the pool unless it is broken."""
         session = self._take() or self._open()
         try:
             yield session
@@ -211,11 +194,7 @@ class Connection:
             self._end(session)
 
     def access(self) -> sql.Access:
-        """By what right COPY reads files: the role that is set, or fresh credentials of `aws`.
-
-        Raises:
-            CredentialsError: There are none.
-        """
+        """Return by what right COPY reads files: the role that is set, or fresh credentials of `aws`."""
         if self.settings.copy_role_arn:
             return sql.Access(role=self.settings.copy_role_arn)
         keys = self._credentials()
@@ -295,12 +274,7 @@ def address(settings: Settings) -> str:
 
 
 def login(settings: Settings, credentials: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the driver's `connect`.
-
-    Args:
-        settings: The settings.
-        credentials: Those of AWS that are exchanged for the database's, with iam.
-    """
+    """Return the arguments of the driver's `connect`; with iam, AWS exchanges `credentials` for the database's."""
     common: dict[str, Any] = {
         "database": settings.dbname,
         "ssl": settings.ssl,
@@ -338,12 +312,7 @@ def _driver() -> Any:
 
 
 def _check_reachable(host: str, port: int, what: str) -> None:
-    """Fail fast if host and port are unreachable; the driver would wait for minutes.
-
-    Raises:
-        ConfigError: The host does not exist, or it refuses connections at the port.
-        ServiceError: It does not answer.
-    """
+    """Fail fast if host and port are unreachable; the driver would wait for minutes."""
     try:
         socket.create_connection((host, port), timeout=FIRST_SECONDS).close()
     except socket.gaierror:

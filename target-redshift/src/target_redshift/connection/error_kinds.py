@@ -67,12 +67,7 @@ _DENIED = re.compile(r"permission denied|must be owner|password authentication f
 
 
 def classify(code: str | None, message: str) -> ErrorKind:
-    """Classify an error of the server.
-
-    Args:
-        code: Its SQLSTATE.
-        message: Its text, with its details.
-    """
+    """Classify an error of the server by its SQLSTATE, and its text with its details."""
     if code in _BY_CODE:
         return _BY_CODE[code]
     if code and code.startswith("08"):

@@ -136,15 +136,9 @@ def _text(value: object) -> str:
 
 
 def translate_error(error: BaseException, what: str, text: str = "") -> SingerArrowError:
-    """Translate an error of the driver, of AWS or of the network.
+    """Translate an error of the driver, of AWS or of the network, of the statement `text`, if it was one.
 
-    Args:
-        error: Theirs.
-        what: What was being done.
-        text: The statement, if it was one.
-
-    Returns:
-        `SessionLostError` if the session is of no use any more, `ServiceError` if another try may succeed.
+    Return `SessionLostError` if the session is of no use any more, `ServiceError` if another try may succeed.
     """
     from botocore.exceptions import BotoCoreError, ClientError
     from redshift_connector.error import Error, InterfaceError

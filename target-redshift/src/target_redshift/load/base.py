@@ -117,8 +117,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def make_fit(self, group: Group) -> StagingTables:
         """Make the table fit what was staged, and what was staged fit for `bring`; outside of any transaction.
 
-        Returns:
-            The staging tables, with which the group may have to begin again.
+        Return the staging tables, with which the group may have to begin again.
         """
 
     def bring(self, tables: StagingTables) -> None:

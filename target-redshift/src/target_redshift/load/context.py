@@ -16,18 +16,7 @@ from target_redshift.tables.migrate import Destination
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedshiftContext(LoadContext):
-    """What the load methods of one stream use, besides what `LoadContext` holds.
-
-    Args:
-        client: Client of the schema.
-        files: Prepares batch files for COPY.
-        staging_folder: This run's folder in `s3_stage`.
-        upload_format: `parquet`, `jsonl` or `csv`.
-        destination: The stream's table.
-        ledger: The batches that the table holds.
-        overwrite_staging: The staging table of `overwrite`.
-        dead_letter_table: The table of rejected rows.
-    """
+    """What the load methods of one stream use, besides what `LoadContext` holds."""
 
     client: Redshift
     files: Files

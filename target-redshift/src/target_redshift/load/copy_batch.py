@@ -48,11 +48,7 @@ class CopyBatch:
 
 
 class StagingTables:
-    """The staging tables of a group, and the session that they belong to.
-
-    Args:
-        client: Opens sessions.
-    """
+    """The staging tables of a group, and the session that they belong to."""
 
     def __init__(self, client: Redshift) -> None:
         self._client = client
@@ -83,11 +79,9 @@ class StagingTables:
         return name
 
     def copy(self, copy_batch: CopyBatch, what: str) -> None:
-        """Make a staging table, and COPY files into it.
+        """Make a staging table, and COPY files into it; it is an error if Redshift takes another number of rows.
 
-        Raises:
-            LoadError: Redshift refuses the files, or takes another number of rows.
-            ServiceError: It could not just now, or credentials expired meanwhile and there are new ones.
+        `ServiceError` also if credentials expired meanwhile and there are new ones.
         """
         name = self.name()
         self.session.execute(sql.create_staging(name, copy_batch.layout.columns), what=what)

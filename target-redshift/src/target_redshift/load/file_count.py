@@ -16,13 +16,9 @@ _MARGIN = 1.25
 
 
 def file_count(estimated_bytes: float, *, rows: int, slices: int, workers: int = 1) -> int:
-    """Return the number of files for some rows.
+    """Return the number of files for some rows, none without one, of `estimated_bytes` in all, compressed.
 
-    Args:
-        estimated_bytes: What they will weigh in all, compressed.
-        rows: How many there are; no file is without one.
-        slices: Of the cluster.
-        workers: How many files can be written at once.
+    `slices` are those of the cluster; `workers` files can be written at once.
     """
     most = max(1, int(estimated_bytes // (LEAST_BYTES * _MARGIN)))
     if most < slices:

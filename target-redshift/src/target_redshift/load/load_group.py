@@ -19,14 +19,10 @@ from target_redshift.tables.types import Column
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Items that are loaded together.
+    """Items that have rows and are loaded together, also if none of these is loaded.
 
-    Attributes:
-        parts: The items that have rows, also if none of them is loaded.
-        copy_batches: Their files.
-        mark: A unique id of this group, for the ledger.
-        tables: The staging tables, as long as their session lasts.
-        may_be_committed: The answer to a COMMIT was lost.
+    `mark` is a unique id of this group, for the ledger; `tables` are the staging tables, as long as their session
+    lasts; `may_be_committed`: the answer to a COMMIT was lost.
     """
 
     parts: list[PreparedItem]
@@ -54,14 +50,9 @@ def copy_batches(
     *,
     ordered: bool,
 ) -> Iterator[CopyBatch]:
-    """Put the rows of a group's parts where COPY finds them, and write the manifests.
+    """Put the rows of a group's parts, one at least, where COPY finds them, and write the manifests.
 
-    Args:
-        parts: They; one at least.
-        staging_folder: Where rows and manifests go.
-        columns: The table's, which rows are uploaded for.
-        upload_format: What they are uploaded as.
-        ordered: Whether rows have the column of their order in the stream.
+    `columns` are the table's, which rows are uploaded for; `ordered` rows have the column of their order in the stream.
     """
     names = (parts[0].item.stream, parts[0].item.batch_id or "records")
     by_layout: dict[Layout, tuple[Layout, list[CopyFile]]] = {}

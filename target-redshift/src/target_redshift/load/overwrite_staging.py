@@ -58,10 +58,9 @@ class OverwriteStaging:
             return self._name
 
     def replace(self, ledger: StreamLedger, rejections: DeadLetterTable) -> list[Rejected]:
-        """Put the rows of the staging table in the place of the table's, if there is a staging table.
+        """Put the rows of the staging table, if there is one, in the place of the table's.
 
-        Returns:
-            The rows that were not loaded, which are written now.
+        Return the rows that were not loaded, which are written now.
         """
         with self._lock:
             rejected = self.rejected.take()

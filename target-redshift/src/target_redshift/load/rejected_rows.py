@@ -26,18 +26,10 @@ def drop_rejected(
     try_group: Callable[[Group], None],
     forget: Callable[[Group], None],
 ) -> None:
-    """Remove from a group of converted rows those that Redshift refuses.
+    """Remove from a group of converted rows, which Redshift has refused with `error`, those that it refuses.
 
-    Args:
-        context: Of the stream.
-        group: The group, which Redshift has refused.
-        error: Its error.
-        try_group: Loads a group in a transaction that is rolled back; raises as the load would.
-        forget: Removes the staging tables and staged files of a group.
-
-    Raises:
-        LoadError: No single row is the reason, or more rows are refused than are searched for.
-        DataError: More rows are bad than the settings allow.
+    `try_group` loads a group in a transaction that is rolled back, and raises as the load would; `forget` removes the
+    staging tables and staged files of a group. The error is raised if no single row is the reason.
     """
     parts = [p for p in group.parts if p.spool and p.rows]
     spools = [p.spool for p in parts if p.spool]

@@ -17,15 +17,7 @@ _BATCH_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """A file of rows.
-
-    Args:
-        path: Where it is.
-        schema: Of the rows.
-        counts: Rows of each batch in it.
-        memory_bytes: What they weigh in memory.
-        bytes: What the file weighs.
-    """
+    """A file of rows: the rows of each batch in it, their size in memory and that of the file."""
 
     path: Path
     schema: pa.Schema

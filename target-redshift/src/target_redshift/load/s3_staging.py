@@ -49,13 +49,8 @@ class Encoding(Protocol):
 class S3StagingFolder(stage.StagingFolder):
     """This run's folder in `s3_stage`; safe to use from any thread.
 
-    Args:
-        storage: Reaches it.
-        root: The setting.
-        temporary: A new name for a temporary file, by its suffix.
-        workers: What files are written and uploaded by.
-        parallel: How many workers there are.
-        slices: How many slices the cluster has; asked when rows are first uploaded.
+    `workers`, of which there are `parallel`, write and upload files; `slices` returns how many the cluster has, and is
+    asked when rows are first uploaded.
     """
 
     def __init__(
@@ -76,12 +71,7 @@ class S3StagingFolder(stage.StagingFolder):
         """Write the rows as files: a multiple of the slices where there is enough for that.
 
         Every file is written on local disk first, and is removed from there when it is uploaded. If one fails, none is
-        left behind.
-
-        Args:
-            spools: The rows.
-            encoding: As what.
-            names: Of the files: what they are for.
+        left behind. Their names hold `names`: what they are for.
         """
         rows = sum(s.rows for s in spools)
         count = file_count(self._estimate(spools, encoding), rows=rows, slices=self._slices(), workers=self._parallel)

@@ -116,11 +116,7 @@ def _csv(batch: pa.RecordBatch) -> Any:
 
 
 def _printable(column: pa.Array) -> pa.Array:
-    """Dates as Arrow prints them; instants without their zone, which is UTC.
-
-    Raises:
-        DataError: A text is equal to `NULL_TEXT`.
-    """
+    """Return dates as Arrow prints them, and instants without their zone, which is UTC; no text may be `NULL_TEXT`."""
     if pt.is_string(column.type) and pc.any(pc.equal(column, NULL_TEXT)).as_py():
         reason = f"a text is {NULL_TEXT!r}, which means null in CSV"
         raise DataError(reason, hint="Set load_format: auto")

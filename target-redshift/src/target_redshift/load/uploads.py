@@ -44,12 +44,9 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What all files of one COPY have in common.
+    """What all files of one COPY have in common; the columns are those of their staging table.
 
-    Args:
-        file_format: `parquet`, `jsonl` or `csv`.
-        columns: Those of their staging table.
-        compression: gzip, zstd or bzip2 for text formats; None for Parquet.
+    `compression` is gzip, zstd or bzip2 for text formats, None for Parquet.
     """
 
     file_format: str
@@ -90,13 +87,7 @@ class PreparedItem:
 class Files:
     """Makes items ready; safe to use from any thread.
 
-    Args:
-        storage: Where batch files are read from.
-        temporary: A new name for a temporary file, by its suffix.
-        upload_format: What converted rows are uploaded as.
-        varchar_max: The most bytes that VARCHAR columns get.
-        nul_text: What becomes of NUL characters.
-        parallel: How many items are converted at once; to look at files that stay as they are is mostly waiting.
+    `parallel` items are converted at once; to look at files that stay as they are is mostly waiting.
     """
 
     def __init__(
@@ -116,16 +107,9 @@ class Files:
         self._converting = threading.BoundedSemaphore(parallel)
 
     def prepare(self, item: Item, keys: Sequence[str] = (), rejects: Rejects | None = None) -> PreparedItem:
-        """Make an item ready to be loaded.
+        """Make an item ready to be loaded; `keys` are key columns that its files must have.
 
-        Args:
-            item: What came.
-            keys: Key columns that its files must have.
-            rejects: Collects the rows that cannot be loaded; None: the first one is an error.
-
-        Raises:
-            NotFoundError: A file does not exist.
-            DataError: A file does not fit the stream's SCHEMA, or a value does not fit Redshift's types.
+        `rejects` collects the rows that cannot be loaded; without it the first one is an error.
         """
         found = self._as_it_is(item, keys)
         if isinstance(found, PreparedItem):
@@ -134,16 +118,7 @@ class Files:
         return self.convert(item, rejects)
 
     def convert(self, item: Item, rejects: Rejects | None = None) -> PreparedItem:
-        """Read an item's rows, and put them on local disk as they are to be uploaded.
-
-        Args:
-            item: What came.
-            rejects: As for `prepare`.
-
-        Raises:
-            NotFoundError: A file does not exist.
-            DataError: As `prepare`.
-        """
+        """Read an item's rows, and put them on local disk as they are to be uploaded; see `prepare` for `rejects`."""
         path, is_long = self.temporary(".arrow"), False
         check = Check(
             item.conversion.columns,

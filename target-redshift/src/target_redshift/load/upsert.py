@@ -21,14 +21,7 @@ from target_redshift.tables import migrate
 
 
 class Upsert(RedshiftLoadMethod):
-    """The load method `upsert`.
-
-    Args:
-        context: The load context of the stream, which has keys.
-
-    Raises:
-        SchemaError: A key column is of a type that has no equality.
-    """
+    """The load method `upsert`; a key column of a type that has no equality is an error."""
 
     ordered = True
     merges = True

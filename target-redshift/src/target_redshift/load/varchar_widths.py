@@ -18,16 +18,10 @@ from target_redshift.tables.types import MAX_VARCHAR
 def fit_texts(
     context: RedshiftContext, session: Session, staged: Mapping[str, Sequence[str]], copy_batches: Sequence[CopyBatch]
 ) -> None:
-    """Widen the table's columns for the texts that were staged; outside of any transaction.
+    """Widen the table's columns for the texts that were staged in a session; outside of any transaction.
 
-    Args:
-        context: The load context of the stream.
-        session: The session that has the staging tables.
-        staged: Quoted names of the staging tables, and the names of their columns.
-        copy_batches: The files that were staged.
-
-    Raises:
-        DataError: A text is longer than its column may get; names file, row and column.
+    `staged` has the quoted names of the staging tables, and their columns. If a text is longer than its column may get,
+    the error names file, row and column.
     """
     migrate.widen(context.client, context.destination, needed_bytes(context, session, staged, copy_batches))
 
@@ -37,9 +31,7 @@ def needed_bytes(
 ) -> dict[str, int]:
     """Return the bytes of the longest staged text of each column that is not of the greatest width.
 
-    Raises:
-        ConvertibleTextError: A text is longer than its column may get, and goes elsewhere when its file is converted.
-        DataError: As `fit_texts`.
+    Errors are those of `fit_texts`. A text that goes elsewhere when its file is converted is a ConvertibleTextError.
     """
     destination = context.destination
     growing = [name for name in destination.texts if destination.lengths.get(name, 0) < MAX_VARCHAR]

@@ -44,13 +44,9 @@ class Access:
 
 
 def copy_parquet(table: str, manifest: str, access: Access, *, nested: bool = False) -> str:
-    """COPY Parquet files into a table whose columns are theirs, in order.
+    """COPY Parquet files into a table whose columns are theirs, in order; `nested` if there are structs or lists.
 
-    Args:
-        table: Quoted name.
-        manifest: URL of the manifest, whose entries have `meta.content_length`.
-        access: By what right.
-        nested: Whether there are structs or lists.
+    The entries of the manifest have `meta.content_length`.
     """
     serialized = " SERIALIZETOJSON" if nested else ""
     source = f"FROM {literal(manifest)} {access.clause}"
@@ -65,15 +61,7 @@ def copy_json(
     compression: str | None = "gzip",
     ignore_case: bool = False,
 ) -> str:
-    """COPY JSON Lines into a table whose columns have the names of their keys.
-
-    Args:
-        table: Quoted name.
-        manifest: URL of the manifest.
-        access: By what right.
-        compression: `gzip`, `bzip2`, `zstd` or None.
-        ignore_case: Whether keys may differ from columns in case.
-    """
+    """COPY JSON Lines into a table whose columns are named as their keys, with `ignore_case` but for case."""
     keys = literal("auto ignorecase" if ignore_case else "auto")
     return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS JSON {keys}{_text(compression)}"
 

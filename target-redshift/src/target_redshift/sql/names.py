@@ -8,20 +8,12 @@ from singer_arrow.errors import SchemaError
 
 
 def quoted(*parts: str) -> str:
-    """Quote a name with double quotes: `quoted("s", "t")` is `"s"."t"`.
-
-    Raises:
-        SchemaError: It holds a NUL, which no name may.
-    """
+    """Quote a name with double quotes: `quoted("s", "t")` is `"s"."t"`. A NUL in it is an error."""
     return ".".join('"{}"'.format(_checked(part).replace('"', '""')) for part in parts)
 
 
 def literal(text: str) -> str:
-    """Quote a text with single quotes; Redshift takes a backslash in it as an escape.
-
-    Raises:
-        SchemaError: It holds a NUL, which no text may.
-    """
+    """Quote a text with single quotes; Redshift takes a backslash in it as an escape. A NUL in it is an error."""
     return "'{}'".format(_checked(text).replace("\\", "\\\\").replace("'", "''"))
 
 

@@ -28,11 +28,8 @@ def longest_texts(staging: str, columns: Sequence[str]) -> str:
 def key_facts(staging: str, keys: Sequence[str], *, bounded: Sequence[str] = (), deleted: str | None = None) -> str:
     """Return a query for the number of rows with a null in each of some columns, and further facts.
 
-    Args:
-        staging: Quoted name of the table.
-        keys: The columns.
-        bounded: Those of which the least and the greatest value are asked for, as texts.
-        deleted: A column of which is asked how many rows have a value.
+    These are the least and the greatest value of each `bounded` column, as texts, and how many rows have a value in
+    column `deleted`.
     """
     asked = [f"COUNT(*) - COUNT({quoted(k)})" for k in keys]
     asked += [f"CAST({word}({quoted(k)}) AS VARCHAR(64))" for k in bounded for word in ("MIN", "MAX")]
@@ -56,14 +53,8 @@ def create_merged(
 ) -> str:
     """Create a temporary table of the staged rows in the table's own types, for `merge`, which takes no query.
 
-    Args:
-        name: Its quoted name.
-        staged: The staging tables.
-        columns: The columns that it gets.
-        keys: Names of the key columns.
-        rank: The column of the ranks.
-        ordered: Of several rows with a key, keep the one of the greatest rank, of these the last one by `ORDER`, which
-            all staging tables have; else there are no such rows.
+    If `ordered`, of several rows with a key keep the one of the greatest rank, of these the last one by `ORDER`, which
+    all staging tables have; else there are no such rows.
     """
     names = listed([c.name for c in columns])
     if not ordered:
@@ -89,14 +80,9 @@ def merge(
 ) -> str:
     """Bring rows into a table: they take the place of those with the same key, or are added.
 
-    Args:
-        schema: The table's schema, not quoted.
-        table: Its name, not quoted.
-        source: Quoted name of another table, which has no two rows of a key.
-        columns: The columns of both.
-        keys: Names of the key columns; their values are never null.
-        emptied: Columns of the table that become null in rows that were there.
-        bounds: What the rows of the table are in that have such keys.
+    The names of the schema and the table are not quoted, that of the source is, which has no two rows of a key; keys
+    are never null. Columns `emptied` become null in rows that were there; `bounds` hold the rows of the table with such
+    keys.
     """
     names = [c.name for c in columns]
     matches = _matches(table, SOURCE, keys, bounds)
@@ -118,15 +104,9 @@ def delete_matching(
     bounds: Sequence[Bound] = (),
     deleted: str,
 ) -> str:
-    """Remove the rows whose keys another table has in rows that mark them as deleted.
+    """Remove the rows whose keys another table has in rows that mark them as deleted, by a value in column `deleted`.
 
-    Args:
-        schema: The table's schema, not quoted.
-        table: Its name, not quoted.
-        source: Quoted name of the other table.
-        keys: Names of the key columns.
-        bounds: What the rows of the table are in that have such keys.
-        deleted: A column of the other table, in which such rows have a value.
+    Arguments are as those of `merge`.
     """
     matches = f"{_matches(table, source, keys, bounds)} AND {source}.{quoted(deleted)} IS NOT NULL"
     return f"DELETE FROM {quoted(schema, table)} USING {source} WHERE {matches}"
@@ -137,15 +117,8 @@ def delete_superseded(
 ) -> str:
     """Remove the rows of a source whose keys a table has with a greater rank, which begins with the same word.
 
-    Ranks of other readings of the same object have no order; see `singer_arrow.batch.message`.
-
-    Args:
-        schema: The table's schema, not quoted.
-        table: Its name, not quoted.
-        source: Quoted name of the source.
-        keys: Names of the key columns.
-        rank: The column of the ranks.
-        bounds: What the rows of the table are in that have such keys.
+    Ranks of other readings of the same object have no order; see `singer_arrow.batch.message`. Arguments are as those
+    of `merge`.
     """
     old, new = quoted(table, rank), f"{source}.{quoted(rank)}"
     objects = (f"REGEXP_REPLACE({of}, {literal(PLACE)}, '')" for of in (old, new))

@@ -16,14 +16,7 @@ def create_schema(schema: str) -> str:
 def create_table(
     table: str, columns: Sequence[Column], *, dist_key: str | None = None, sort_keys: Sequence[str] = ()
 ) -> str:
-    """Create a table.
-
-    Args:
-        table: Quoted name.
-        columns: Its columns; encodings are left to Redshift.
-        dist_key: Column whose value determines the slice of a row; None: Redshift chooses.
-        sort_keys: Columns that rows are sorted by, in order; without, Redshift chooses.
-    """
+    """Create a table by its quoted name; without a dist key or sort keys, and of encodings, Redshift chooses."""
     dist = f" DISTSTYLE KEY DISTKEY ({quoted(dist_key)})" if dist_key else ""
     sort = f" COMPOUND SORTKEY ({listed(sort_keys)})" if sort_keys else ""
     return f"CREATE TABLE {table} ({_defined(columns)}){dist}{sort}"
@@ -62,13 +55,7 @@ PRIVILEGES = {name: name.upper() for name in ("select", "insert", "update", "del
 
 
 def grant(privilege: str, table: str, grantee: str) -> str:
-    """Grant a privilege on a table.
-
-    Args:
-        privilege: One of `PRIVILEGES`.
-        table: Quoted name.
-        grantee: `public`, `group:name`, `role:name` or the name of a user.
-    """
+    """Grant one of `PRIVILEGES` on a table to `public`, `group:name`, `role:name` or the name of a user."""
     return f"GRANT {PRIVILEGES[privilege]} ON TABLE {table} TO {_grantee(grantee)}"
 
 

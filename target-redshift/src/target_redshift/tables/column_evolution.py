@@ -65,17 +65,10 @@ def columns_of(
 ) -> tuple[Column, ...]:
     """Return the columns of a stream's table, in the order of the schema.
 
-    Args:
-        schema: The Arrow schema that SCHEMA means.
-        existing: The columns that the table has; theirs are the names and types where values fit them.
-        varchar_max: The most bytes that a VARCHAR column gets.
-        super_texts: Properties whose text new columns hold as SUPER, which has room for more.
-        rescued_texts: Properties whose texts go into the column of long texts when they are too long for their own,
-            where that may be null; None if there is no such column.
-        drift: What may be done where values do not fit; by default nothing.
-
-    Raises:
-        SchemaError: A type has no counterpart, a column has a type that its values do not fit, or there are too many.
+    Where values fit, they have the names and types of the `existing` ones. `super_texts` are properties whose text new
+    columns hold as SUPER, which has room for more; `rescued_texts` those whose texts go into the column of long texts
+    when they are too long for their own, where that may be null; None if there is no such column. By default nothing
+    may be done where values do not fit.
     """
     have = {e.name: e for e in existing}
     names = columns_named(schema.names, existing, RULES)

@@ -41,12 +41,9 @@ _SHOWN = "drop the views that show the column, and create them again afterwards,
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The table of a stream, and the columns of it that the stream fills.
+    """The table of a stream, as it was when the stream began, and the columns of it that the stream fills.
 
-    Args:
-        table: The table as it was when the stream began.
-        columns: The columns.
-        lengths: Bytes of its VARCHAR columns, which `widen` keeps up to date.
+    `lengths` are the bytes of its VARCHAR columns, which `widen` keeps up to date.
     """
 
     table: Table
@@ -90,17 +87,9 @@ def prepare_table(
     *,
     descriptions: Descriptions = comments.NO_DESCRIPTIONS,
 ) -> Destination:
-    """Make sure that the stream's table exists and has a column for each property.
+    """Make sure that the stream's table exists and has a column for each property of `schema`, which its SCHEMA means.
 
-    Args:
-        client: The database.
-        stream: Name of the stream.
-        schema: What its SCHEMA means.
-        keys: Its key properties, whose columns can be compared, and which have no variants.
-        descriptions: Of the table and its columns, which become comments where there are none.
-
-    Raises:
-        SchemaError: Values do not fit a column and may go nowhere else, or one must not be null that the stream lacks.
+    The columns of keys can be compared, and have no variants; `descriptions` become comments where there are none.
     """
     choices = _text_columns(client, stream, schema, keys)
     choices["drift"] = ColumnEvolution(client.settings.on_drift == EVOLVE, keys)
@@ -122,11 +111,7 @@ def prepare_table(
 
 
 def check_keys(client: Redshift, destination: Destination, keys: Sequence[str]) -> None:
-    """Refuse key columns that rows cannot be compared by, and more columns than can be merged.
-
-    Raises:
-        SchemaError: There is such a key, or a staging table would have too many columns with that of the rows' order.
-    """
+    """Refuse keys that rows cannot be compared by, and more columns than a table takes with that of the order."""
     if (count := len(destination.columns)) >= MAX_COLUMNS:
         msg = (
             f"Stream of table {client.path(destination.name)} has {count} columns, and upsert takes {MAX_COLUMNS - 1}; "
@@ -145,13 +130,7 @@ def check_keys(client: Redshift, destination: Destination, keys: Sequence[str]) 
 def widen(client: Redshift, destination: Destination, needed: Mapping[str, int]) -> None:
     """Give VARCHAR columns the bytes that texts need; nothing happens where they have them. Not in a transaction.
 
-    Args:
-        client: The database.
-        destination: The table.
-        needed: Bytes of the longest text, by column; none of them is longer than `varchar_max` allows.
-
-    Raises:
-        RefusedDataError: Redshift cannot widen the column.
+    `needed` is the longest text of each column in bytes; none is longer than `varchar_max` allows.
     """
     with destination.lock:
         for name, length in needed.items():

@@ -58,14 +58,10 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StagingColumn:
-    """A column of a staging table.
+    """A column of a staging table: its type, as DDL writes it, and the table's column that it fills, if any.
 
-    Args:
-        name: Its name.
-        type: Its type, as DDL writes it.
-        column: The table's column that it fills; None for one that is not brought there.
-        change: What is done with its values on the way.
-        constant: The value of all its rows, as text; then the staging table itself does not have it.
+    `change` is done with its values on the way. With a `constant`, the value of all rows as text, the staging table
+    itself does not have it.
     """
 
     name: str
@@ -88,13 +84,7 @@ ORDER_COLUMN = StagingColumn(ORDER, "BIGINT")
 def staging_columns(
     file: pa.Schema, columns: Sequence[Column], keys: Sequence[str] = ()
 ) -> list[StagingColumn] | NotCopyable:
-    """Return the columns into which a Parquet file is COPYed as it is, or why it cannot be.
-
-    Args:
-        file: The file's schema.
-        columns: The columns of the stream.
-        keys: Names of those that the file must have.
-    """
+    """Return the columns into which a Parquet file, which must have `keys`, is COPYed as it is, or why it cannot be."""
     by_source = {c.source: c for c in columns}
     if len(set(file.names)) != len(file.names):
         return NotCopyable("it has a column twice")
@@ -135,12 +125,8 @@ def rank_columns(
     """Return the staging column of the ranks of a file's rows, or why they must be written into the file.
 
     In a rank of tap-s3-files the time and the name of the object differ from row to row, what is before and behind does
-    not. These two are in the columns that the tap's setting metadata_columns adds.
-
-    Args:
-        staged: Columns of the file.
-        columns: The columns of the stream.
-        ranks: Of the rows, none twice; empty if they have none.
+    not. These two are in the columns that the tap's setting metadata_columns adds. `staged` are the columns of the
+    file; `ranks` those of the rows, none twice, empty if they have none.
     """
     if not ranks:
         return []
@@ -155,11 +141,9 @@ def rank_columns(
 
 
 def constant_columns(columns: Sequence[Column], constants: Mapping[str, Any]) -> list[StagingColumn]:
-    """Columns that files do not have and that are the same in all their rows; those that are null need none.
+    """Return the columns that files do not have and that are the same in all their rows; those that are null need none.
 
-    Args:
-        columns: The columns of the stream.
-        constants: Values by property: texts, numbers, and times in UTC.
+    `constants` are texts, numbers, and times in UTC by property.
     """
     given = {c.source: c for c in columns if constants.get(c.source) is not None}
     return [_constant(c, str(constants[source])) for source, c in given.items()]
@@ -182,13 +166,7 @@ def has_nested(columns: Sequence[StagingColumn]) -> bool:
 
 
 def upload_columns(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> list[StagingColumn]:
-    """Return the staging columns of what we upload ourselves.
-
-    Args:
-        columns: The columns of the rows.
-        file_format: `parquet`, `jsonl` or `csv`.
-        ordered: Whether rows have their `ORDER` too, as the last column.
-    """
+    """Return the staging columns of what we upload ourselves, with their `ORDER` as the last column if `ordered`."""
     make = {"parquet": _from_parquet, "jsonl": _from_our_json, "csv": lambda c: _from_text(c, "csv")}[file_format]
     return [*map(make, columns), *([ORDER_COLUMN] if ordered else [])]
 

@@ -17,11 +17,7 @@ NO_KEYS = ("SUPER",)
 
 
 def dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | None:
-    """Return the column by which the rows of the stream's table are spread.
-
-    Raises:
-        ConfigError: There is no such column, or rows cannot be spread by it.
-    """
+    """Return the column by which the rows of the stream's table are spread."""
     name = client.settings.distribution(stream)
     return _column("dist_key", client.settings.dist_key, stream, columns, name) if name else None
 

@@ -109,22 +109,14 @@ _ROOMIEST = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT", "REAL": "DOUBLE PRECISIO
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
+    """A column of a table, which is filled from the property `source`.
 
-    Args:
-        name: Its name in Redshift.
-        source: The property it is filled from.
-        kind: Redshift's type without its size: BIGINT, VARCHAR, ...
-        arrow: The Arrow type of its values.
-        length: Bytes of a VARCHAR or VARBYTE.
-        precision: Digits of a DECIMAL.
-        scale: Those of them that are after the point.
-        becomes_text: Whether its values are text in the table alone: JSON, or decimals of many digits.
-        is_quoted: Whether its values are text that a SUPER column holds, as JSON text.
-        is_rescued: Whether texts that are too long for it go into the column of long texts.
-        holds_long_texts: Whether it is that column.
-        is_day: Whether its values are days, of which the table has the midnights in UTC.
-        variant_of: The column of which it is a variant, because values do not fit it.
+    `kind` is Redshift's type without its size, `arrow` the Arrow type of its values, `length` the bytes of a VARCHAR or
+    VARBYTE, `precision` the digits of a DECIMAL, of which `scale` are after the point, `variant_of` the column of which
+    it is a variant, because values do not fit it. `becomes_text`: its values are text in the table alone, JSON or
+    decimals of many digits; `is_quoted`: they are text that a SUPER column holds, as JSON text; `is_rescued`: texts
+    that are too long go into the column of long texts, which is the one that `holds_long_texts`; `is_day`: they are
+    days, of which the table has the midnights in UTC.
     """
 
     name: str
@@ -259,16 +251,7 @@ def _read_field(column: Column, given: pa.Field) -> pa.Field:
 
 
 def column_of(field: pa.Field, name: str, varchar_max: int = MAX_VARCHAR) -> Column:
-    """Return the column of a property, whatever type the table's own has.
-
-    Args:
-        field: The property's field in the schema that SCHEMA means.
-        name: The column's name.
-        varchar_max: The most bytes that a VARCHAR column gets.
-
-    Raises:
-        SchemaError: The type has no counterpart.
-    """
+    """Return the column of a property, whatever type the table's own has."""
     t = field.type
     if is_json(field) or pt.is_nested(t):
         return Column(name, field.name, "SUPER", pa.string())
@@ -329,11 +312,7 @@ def roomiest(column: Column) -> Column:
 
 
 def fitted(column: Column, field: pa.Field, have: TableColumn) -> Column:
-    """Return the column with the type that the table's own has.
-
-    Raises:
-        SchemaError: Its values do not fit; names the column and both types.
-    """
+    """Return the column with the type that the table's own has; an error names both types if its values do not fit."""
     if have.kind == "SUPER" and is_text(field, column):
         return in_super(column)
     sized = replace(column, kind=have.kind, length=have.length, precision=have.precision, scale=have.scale)
