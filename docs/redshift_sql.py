@@ -39,7 +39,7 @@ PAGE = Path(__file__).parent / "redshift-sql.md"
 INTRODUCTION = """# Every SQL text that target-redshift sends
 
 Written by `docs/redshift_sql.py` from the examples that the tests check, by Redshift's rules and by running them. All
-texts are made in `target_redshift/sql/`, from names in double quotes and from literals in single quotes; `%s` is
+texts are made in `target_redshift/sql.py`, from names in double quotes and from literals in single quotes; `%s` is
 a bound value. COPY and statements that define tables cannot have bound values. Secrets in COPY are never
 logged.
 """

@@ -97,10 +97,10 @@ def test_every_text_has_an_example() -> None:
     made = {
         name
         for name, value in vars(sql).items()
-        if (inspect.isfunction(value) and value.__module__.startswith(sql.__name__))
+        if (inspect.isfunction(value) and value.__module__ == sql.__name__ and not name.startswith("_"))
         or (isinstance(value, str) and name.isupper() and " " in value)
     }
-    not_statements = {"quoted", "literal", "masked", "role_of"}
+    not_statements = {"quoted", "literal", "listed", "masked", "role_of", "PLACE"}
     assert made - not_statements <= {e.name for e in texts(docs.Names())} | {"PRIVILEGES"}
 
 
@@ -118,7 +118,7 @@ def test_no_other_module_makes_sql() -> None:
     )
     for file in (ROOT / "target-redshift" / "src").rglob("*.py"):
         for number, line in enumerate(file.read_text().splitlines(), 1):
-            assert file.parent.name == "sql" or not statement.search(line), f"{file.name}:{number}: {line}"
+            assert file.name == "sql.py" or not statement.search(line), f"{file.name}:{number}: {line}"
 
 
 class TestSecrets:
