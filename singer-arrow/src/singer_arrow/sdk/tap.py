@@ -86,6 +86,9 @@ class ArrowTap(Tap):
     """A tap of `ArrowStream`s.
 
     In a run, a stream that fails does not keep the others from being read; the run ends with its error then.
+
+    Attributes:
+        failures: The errors of streams that failed, by name.
     """
 
     dynamic_catalog: bool = True  # so that settings are checked in discovery too

@@ -57,6 +57,13 @@ class WarehouseTarget(Target):
 
     It loads in the background: many BATCH messages a load, many loads at once. STATE is written once its data is
     durable. A subclass sets `name`, `config_jsonschema` and the classes.
+
+    Attributes:
+        setting_options: Settings that are options of the command line too: `--dataset` for `dataset`.
+        settings_class: The settings, which `from_config` reads.
+        table_class: The table of a stream.
+        run_class: What the streams of a run share: connections, for example.
+        run: The run, an instance of `run_class`.
     """
 
     capabilities: ClassVar[list[CapabilitiesEnum]] = [

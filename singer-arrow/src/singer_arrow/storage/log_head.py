@@ -31,10 +31,13 @@ class LogHead:
 
     log: str
     stream: str
-    first: int
+    first: int  # the number of its first entry
     before: Any = None
+    """Where the stream was before the first entry, as in STATE; None: all that was ever sent is in the log."""
     unnamed: int = 0
+    """A STATE without the id of a log is of this log up to this number: it was written before logs had ids."""
     follows: Mapping[str, Any] | None = None
+    """The STATE from which the log was begun on purpose; a run with that STATE begins at the first entry."""
 
     @classmethod
     def new(cls, stream: str, first: int, before: Any, *, unnamed: int | None = None, follows: Any = None) -> LogHead:
