@@ -9,10 +9,11 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from singer_sdk.configuration._dict_config import parse_environment_config
 from singer_sdk.exceptions import ConfigValidationError
+from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase, _ConfigInput
 from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
@@ -22,6 +23,9 @@ from singer_arrow.monitoring.settings import RUN_SETTINGS
 from singer_arrow.sdk.config_errors import object_file, problems
 from singer_arrow.sdk.environment import from_environment
 
+if TYPE_CHECKING:
+    import click
+
 _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
 """Libraries that log headers and tokens when asked for debug."""
 _PLACES = ("path", "root", "plan_root", "report", "gcs_stage", "s3_stage", "manifest_url")
@@ -29,15 +33,6 @@ _VARIABLE = re.compile(r"\$\{\w+[^}]*\}")
 _SUMMARY = "Config validation failed"
 _BEFORE_OURS = (_SUMMARY, "Error initializing target sink")
 """Beginnings of lines of the SDK that repeat a line of ours."""
-
-
-def shorten_logs(plugin: type[PluginBase]) -> None:
-    """Keep each message of the log on one line, and leave out what the SDK repeats and libraries log of headers."""
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    plugin.logger.addFilter(_is_kept)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(_on_one_line)
 
 
 def _is_kept(line: logging.LogRecord) -> bool:
@@ -54,23 +49,6 @@ def _on_one_line(line: logging.LogRecord) -> bool:
         line.msg, line.args = escaped, None
     line.name = one_line(line.name)  # it may end with the name of a stream
     return True
-
-
-def checked_settings(plugin: PluginBase, *, raise_errors: bool) -> list[str]:
-    """Validate a plugin's configuration: one line a problem, unknown settings included; defaults are filled in."""
-    schema = plugin.config_jsonschema
-    plugin.append_builtin_config(schema)
-    config = plugin._config  # the validator fills in defaults
-    _drop_nulls(config, schema)  # and fails on null where an object with defaults is due
-    try:
-        errors = list(JSONSchemaValidator(schema).iter_errors(config))
-    except AttributeError:  # it fills defaults also into what is no object
-        errors = list(DEFAULT_JSONSCHEMA_VALIDATOR(schema).iter_errors(config))
-    found = [*problems(config, schema, errors), *_left_variables(config)]
-    if found and raise_errors:
-        lines = [with_code(line, ConfigError.code) for line in found]
-        raise ConfigValidationError(_SUMMARY, errors=lines, schema=schema)
-    return found
 
 
 def _left_variables(config: Any, path: str = "", name: str = "") -> Iterator[str]:
@@ -130,11 +108,47 @@ def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInp
     return _ConfigInput(config=merged)
 
 
-def add_run_settings(config_jsonschema: dict[str, Any]) -> None:
-    """Add the settings that all connectors have for the observation of their runs."""
-    config_jsonschema["properties"].update(RUN_SETTINGS)
-
-
 def discard_output() -> None:
     """Discard what the interpreter writes to standard output at its end; the reader has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+class CheckedPlugin(PluginBase):
+    """What taps and targets share: checked settings, and log lines that are short and of one line each."""
+
+    _env_var_config = classproperty(environment_settings)
+
+    def __init__(self, **kwargs: Any) -> None:
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self.logger.addFilter(_is_kept)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(_on_one_line)
+        super().__init__(**kwargs)
+
+    @classmethod
+    def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
+        """Add the SDK's settings, and those for the observation of runs."""
+        super().append_builtin_config(config_jsonschema)
+        config_jsonschema["properties"].update(RUN_SETTINGS)
+
+    @classmethod
+    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
+        """Read configuration files and the environment, the later ones over the earlier ones."""
+        return config_input(cls, value)
+
+    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
+        """Return one line a problem, unknown settings included, or raise them; defaults are filled in."""
+        schema = self.config_jsonschema
+        self.append_builtin_config(schema)
+        config = self._config  # the validator fills in defaults
+        _drop_nulls(config, schema)  # and fails on null where an object with defaults is due
+        try:
+            errors = list(JSONSchemaValidator(schema).iter_errors(config))
+        except AttributeError:  # it fills defaults also into what is no object
+            errors = list(DEFAULT_JSONSCHEMA_VALIDATOR(schema).iter_errors(config))
+        found = [*problems(config, schema, errors), *_left_variables(config)]
+        if found and raise_errors:
+            lines = [with_code(line, ConfigError.code) for line in found]
+            raise ConfigValidationError(_SUMMARY, errors=lines, schema=schema)
+        return found

@@ -19,7 +19,6 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 from singer_sdk import Stream, Tap
 from singer_sdk.exceptions import AbortedSyncFailedException, AbortedSyncPausedException
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
-from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
@@ -41,19 +40,12 @@ from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.config_errors import checked_state, json_stream
 from singer_arrow.sdk.exact_catalog import ExactSchema, exact_catalog
 from singer_arrow.sdk.message_writer import LineWriter
-from singer_arrow.sdk.plugin import (
-    add_run_settings,
-    checked_settings,
-    config_input,
-    environment_settings,
-    shorten_logs,
-)
+from singer_arrow.sdk.plugin import CheckedPlugin
 from singer_arrow.sdk.stream_end_marks import MarkedStream
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    import click
     import pyarrow as pa
 
     from singer_arrow.records.encoder import EncodedRecords, RecordEncoder
@@ -82,7 +74,7 @@ class _RejectedRows(StateMessage):
         return {"type": self.type, "value": self.value, REJECTED_BATCH: self.batch.to_message()}
 
 
-class ArrowTap(Tap):
+class ArrowTap(CheckedPlugin, Tap):
     """A tap of `ArrowStream`s.
 
     In a run, a stream that fails does not keep the others from being read; the run ends with its error then.
@@ -93,7 +85,6 @@ class ArrowTap(Tap):
 
     dynamic_catalog: bool = True  # so that settings are checked in discovery too
     message_writer_class = LineWriter
-    _env_var_config = classproperty(environment_settings)
 
     def __init__(
         self,
@@ -107,7 +98,6 @@ class ArrowTap(Tap):
         self._is_run = is_run
         self._given_state = checked_state(state or {})
         exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
-        shorten_logs(type(self))
         super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
 
     def given_state(self, stream: str) -> Mapping[str, Any]:
@@ -119,19 +109,8 @@ class ArrowTap(Tap):
     def check_settings(self) -> None:
         """Check what the JSON Schema of the settings cannot; raise ConfigError if something is wrong."""
 
-    @classmethod
-    def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
-        """Add the SDK's settings, and those for the observation of runs."""
-        super().append_builtin_config(config_jsonschema)
-        add_run_settings(config_jsonschema)
-
-    @classmethod
-    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
-        """Read configuration files and the environment, the later ones over the earlier ones."""
-        return config_input(cls, value)
-
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        found = checked_settings(self, raise_errors=raise_errors)
+        found = super()._validate_config(raise_errors=raise_errors)
         if not found:
             self.check_settings()
         return found
@@ -220,16 +199,10 @@ class ArrowTap(Tap):
         )
 
     def _handle_termination(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the SDK's signature
-        writer = self.message_writer
-        if not isinstance(writer, LineWriter):
+        if isinstance(self.message_writer, LineWriter):
+            self.message_writer.stop(signum)
+        else:
             interrupt(Terminated(signum))
-            return
-        writer.stop(signum)
-
-
-def _ends_as_one_line(error: BaseException) -> bool:
-    """Return whether the command line reports an error in one line; see `cli.run`."""
-    return isinstance(error, SingerArrowError) or is_of_disk(error) or is_of_memory(error)
 
 
 class ArrowStream(MarkedStream):
@@ -360,10 +333,9 @@ class ArrowStream(MarkedStream):
     def log(self, message: str, *args: Any, level: int = logging.INFO, **kwargs: Any) -> None:
         """Log a message; but none about an error that ends as one line anyway, or about the end of a test run."""
         error = sys.exception()
-        is_known = isinstance(error, _ENDS_OF_TESTS) or (error is not None and _ends_as_one_line(error))
-        if level == logging.ERROR and is_known:
-            return
-        super().log(message, *args, level=level, **kwargs)
+        ends_as_line = isinstance(error, SingerArrowError) or (error and (is_of_disk(error) or is_of_memory(error)))
+        if level != logging.ERROR or not (isinstance(error, _ENDS_OF_TESTS) or ends_as_line):
+            super().log(message, *args, level=level, **kwargs)
 
     def get_batch_config(self, config: Mapping[str, Any]) -> BatchConfig | None:  # noqa: ARG002 - the SDK's signature
         """Return the configuration with which the SDK asks for batches; with None it asks for records."""
@@ -383,11 +355,10 @@ class ArrowStream(MarkedStream):
         """Nothing: as above."""
 
     def _sync_batches(self, batch_config: BatchConfig, context: Any = None) -> None:  # noqa: ARG002
-        counters = (self.get_record_counter(), self.get_batch_counter())
         with (
             self._failing_alone(),
-            counters[0] as rows,
-            counters[1] as count,
+            self.get_record_counter() as rows,
+            self.get_batch_counter() as count,
             self.get_sync_timer(),
             closing(self.batches()) as items,
         ):
@@ -449,7 +420,9 @@ class ArrowStream(MarkedStream):
         return self.selected and self.is_whole_run and not (own or divided or changed)
 
     def _encoder(self) -> Encode[EncodedRecords | dict[str, Any]]:
+        """Return what makes lines of batches, or records where selection or flattening changes some."""
         from singer_arrow.records.encoder import RecordEncoder, to_records
+        from singer_arrow.sdk.stream_maps import drops_members, is_nested
 
         schema: pa.Schema | None = None
         lines: RecordEncoder | None = None
@@ -458,14 +431,9 @@ class ArrowStream(MarkedStream):
             nonlocal schema, lines
             if schema is None or not batch.schema.equals(schema, check_metadata=True):
                 schema = batch.schema
-                lines = None if self._changes_records(schema) else RecordEncoder(self.name, schema, self.version)
+                flattened = self.stream_maps[0].flattening_enabled and any(is_nested(field) for field in schema)
+                is_changed = self.records_needed_by() or flattened or drops_members(self.mask, schema)
+                lines = None if is_changed else RecordEncoder(self.name, schema, self.version)
             return to_records(batch) if lines is None else lines.blocks(batch)
 
         return encode
-
-    def _changes_records(self, schema: pa.Schema) -> bool:
-        """Return whether selection or flattening changes records of this schema."""
-        from singer_arrow.sdk.stream_maps import drops_members, is_nested
-
-        flattened = self.stream_maps[0].flattening_enabled and any(is_nested(field) for field in schema)
-        return bool(self.records_needed_by() or flattened or drops_members(self.mask, schema))

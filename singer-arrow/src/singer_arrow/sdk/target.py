@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from singer_sdk import Target
-from singer_sdk.helpers._classproperty import classproperty
 from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
 from singer_sdk.mapper import RemoveRecordTransform
 
@@ -27,13 +26,7 @@ from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.batch_to_records import records_of
 from singer_arrow.sdk.message_reader import LineReader
-from singer_arrow.sdk.plugin import (
-    add_run_settings,
-    checked_settings,
-    config_input,
-    environment_settings,
-    shorten_logs,
-)
+from singer_arrow.sdk.plugin import CheckedPlugin
 from singer_arrow.sdk.record_lines import RecordLineRouter
 from singer_arrow.sdk.setting_options import add_setting_options, options_of
 from singer_arrow.sdk.sink import LoadSink
@@ -52,7 +45,7 @@ if TYPE_CHECKING:
     from singer_sdk.plugin_base import _ConfigInput
 
 
-class WarehouseTarget(Target):
+class WarehouseTarget(CheckedPlugin, Target):
     """A target that loads BATCH files and records into tables of a warehouse, each batch once.
 
     It loads in the background: many BATCH messages a load, many loads at once. STATE is written once its data is
@@ -87,10 +80,8 @@ class WarehouseTarget(Target):
     default_sink_class = LoadSink
     message_reader_class = LineReader
     message_reader: LineReader
-    _env_var_config = classproperty(environment_settings)
 
     def __init__(self, **kwargs: Any) -> None:
-        shorten_logs(type(self))
         super().__init__(**kwargs)
         self.max_parallelism = 1  # draining only closes a local file
         self.message_version: int | None = None
@@ -119,15 +110,6 @@ class WarehouseTarget(Target):
         batch_config = copy.deepcopy(config_jsonschema["properties"]["batch_config"])  # the SDK's plugins share it
         batch_config["properties"]["storage"]["properties"]["params"] = STORAGE_PARAMS
         config_jsonschema["properties"]["batch_config"] = batch_config
-        add_run_settings(config_jsonschema)
-
-    @classmethod
-    def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
-        """Read configuration files and the environment, the later ones over the earlier ones."""
-        return config_input(cls, value)
-
-    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        return checked_settings(self, raise_errors=raise_errors)
 
     @classmethod
     def get_singer_command(cls) -> click.Command:
