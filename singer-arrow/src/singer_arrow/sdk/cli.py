@@ -50,7 +50,13 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
     begin()
     umask = os.umask(0o077)  # what is written to local disks is for this user alone, as temporary folders are
     try:
-        command = _imported(load)
+        gc.disable()
+        try:
+            import_sdk()
+            command = load()
+        finally:
+            gc.freeze()  # what is imported is never garbage, so no collection looks at it, also later
+            gc.enable()
         for number in (signal.SIGINT, signal.SIGTERM):  # a connector sets handlers of its own, other commands do not
             if callable(signal.getsignal(number)):
                 signal.signal(number, lambda received, _: interrupt(Terminated(received)))
@@ -65,10 +71,19 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
         lines = _lines(error)
         if not lines and not _writes_json():
             raise
-        if not lines or _debug(name):
-            _show_traceback(name, error)
+        levels = (f"{name.upper().replace('-', '_')}_LOGLEVEL", "LOG_LEVEL", "LOGLEVEL")
+        if not lines or any(os.environ.get(level, "").lower() == "debug" for level in levels):
+            if _writes_json():
+                from singer_arrow.monitoring.logs import log_exception
+
+                log_exception(logging.getLogger(name), error)
+            else:
+                sys.stderr.write(_masked(traceback.format_exc()))
         for line in lines:
-            _log_error(name, line)
+            if logging.getLogger().handlers:
+                logging.getLogger(name).error(line)
+            else:
+                print(f"{name}: {line}", file=sys.stderr)  # noqa: T201 - logging was not set up yet
         sys.exit(1)
     finally:
         os.umask(umask)
@@ -124,26 +139,6 @@ def _writes_json() -> bool:
     return writes_json()
 
 
-def _show_traceback(name: str, error: Exception) -> None:
-    if not _writes_json():
-        sys.stderr.write(_masked(traceback.format_exc()))
-        return
-    from singer_arrow.monitoring.logs import log_exception
-
-    log_exception(logging.getLogger(name), error)
-
-
-def _imported(load: Callable[[], Callable[[], object]]) -> Callable[[], object]:
-    """Return the connector's command; what is imported is never garbage, so no collection looks at it, also later."""
-    gc.disable()
-    try:
-        import_sdk()
-        return load()
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def _lines(error: BaseException) -> list[str]:
     """Return the lines for an expected error, or for a full disk or memory; none for a bug."""
     if type(error).__name__ == "ConfigValidationError" and _is_sdk(error):
@@ -152,8 +147,13 @@ def _lines(error: BaseException) -> list[str]:
         return [with_code(str(error) or type(error).__name__, getattr(error, "code", "sdk"))]
     if isinstance(error, OSError) and is_of_disk(error):
         cause = error.strerror if error.errno == errno.ENOENT else os.strerror(error.errno or 0)
-        reason = f"{cause}{f' ({error.filename})' if error.filename else _temporary()}"
-        is_temporary = not error.filename or str(error.filename).startswith(_temporary_folder() or "?")
+        try:
+            folder = tempfile.gettempdir()
+        except OSError:  # none is writable
+            folder = ""
+        place = error.filename or (f"temporary files are in {folder}" if folder else "")
+        reason = f"{cause} ({place})" if place else cause
+        is_temporary = not error.filename or str(error.filename).startswith(folder or "?")
         advice = f"make room or raise the limit, or {'set TMPDIR elsewhere' if is_temporary else 'name another place'}"
         return [with_code(f"This machine refuses a file: {reason}; {advice}", "disk")]
     if is_of_memory(error):
@@ -163,34 +163,9 @@ def _lines(error: BaseException) -> list[str]:
     return []
 
 
-def _temporary() -> str:
-    """Return the folder of temporary files in words; empty if none is writable."""
-    folder = _temporary_folder()
-    return f" (temporary files are in {folder})" if folder else ""
-
-
-def _temporary_folder() -> str:
-    try:
-        return tempfile.gettempdir()
-    except OSError:
-        return ""
-
-
 def _is_sdk(error: BaseException) -> bool:
     """Return whether an error is one that the SDK reports to users; does not import the SDK."""
     return type(error).__module__ in (f"{SDK}.exceptions", f"{SDK}.singerlib.exceptions")
-
-
-def _log_error(name: str, line: str) -> None:
-    if logging.getLogger().handlers:
-        logging.getLogger(name).error(line)
-    else:
-        print(f"{name}: {line}", file=sys.stderr)  # noqa: T201 - logging was not set up yet
-
-
-def _debug(name: str) -> bool:
-    own = f"{name.upper().replace('-', '_')}_LOGLEVEL"
-    return any(os.environ.get(v, "").lower() == "debug" for v in (own, "LOG_LEVEL", "LOGLEVEL"))
 
 
 def _version(package: str) -> str:
