@@ -11,13 +11,14 @@ import re
 import xml.etree.ElementTree as ET
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.errors import ServiceError
+from singer_arrow.storage.object_info import Fetched, ObjectInfo
 from singer_arrow.storage.object_page import ObjectPage, page_from_xml
+from singer_arrow.storage.urls import Url
 
 if TYPE_CHECKING:
     from singer_arrow.storage.aws import AwsSession
@@ -33,18 +34,6 @@ _IS_FOLDER = methodcaller("endswith", "/")
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 _NOTHING = b"<ListBucketResult/>"
 _ERROR = re.compile(rb"\s*(?:<\?[^>]*>\s*)?<Error[\s>/]")
-
-
-@dataclass(frozen=True, slots=True)
-class S3Object:
-    """Metadata of an object, and the fetched bytes with their offset, if requested."""
-
-    key: str
-    size: int
-    etag: str | None
-    modified: datetime
-    data: bytes = field(default=b"", repr=False)
-    start: int = 0
 
 
 def is_unsupported_key(key: str) -> bool:
@@ -107,12 +96,12 @@ class Bucket:
                 raise ServiceError(msg)
             position = {"ContinuationToken": token}
 
-    def head(self, key: str, *, keyed: bool) -> S3Object:
+    def head(self, url: Url, *, keyed: bool) -> ObjectInfo:
         """Return the metadata of an object by HEAD; `keyed`: with the customer's key."""
-        answer = self.client.head_object(Bucket=self.name, Key=key, **self._payer(), **self._key(keyed=keyed))
-        return S3Object(key, answer["ContentLength"], answer.get("ETag"), answer["LastModified"])
+        answer = self.client.head_object(Bucket=self.name, Key=url.key, **self._payer(), **self._key(keyed=keyed))
+        return ObjectInfo(url, answer["ContentLength"], answer.get("ETag"), answer["LastModified"])
 
-    def get(self, key: str, options: Mapping[str, Any], *, keyed: bool) -> S3Object:
+    def get(self, url: Url, options: Mapping[str, Any], *, keyed: bool) -> Fetched:
         """Return bytes of an object, by obstore's options `range` and `if_match`; `keyed`: with the customer's key."""
         request = {
             **({"Range": _range_header(options["range"])} if "range" in options else {}),
@@ -120,11 +109,11 @@ class Bucket:
             **self._payer(),
             **self._key(keyed=keyed),
         }
-        answer, data = _with_body(lambda: self.client.get_object(Bucket=self.name, Key=key, **request))
+        answer, data = _with_body(lambda: self.client.get_object(Bucket=self.name, Key=url.key, **request))
         start, size = 0, len(data)
         if found := _RANGE.match(answer.get("ContentRange", "")):
             start, size = int(found[1]), int(found[2])
-        return S3Object(key, size, answer.get("ETag"), answer["LastModified"], data, start)
+        return Fetched(data, start, ObjectInfo(url, size, answer.get("ETag"), answer["LastModified"]))
 
     def _payer(self) -> dict[str, str]:
         return {"RequestPayer": "requester"} if self.options.requester_pays else {}

@@ -113,7 +113,7 @@ class Storage:
         """Return the metadata of an object, or raise NotFoundError."""
         with translate_errors(url):
             if _is_unsupported(url):
-                return _info_of_s3(url, self._request_s3(url, lambda bucket, keyed: bucket.head(url.key, keyed=keyed)))
+                return self._request_s3(url, lambda bucket, keyed: bucket.head(url, keyed=keyed))
             return _info(url, self._request(url, lambda store: store.head(url.key)))
 
     def exists(self, url: Url) -> bool:
@@ -154,7 +154,10 @@ class Storage:
             options["if_match"] = version_of.etag
         with translate_errors(url, pinned=version_of is not None):
             if _is_unsupported(url):
-                return self._get_by_botocore(url, options, version_of)
+                found = self._request_s3(url, lambda bucket, keyed: bucket.get(url, options, keyed=keyed))
+                if version_of is not None and not found.info.same_version(version_of):
+                    raise object_changed(url)
+                return found
             return with_retries(
                 lambda: self._get(url, options, version_of),
                 url,
@@ -172,13 +175,6 @@ class Storage:
             msg = f"{url}: the answer broke off after {len(data)} of {last - first} bytes; try again"
             raise ServiceError(msg)
         return Fetched(data, first, info)
-
-    def _get_by_botocore(self, url: Url, options: Mapping[str, Any], version_of: ObjectInfo | None) -> Fetched:
-        found = self._request_s3(url, lambda bucket, keyed: bucket.get(url.key, options, keyed=keyed))
-        info = _info_of_s3(url, found)
-        if version_of is not None and not info.same_version(version_of):
-            raise object_changed(url)
-        return Fetched(found.data, found.start, info)
 
     def put(
         self,
@@ -295,7 +291,7 @@ class Storage:
                     raise
         return send(self._store(url, persistent=persistent))
 
-    def _request_s3(self, url: Url, send: Callable[[s3.Bucket, bool], s3.S3Object]) -> s3.S3Object:
+    def _request_s3(self, url: Url, send: Callable[[s3.Bucket, bool], _Answer]) -> _Answer:
         """Send a request as `_request` does, by botocore."""
         from botocore.exceptions import ClientError
 
@@ -341,10 +337,6 @@ def lists_in_order(url: Url) -> bool:
 
 def _info(url: Url, meta: Any) -> ObjectInfo:
     return ObjectInfo(url, meta["size"], meta["e_tag"], meta["last_modified"])
-
-
-def _info_of_s3(url: Url, found: s3.S3Object) -> ObjectInfo:
-    return ObjectInfo(url, found.size, found.etag, found.modified)
 
 
 def _is_unsupported(url: Url) -> bool:
