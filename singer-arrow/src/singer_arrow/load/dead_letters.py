@@ -230,11 +230,4 @@ def cut(text: str | None, most_bytes: int) -> str | None:
 
 def _position(skipped: Sequence[int], row: int) -> int:
     """Return the position of a row, given the number of rows before it and the sorted positions that do not count."""
-    low, high = 0, len(skipped)
-    while low < high:  # the first position after it
-        middle = (low + high) // 2
-        if skipped[middle] - middle <= row + 1:
-            low = middle + 1
-        else:
-            high = middle
-    return row + 1 + low
+    return row + 1 + bisect_right(range(len(skipped)), row + 1, key=lambda index: skipped[index] - index)

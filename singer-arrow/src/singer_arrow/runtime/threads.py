@@ -149,15 +149,10 @@ def ordered_streams(
     caller stops or a task fails, the event passed to every task is set; long-running tasks should check it.
     """
     stop = threading.Event()
-
-    def started() -> Iterator[_Results[T]]:
-        for task in tasks:
-            yield _Results(executor, task, stop)
-
     pending: deque[_Results[T]] = deque()
     try:
-        for results in started():
-            pending.append(results)
+        for task in tasks:
+            pending.append(_Results(executor, task, stop))
             if len(pending) >= window:
                 yield pending.popleft().take()
         while pending:

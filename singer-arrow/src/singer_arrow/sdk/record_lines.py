@@ -105,7 +105,10 @@ class RecordLineRouter:
             self._changes = self._sinks.changes
         if stream not in self._lines:
             sink = self._sinks.of_lines(stream)
-            self._lines[stream] = None if sink is None else self._of(sink)
+            known = self._lines_of.get(sink.stream_name) if sink is not None else None
+            if sink is not None and (known is None or known.sink is not sink):
+                known = self._lines_of[sink.stream_name] = SinkLines(sink)
+            self._lines[stream] = known  # the same lines, with their parser, while the stream has that sink
         return self._lines[stream] is not None
 
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
@@ -119,10 +122,3 @@ class RecordLineRouter:
         """Pass all lines to their sinks."""
         with self._run.messages:
             self._run.record_queue.flush()
-
-    def _of(self, sink: LoadSink) -> SinkLines:
-        """Return the lines of a sink: the same ones, with their parser, while the stream has that sink."""
-        known = self._lines_of.get(sink.stream_name)
-        if known is None or known.sink is not sink:
-            known = self._lines_of[sink.stream_name] = SinkLines(sink)
-        return known

@@ -54,12 +54,10 @@ class StreamSinks:
         No map changes its rows, no other stream has the same sink, and its table has a schema of records.
         """
         maps = self._target.mapper.stream_maps.get(stream, [])
-        if len(maps) != 1 or not is_plain(maps[0]) or self._is_shared(maps[0].stream_alias):
+        if len(maps) != 1 or not is_plain(maps[0]):
             return None
-        sink = self.active(maps[0].stream_alias)
+        alias, every = maps[0].stream_alias, self._target.mapper.stream_maps.values()
+        if sum(any(m.stream_alias == alias for m in others) for others in every) > 1:
+            return None
+        sink = self.active(alias)
         return sink if sink is not None and sink.table.record_schema is not None else None
-
-    def _is_shared(self, alias: str) -> bool:
-        """Return whether several streams have the same sink."""
-        every = self._target.mapper.stream_maps.values()
-        return sum(any(m.stream_alias == alias for m in maps) for maps in every) > 1

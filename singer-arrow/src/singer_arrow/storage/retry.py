@@ -49,17 +49,17 @@ class AdaptiveLimiter:
         self._changed = threading.Condition()
 
     @contextmanager
-    def permit(self, is_needed: Callable[[], bool] = always) -> Iterator[Permit]:
-        """Wait for a free slot and hold it within the block; ServiceError once `is_needed` returns False meanwhile."""
+    def permit(self, is_needed: Callable[[], bool] = always) -> Iterator[int]:
+        """Hold a slot within the block, which gets its generation; ServiceError if `is_needed` returns False before."""
         with self._changed:
             while self._busy >= max(1, int(self.limit)):
                 if not is_needed():
                     raise ServiceError(_NOT_NEEDED)
                 self._changed.wait(_POLL_SECONDS)
             self._busy += 1
-            permit = Permit(self, self._generation)
+            generation = self._generation
         try:
-            yield permit
+            yield generation
         finally:
             with self._changed:
                 self._busy -= 1
@@ -77,17 +77,6 @@ class AdaptiveLimiter:
         with self._changed:
             if generation == self._generation:
                 self.limit, self._generation = max(1.0, min(self.limit, self._busy) / 2), generation + 1
-
-
-class Permit:
-    """One of the slots of an `AdaptiveLimiter`, held during a request."""
-
-    def __init__(self, limiter: AdaptiveLimiter, generation: int) -> None:
-        self._limiter, self._generation = limiter, generation
-
-    def throttled(self) -> None:
-        """Report that the service throttled the request."""
-        self._limiter.throttled(self._generation)
 
 
 LIMITER = AdaptiveLimiter()
@@ -112,14 +101,14 @@ def with_retries(
     """
     ends, broken, bound = 0.0, 0, FIRST_PAUSE
     while True:
-        with limiter.permit(is_needed) as permit:
+        with limiter.permit(is_needed) as generation:
             ends = ends or time.monotonic() + DEADLINE
             try:
                 answer = request()
             except Exception as error:
                 is_transient, is_throttled = (classify or _classify)(error)
                 if is_throttled:
-                    permit.throttled()
+                    limiter.throttled(generation)
                 broken += not is_throttled
                 if not is_transient or broken >= MAX_TRIES or time.monotonic() >= ends or not is_needed():
                     raise
