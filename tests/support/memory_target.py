@@ -7,12 +7,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import LoadError
+from singer_arrow.load.metrics import Tally
 from singer_arrow.load.scheduler import Limits
 from singer_arrow.sdk.cli import run
 from singer_arrow.sdk.target import WarehouseTarget
@@ -43,6 +45,9 @@ class Memory:
     deferred = False
     streams = False
 
+    def __init__(self, stream: str, tally: Tally) -> None:
+        self.context = SimpleNamespace(stream=stream, tally=tally)
+
     def prepare(self, url: str) -> PreparedItem:
         """Return the item unchanged."""
         return PreparedItem(url)
@@ -70,7 +75,7 @@ class MemoryTable:
     record_schema: pa.Schema | None = None
 
     def __init__(self, run: WarehouseRun[LoadSettings], stream: TableStream) -> None:
-        self.run, self.method = run, Memory()
+        self.run, self.method = run, Memory(stream.name, run.tallies.of(stream.name))
 
     def take_batch(self, batch: Batch) -> None:
         """Add a batch."""

@@ -11,7 +11,8 @@ from collections.abc import Collection
 
 from singer_arrow.errors import UnfinishedStreamError
 from singer_arrow.load.checkpoint import Checkpoints
-from singer_arrow.load.scheduler import AnyLoadSteps, LoadScheduler
+from singer_arrow.load.load_method import AnyLoadMethod
+from singer_arrow.load.scheduler import LoadScheduler
 from singer_arrow.load.stream_ends import StreamEnds, kept_tables
 
 
@@ -24,14 +25,14 @@ class Finishing:
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._methods: list[tuple[str, AnyLoadSteps]] = []  # also of sinks that the SDK has dropped meanwhile
+        self._methods: list[tuple[str, AnyLoadMethod]] = []  # also of sinks that the SDK has dropped meanwhile
         self._ends = StreamEnds()
         self._tables: dict[str, set[str]] = {}
         self._tokens: dict[str, list[int]] = {}
         self._kept: set[str] = set()
         self._unfinished: list[str] = []
 
-    def defer(self, table: str, method: AnyLoadSteps) -> None:
+    def defer(self, table: str, method: AnyLoadMethod) -> None:
         """Add a load method to finish at the end of the input; a table has one for each of its SCHEMAs."""
         self._methods.append((table, method))
 

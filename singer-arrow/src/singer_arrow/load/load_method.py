@@ -51,7 +51,12 @@ PreparedT = TypeVar("PreparedT", bound=Prepared)
 
 
 class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
-    """The base of the load methods; `LoadScheduler` calls them, in the order that its `LoadSteps` describes."""
+    """The base of the load methods, which `LoadScheduler` calls.
+
+    It calls `prepare` for items and `stage` for groups of them, in parallel and in any order; then `publish` for each
+    group, of `ordered` methods in the order of the messages, one call at a time; then `removable_files`, which are
+    removed after the STATE of the group has left; and `finish` of `deferred` ones.
+    """
 
     ordered: ClassVar[bool] = False  # groups are published in the order of their items
     deferred: ClassVar[bool] = False  # groups become part of the table at the end of the run, by `finish`
@@ -226,3 +231,6 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             batch_id,
             when,
         )
+
+
+AnyLoadMethod = LoadMethod[Any, Any]

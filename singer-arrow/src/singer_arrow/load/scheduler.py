@@ -15,54 +15,12 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from singer_arrow.load.checkpoint import Checkpoints
 from singer_arrow.load.daemon_pool import DaemonPool
+from singer_arrow.load.load_method import AnyLoadMethod, Prepared
 from singer_arrow.storage.urls import Url
-
-
-class Sized(Protocol):
-    """An item that is ready to be loaded."""
-
-    @property
-    def bytes(self) -> int:
-        """What it weighs in a load."""
-
-
-ContentT_contra = TypeVar("ContentT_contra", contravariant=True)
-PreparedT = TypeVar("PreparedT", bound=Sized)
-StagedT = TypeVar("StagedT")
-
-
-class LoadSteps(Protocol[ContentT_contra, PreparedT, StagedT]):
-    """What a target does with the items of one stream. `prepare` and `stage` are called in parallel, in any order."""
-
-    @property
-    def ordered(self) -> bool:
-        """Whether `publish` must be called in the order of the messages, one call at a time."""
-
-    @property
-    def deferred(self) -> bool:
-        """Whether nothing is durable before `LoadScheduler.finish`."""
-
-    def prepare(self, content: ContentT_contra, /) -> PreparedT:
-        """Make an item ready: fetch it, check it, convert it."""
-
-    def stage(self, parts: Sequence[PreparedT], /) -> StagedT:
-        """Load a group."""
-
-    def publish(self, staged: StagedT, /) -> None:
-        """Make a staged group part of the table."""
-
-    def finish(self) -> None:
-        """Make all of a deferred load method part of the table."""
-
-    def removable_files(self, parts: Sequence[PreparedT], staged: StagedT, /) -> Sequence[Url]:
-        """Return the files of a published group that are removed after its STATE has left."""
-
-
-AnyLoadSteps = LoadSteps[Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +35,14 @@ class Limits:
 
 
 @dataclass(slots=True, eq=False)
-class _Group(Generic[PreparedT, StagedT]):
-    method: AnyLoadSteps
+class _Group:
+    method: AnyLoadMethod
     kind: str
     opened_at: float
-    parts: list[Future[PreparedT]] = field(default_factory=list)
+    parts: list[Future[Prepared]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     bytes: int = 0
-    staged: StagedT | None = None
+    staged: Any = None
     is_staged: bool = False
 
 
@@ -102,7 +60,7 @@ class LoadScheduler:
         limits: Limits,
         on_error: Callable[[BaseException], None] = lambda _: None,
         remove: Callable[[Sequence[Url]], None] = lambda _: None,
-        spend: Callable[[Any, str, float], None] = lambda *_: None,
+        spend: Callable[[AnyLoadMethod, str, float], None] = lambda *_: None,
     ) -> None:
         self._checkpoints = checkpoints
         self._limits = limits
@@ -110,10 +68,10 @@ class LoadScheduler:
         self._remove = remove
         self._spend = spend
         self._changed = threading.Condition()
-        self._gathering: dict[AnyLoadSteps, _Group[Any, Any]] = {}
-        self._unfinished: dict[AnyLoadSteps, deque[_Group[Any, Any]]] = {}
-        self._publishing: set[AnyLoadSteps] = set()
-        self._deferred: dict[AnyLoadSteps, list[tuple[list[int], Callable[[], None] | None]]] = {}
+        self._gathering: dict[AnyLoadMethod, _Group] = {}
+        self._unfinished: dict[AnyLoadMethod, deque[_Group]] = {}
+        self._publishing: set[AnyLoadMethod] = set()
+        self._deferred: dict[AnyLoadMethod, list[tuple[list[int], Callable[[], None] | None]]] = {}
         self._unprepared = 0
         self._running = 0
         self._error: BaseException | None = None
@@ -123,7 +81,7 @@ class LoadScheduler:
 
     def add(
         self,
-        method: AnyLoadSteps,
+        method: AnyLoadMethod,
         content: Any,
         *,
         token: int,
@@ -153,7 +111,7 @@ class LoadScheduler:
             if alone or len(group.parts) >= self._limits.items:
                 self._close(group)
 
-    def wait(self, method: AnyLoadSteps | None = None) -> None:
+    def wait(self, method: AnyLoadMethod | None = None) -> None:
         """Load what was gathered, of one stream or of all, and wait until it is done; raise whatever failed first."""
         with self._changed:
             for group in list(self._gathering.values()):
@@ -162,7 +120,7 @@ class LoadScheduler:
             self._changed.wait_for(lambda: self._error or not self._is_busy(method))
             self.check()
 
-    def finish(self, method: AnyLoadSteps) -> None:
+    def finish(self, method: AnyLoadMethod) -> None:
         """Load what was gathered of a deferred load method, publish all of it and close its tokens."""
         self.wait(method)
         with self._timed(method, "finish"):
@@ -171,12 +129,12 @@ class LoadScheduler:
             done = self._deferred.pop(method, [])
         self._checkpoints.close_together(done)
 
-    def hold(self, method: AnyLoadSteps, token: int) -> None:
+    def hold(self, method: AnyLoadMethod, token: int) -> None:
         """Close the token when a deferred load method is finished; no load is needed for it."""
         with self._changed:
             self._deferred.setdefault(method, []).append(([token], None))
 
-    def newest_token(self, method: AnyLoadSteps) -> int:
+    def newest_token(self, method: AnyLoadMethod) -> int:
         """Return the newest token that waits for a deferred load method to be finished; 0 if none does."""
         with self._changed:
             return max((t for tokens, _ in self._deferred.get(method, ()) for t in tokens), default=0)
@@ -203,7 +161,7 @@ class LoadScheduler:
         if is_first:
             self._on_error(error)
 
-    def waiting(self) -> list[tuple[AnyLoadSteps, int]]:
+    def waiting(self) -> list[tuple[AnyLoadMethod, int]]:
         """Return load methods with the number of their items that are not durable yet."""
         with self._changed:
             groups = [*self._gathering.values(), *(group for some in self._unfinished.values() for group in some)]
@@ -234,17 +192,17 @@ class LoadScheduler:
         closed = sum(len(groups) for groups in self._unfinished.values())
         return self._unprepared < 2 * self._limits.workers and closed < 2 * self._limits.parallel
 
-    def _is_busy(self, method: AnyLoadSteps | None) -> bool:
+    def _is_busy(self, method: AnyLoadMethod | None) -> bool:
         return any(groups for key, groups in self._unfinished.items() if method in (None, key))
 
-    def _close(self, group: _Group[Any, Any]) -> None:
+    def _close(self, group: _Group) -> None:
         """End a group and have it loaded; the lock is held."""
         if self._gathering.get(group.method) is group:
             del self._gathering[group.method]
             self._unfinished.setdefault(group.method, deque()).append(group)
             self._loading.submit(self._load, group)
 
-    def _prepare(self, group: _Group[Any, Any], content: Any) -> Any:
+    def _prepare(self, group: _Group, content: Any) -> Any:
         try:
             if self._error is not None or self._stopped:
                 msg = "the run is ending"
@@ -268,7 +226,7 @@ class LoadScheduler:
                 self._close(max(self._gathering.values(), key=lambda g: g.bytes))
         return part
 
-    def _load(self, group: _Group[Any, Any]) -> None:
+    def _load(self, group: _Group) -> None:
         with self._changed:
             if self._error is not None or self._stopped:
                 return
@@ -286,13 +244,12 @@ class LoadScheduler:
                 self._running -= 1
                 self._changed.notify_all()
 
-    def _publish(self, group: _Group[Any, Any]) -> None:
+    def _publish(self, group: _Group) -> None:
         """Publish a staged group; in an ordered load method, all that are staged up to the first that is not."""
         method = group.method
         if not method.ordered:
             self._publish_group(group)
-            return
-        while True:
+        while method.ordered:
             with self._changed:
                 groups = self._unfinished[method]
                 if method in self._publishing or not groups or not groups[0].is_staged or self._error is not None:
@@ -305,20 +262,9 @@ class LoadScheduler:
                 with self._changed:
                     self._publishing.discard(method)
 
-    def _publish_group(self, group: _Group[Any, Any]) -> None:
+    def _publish_group(self, group: _Group) -> None:
         with self._timed(group.method, "publish"):
             group.method.publish(group.staged)
-        self._complete(group)
-
-    @contextmanager
-    def _timed(self, method: AnyLoadSteps, step: str) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._spend(method, step, time.perf_counter() - began)
-
-    def _complete(self, group: _Group[Any, Any]) -> None:
         left = group.method.removable_files([future.result() for future in group.parts], group.staged)
         then = partial(self._remove, left) if left else None
         if group.method.deferred:
@@ -329,3 +275,11 @@ class LoadScheduler:
         with self._changed:
             self._unfinished[group.method].remove(group)
             self._changed.notify_all()
+
+    @contextmanager
+    def _timed(self, method: AnyLoadMethod, step: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._spend(method, step, time.perf_counter() - began)

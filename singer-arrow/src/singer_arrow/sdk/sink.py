@@ -15,7 +15,7 @@ from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.errors import DataError
 from singer_arrow.formats.json.unknown_keys import KnownKeys
 from singer_arrow.load.dead_letters import Rejected
-from singer_arrow.load.load_method import LoadMethod
+from singer_arrow.load.load_method import AnyLoadMethod
 from singer_arrow.read_progress import Skipped
 from singer_arrow.records.buffer import RecordBuffer
 from singer_arrow.records.errors import LACKS_KEY, MissingKeyError
@@ -48,7 +48,7 @@ class LoadSink(BatchSink):
 
     table: WarehouseTable
     """The table, once `setup` was called."""
-    method: LoadMethod[Any, Any]
+    method: AnyLoadMethod
     """The load method of the table."""
 
     def __init__(

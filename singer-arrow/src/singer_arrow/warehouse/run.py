@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.checkpoint import Checkpoints, State
 from singer_arrow.load.finishing import Finishing
-from singer_arrow.load.load_method import LoadMethod
+from singer_arrow.load.load_method import AnyLoadMethod
 from singer_arrow.load.metrics import Tallies
 from singer_arrow.load.scheduler import Limits, LoadScheduler
 from singer_arrow.load.staging import Remover
@@ -39,7 +39,7 @@ class RunStream(Protocol):
     stream_name: str
     waiting: RecordBuffer
     """The records that are not part of a load yet."""
-    method: LoadMethod[Any, Any]
+    method: AnyLoadMethod
     """The load method of its table."""
 
     def drain(self) -> None:
@@ -107,7 +107,7 @@ class WarehouseRun(Generic[SettingsT_co]):
     @cached_property
     def scheduler(self) -> LoadScheduler:
         """The scheduler of the loads."""
-        return LoadScheduler(self.checkpoints, self.limits, self.interrupt, self.remover.remove, _count_seconds)
+        return LoadScheduler(self.checkpoints, self.limits, self.interrupt, self.remover.remove, _spend)
 
     def claim_table(self, table: str, stream: str) -> None:
         """Reserve a table, by its path, for a stream.
@@ -134,8 +134,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         """Return the counts of all streams so far."""
         waiting = Counter[str]()
         for method, count in self.scheduler.waiting():
-            if isinstance(method, LoadMethod):
-                waiting[method.context.stream] += count
+            waiting[method.context.stream] += count
         tables = {stream: table for table, stream in dict(self._streams_of).items()}  # other threads add to it
         state, is_done = self.checkpoints.last, self.has_ended
         unfinished = self.finishing.unfinished if is_done else ()
@@ -255,9 +254,8 @@ class WarehouseRun(Generic[SettingsT_co]):
             self.tallies.report(self.logger)
 
 
-def _count_seconds(method: object, step: str, seconds: float) -> None:
-    if isinstance(method, LoadMethod):
-        method.context.tally.spend(step, seconds)
+def _spend(method: AnyLoadMethod, step: str, seconds: float) -> None:
+    method.context.tally.spend(step, seconds)
 
 
 def _seconds() -> float:

@@ -25,7 +25,7 @@ from singer_arrow.errors import SchemaError
 from singer_arrow.load.conversion import RANK, Conversion, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
 from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import LoadMethod
+from singer_arrow.load.load_method import AnyLoadMethod
 from singer_arrow.naming import digest
 from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN, MetadataColumns
 from singer_arrow.records.validation import fits_schema, validator
@@ -83,7 +83,7 @@ class WarehouseTable(abc.ABC):
     """Arrow schema of the stream's SCHEMA."""
     columns: Sequence[UploadColumn]
     """The columns of the table that the stream fills."""
-    method: LoadMethod[Any, Any]
+    method: AnyLoadMethod
     """The load method."""
 
     def __init__(self, run: WarehouseRun[LoadSettings], stream: TableStream) -> None:
@@ -117,7 +117,7 @@ class WarehouseTable(abc.ABC):
         """
 
     @abc.abstractmethod
-    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> LoadMethod[Any, Any]:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> AnyLoadMethod:
         """Return the load method of the setting, never upsert where there are no keys; `keys` are columns."""
 
     @abc.abstractmethod

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -45,8 +46,8 @@ class LoadMethod:
     ordered = False
     streams = False
 
-    def __init__(self, *, deferred: bool) -> None:
-        self.deferred = deferred
+    def __init__(self, context: Any, *, deferred: bool) -> None:
+        self.context, self.deferred = context, deferred
         self.loaded: list[Any] = []
         self.gate = threading.Event()
         self.gate.set()
@@ -91,7 +92,8 @@ class MemoryTable:
     def __init__(self, run: WarehouseRun[LoadSettings], stream: TableStream) -> None:
         self.run, former = run, self.methods.get(stream.name)
         self.opened.append((stream.name, former and list(former.loaded)))
-        self.method = self.methods[stream.name] = LoadMethod(deferred=run.settings.load_method == OVERWRITE)
+        context = SimpleNamespace(stream=stream.name, tally=run.tallies.of(stream.name))
+        self.method = self.methods[stream.name] = LoadMethod(context, deferred=run.settings.load_method == OVERWRITE)
 
     def take_batch(self, batch: Batch) -> None:
         self.run.scheduler.add(self.method, Url.parse(batch.manifest[0]).key, token=self.run.checkpoints.open())
