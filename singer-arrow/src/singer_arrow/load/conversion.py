@@ -109,15 +109,13 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         and integers in a float column become floats; pa.ArrowInvalid if that does not hold one: up to 2^53 it does.
         """
         if array.type == column.arrow:
-            return without_exponents(array) if self._is_decimal_in_text(column) else array
+            at = self.given.get_field_index(column.source)
+            is_decimal = at >= 0 and pt.is_decimal(self.given.field(at).type)
+            return without_exponents(array) if is_decimal and pt.is_string(column.arrow) else array
         array = _fit_leaves(array, column.arrow)
         if pt.is_date(array.type) or pt.is_null(array.type):
             return array.cast(column.arrow)
         return array if array.type == column.arrow else array.view(column.arrow)
-
-    def _is_decimal_in_text(self, column: ColumnT) -> bool:
-        at = self.given.get_field_index(column.source)
-        return bool(at >= 0 and pt.is_decimal(self.given.field(at).type) and pt.is_string(column.arrow))
 
     @property
     def read_schema(self) -> pa.Schema:
@@ -161,8 +159,15 @@ class Conversion(abc.ABC, Generic[ColumnT]):
                     made = self._convert(batch, at, prepare, schema)
                 except DataError as error:
                     if rejects is None or rejects.most is None:
-                        raise self._located(error, batch, at, prepare, schema) from None
-                    good = self._without_rejected(batch, at, prepare, schema, rejects)
+                        if error.row is None and error.line is None:  # the row is looked for
+                            bad = self._bad(batch, at, prepare, schema, 0)
+                            error = next((bad[row].placed(url, row=before + row + 1) for row in bad), error)
+                        raise error from None
+                    bad = self._bad(batch, at, prepare, schema, rejects.most)
+                    given = batch.select(batch.schema.names[:-1]) if self.ranks else batch
+                    for row, why in bad.items():
+                        rejects.leave_out(url, before + row, why, row_to_json(given, row))
+                    good = batch.take(rows_except(batch.num_rows, pa.array(list(bad), pa.int64())))
                     made = self._convert(good, at, prepare, schema)
                 if self.extents:
                     self.extents.add(made)
@@ -185,28 +190,6 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             batch = prepare(batch, at.url, at.before)
         return pa.RecordBatch.from_arrays(list(self._arrays(batch, at)), schema=schema)
 
-    def _without_rejected(
-        self, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema, rejects: Rejects
-    ) -> pa.RecordBatch:
-        """Return the rows of a batch that can be loaded; `rejects` gets the others."""
-        bad, given = self._bad(batch, at, prepare, schema, rejects.most or 0), batch
-        if self.ranks:
-            given = batch.select(batch.schema.names[:-1])
-        for row, error in bad.items():
-            rejects.leave_out(at.url, at.before + row, error, row_to_json(given, row))
-        return batch.take(rows_except(batch.num_rows, pa.array(list(bad), pa.int64())))
-
-    def _located(
-        self, error: DataError, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema
-    ) -> DataError:
-        """Return the error of the first row of a batch that cannot be loaded, with the number of the row."""
-        if error.row is not None or error.line is not None:
-            return error
-        for row, found in self._bad(batch, at, prepare, schema, 0).items():
-            number = at.before + row + 1
-            return found.placed(at.url, row=number)
-        return error
-
     def _bad(
         self, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema, most: int
     ) -> dict[int, DataError]:
@@ -215,7 +198,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
         def probe(low: int, high: int) -> Refusal | None:
             try:
-                self._convert(batch.take(_numbers(low, high)), at, silent, schema)
+                self._convert(batch.take(pa.array(range(low, high), pa.int64())), at, silent, schema)
             except DataError as error:
                 errors[low] = error
                 return Refusal(error.reason)
@@ -272,10 +255,6 @@ def _rank_array(runs: Sequence[tuple[int | None, str]], before: int, count: int,
             parts.append(pa.repeat(pa.scalar(rank, pa.string()), last - first))
             first = last
     return pa.concat_arrays([*parts, pa.nulls(before + count - first, pa.string())])
-
-
-def _numbers(low: int, high: int) -> pa.Array:
-    return pa.array(range(low, high), pa.int64())
 
 
 def _fit_leaves(array: pa.Array, target: pa.DataType) -> pa.Array:
