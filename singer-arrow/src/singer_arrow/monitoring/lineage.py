@@ -27,30 +27,24 @@ def make_event(
     run: RunIdentity, outcome: RunOutcome, figures: RunFigures, *, now: datetime, namespace: str, job: str
 ) -> Event:
     """Return the event for a run that began or ended."""
-    facets = _Facets(f"urn:singer:{run.connector}:{run.version}")
+    producer = f"urn:singer:{run.connector}:{run.version}"
     error = {"message": outcome.error[1], "programmingLanguage": "Python"} if outcome.error else None
-    run_facets = {"errorMessage": facets.of("1-0-0/ErrorMessageRunFacet", error)} if error else {}
+    run_facets = {"errorMessage": _facet(producer, "1-0-0/ErrorMessageRunFacet", error)} if error else {}
     return {
         "eventType": _EVENTS.get(outcome.status, "FAIL"),
         "eventTime": now.astimezone(UTC).isoformat(),
-        "producer": facets.producer,
+        "producer": producer,
         "schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent",
         "run": {"runId": str(uuid.uuid5(uuid.NAMESPACE_URL, run.name)), "facets": run_facets},
         "job": {"namespace": namespace, "name": job, "facets": {}},
         "inputs": [] if outcome.status == RUNNING else list(_inputs(figures)),
-        "outputs": [] if outcome.status == RUNNING else list(_outputs(figures, facets)),
+        "outputs": [] if outcome.status == RUNNING else list(_outputs(figures, producer)),
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Facets:
-    """Makes facets."""
-
-    producer: str
-
-    def of(self, schema: str, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a facet with its content and the schema that it follows."""
-        return {"_producer": self.producer, "_schemaURL": f"{_SPEC}/facets/{schema}.json", **content}
+def _facet(producer: str, schema: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a facet with its content and the schema that it follows."""
+    return {"_producer": producer, "_schemaURL": f"{_SPEC}/facets/{schema}.json", **content}
 
 
 def _inputs(figures: RunFigures) -> Iterator[dict[str, Any]]:
@@ -64,7 +58,7 @@ def _inputs(figures: RunFigures) -> Iterator[dict[str, Any]]:
         yield {"namespace": namespace, "name": name}
 
 
-def _outputs(figures: RunFigures, facets: _Facets) -> Iterator[dict[str, Any]]:
+def _outputs(figures: RunFigures, producer: str) -> Iterator[dict[str, Any]]:
     """Yield the datasets that were written: batches of a stream of a tap, the tables of a target."""
     for stream in figures.streams:
         written = [_batches(url, stream) for url in stream.outputs]
@@ -72,7 +66,7 @@ def _outputs(figures: RunFigures, facets: _Facets) -> Iterator[dict[str, Any]]:
         counts = {"rowCount": stream.counts.get("rows_written", stream.counts.get("rows", 0))}
         counts |= {"size": stream.counts["bytes"]} if stream.dataset is not None and "bytes" in stream.counts else {}
         for namespace, name in written:
-            statistics = facets.of("1-0-1/OutputStatisticsOutputDatasetFacet", counts)
+            statistics = _facet(producer, "1-0-1/OutputStatisticsOutputDatasetFacet", counts)
             yield {"namespace": namespace, "name": name, "outputFacets": {"outputStatistics": statistics}}
 
 

@@ -65,8 +65,13 @@ class RunMonitor:
         self._figures: Callable[[], RunFigures] = RunFigures
         self._folder = self._tried(self._report_folder)
         self._lineage = self._tried(self._lineage_endpoint, _NOT_SENT)
-        self._display = self._terminal(name)
+        self._display: TerminalProgress | None = None
+        if sys.stderr.isatty():
+            from singer_arrow.monitoring.terminal import TerminalProgress, shows_progress
+
+            self._display = TerminalProgress(name) if shows_progress(self._config, os.environ) else None
         self._logs_metrics = logs_metrics(config)
+        self._is_observed = bool(self._folder or self._lineage or self._display or self._logs_metrics)
         self._previous: Report | None = None
         self._ended = threading.Event()
         self._updates = threading.Thread(target=self._update, name="report", daemon=True)
@@ -88,14 +93,11 @@ class RunMonitor:
             if self._updates.is_alive():
                 self._tried(lambda: within(_LAST_SECONDS, lambda: join_thread(self._updates)))
             outcome = self._outcome(error)
-            self._tried(self._show_last)
+            if (display := self._display) is not None:
+                self._tried(lambda: display.close(self._figures()))
             self._tried(self._log_backlog)
             self._tried(lambda: within(_LAST_SECONDS, lambda: self._write(outcome, page=True)))
             self._tried(lambda: self._send(outcome), _NOT_SENT)
-
-    @property
-    def _is_observed(self) -> bool:
-        return bool(self._folder or self._lineage or self._display or self._logs_metrics)
 
     def _outcome(self, error: BaseException | None) -> RunOutcome:
         if error is None:
@@ -126,20 +128,18 @@ class RunMonitor:
 
         return LineageEndpoint.from_config(self._config)
 
-    def _terminal(self, name: str) -> TerminalProgress | None:
-        if not sys.stderr.isatty():
-            return None
-        from singer_arrow.monitoring.terminal import TerminalProgress, shows_progress
-
-        return TerminalProgress(name) if shows_progress(self._config, os.environ) else None
-
     def _update(self) -> None:
         """Do what is due from time to time, until the run ends."""
         self._tried(lambda: self._send(RunOutcome()), _NOT_SENT)
-        self._tried(self._read_previous)
-        due = {_SHOWN_SECONDS: self._show, _SECONDS: self._write_running, _METRIC_SECONDS: self._log_backlog}
+        if (folder := self._folder) is not None:
+            self._previous = self._tried(lambda: folder.previous(self._run.connector, self._run.name))
+
+        def write() -> None:
+            self._write(RunOutcome(), page=False)
+
+        due = {_SHOWN_SECONDS: self._show, _SECONDS: write, _METRIC_SECONDS: self._log_backlog}
         done = dict.fromkeys(due, time.monotonic())
-        self._tried(self._write_running)
+        self._tried(write)
         while not self._ended.wait(_SHOWN_SECONDS if self._display is not None else _SECONDS):
             now = time.monotonic()
             for seconds, action in due.items():
@@ -158,10 +158,6 @@ class RunMonitor:
                 self._logger.warning("%s: %s", failure, text)
             return None
 
-    def _read_previous(self) -> None:
-        if self._folder is not None:
-            self._previous = self._folder.previous(self._run.connector, self._run.name)
-
     def _send(self, outcome: RunOutcome) -> None:
         """Send an event of OpenLineage."""
         if (to := self._lineage) is not None:
@@ -174,13 +170,6 @@ class RunMonitor:
     def _show(self) -> None:
         if self._display is not None:
             self._display.show(self._figures())
-
-    def _write_running(self) -> None:
-        self._write(RunOutcome(), page=False)
-
-    def _show_last(self) -> None:
-        if self._display is not None:
-            self._display.close(self._figures())
 
     def _log_backlog(self) -> None:
         """Log the lag and the backlog of each stream as metrics."""
