@@ -39,11 +39,6 @@ _MOST_ID = 1000
 """Bytes of a batch's id that are kept where it is given a suffix; the ledger's column takes 1,024."""
 
 
-def _of_stream(batch_id: str, stream: str) -> str:
-    """Return a batch's id, for a stream that was renamed: equal ids of two streams become different."""
-    return f"{cut(batch_id, _MOST_ID)}@{digest(f'{stream} {batch_id}', 16)}"
-
-
 def is_nullable(prop: Any) -> bool:
     """Return whether a property of a SCHEMA may be null: also by `anyOf`, or without a type."""
     return prop is True or (isinstance(prop, Mapping) and fits_schema(None, validator(prop)))
@@ -107,7 +102,17 @@ class WarehouseTable(abc.ABC):
             self.schema = {**self.schema, "properties": properties}
         self.given = from_json_schema(self.schema)
         self.columns = self.prepare_table()
-        self.method = self.make_load_method(self._load_method(), self._key_columns())
+        self._names = {column.source: column.name for column in self.columns}
+        load_method = run.settings.load_method
+        if load_method == UPSERT and not self.key_properties:
+            self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
+            load_method = APPEND
+        if missing := [key for key in self.key_properties if key not in self._names]:
+            msg = (
+                f"Key property {missing[0]!r} of stream {self.stream_name!r} is not among the properties of its SCHEMA"
+            )
+            raise SchemaError(msg)
+        self.method = self.make_load_method(load_method, tuple(self._names[key] for key in self.key_properties))
 
     @abc.abstractmethod
     def prepare_table(self) -> Sequence[UploadColumn]:
@@ -145,7 +150,8 @@ class WarehouseTable(abc.ABC):
         self.tally.add(batches=1)
         self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
         if batch.batch_id and batch.stream != self.stream_name:
-            batch = replace(batch, batch_id=_of_stream(batch.batch_id, batch.stream))
+            own = digest(f"{batch.stream} {batch.batch_id}", 16)  # equal ids of two streams become different
+            batch = replace(batch, batch_id=f"{cut(batch.batch_id, _MOST_ID)}@{own}")
         log = batch.plan_log if batch.batch_id else None
         plan_log = (f"_sdc_log_{log.source}", f"_sdc_log_{log.source}_{log.log}") if log else ()
         if batch.batch_id and self.method.leaves_out_loaded:
@@ -216,12 +222,11 @@ class WarehouseTable(abc.ABC):
                 self.stream_name,
             )
             return
-        columns = {c.source: c.name for c in self.columns}
         hard = self.run.settings.hard_delete
         gone = self.remove_versions(
             version,
-            version_column=columns[VERSION_COLUMN],
-            deleted_column=None if hard else columns[DELETED_COLUMN],
+            version_column=self._names[VERSION_COLUMN],
+            deleted_column=None if hard else self._names[DELETED_COLUMN],
         )
         verb = "deleted" if hard else "marked as deleted"
         self.logger.info("Stream %r: version %d is active, %d older rows %s", self.stream_name, version, gone, verb)
@@ -229,25 +234,17 @@ class WarehouseTable(abc.ABC):
     @property
     def deleted_column(self) -> str | None:
         """Column that is not null where the row of its key is to be deleted; None without `hard_delete`."""
-        columns = {c.source: c.name for c in self.columns}
-        return columns.get(DELETED_COLUMN) if self.run.settings.hard_delete else None
+        return self._names.get(DELETED_COLUMN) if self.run.settings.hard_delete else None
 
     @property
     def rank_column(self) -> str:
         """Column of the rank of the rows; empty where rows are not merged."""
-        return {c.source: c.name for c in self.columns}.get(RANK, "")
+        return self._names.get(RANK, "")
 
     @property
     def nullable(self) -> frozenset[PropertyPath]:
         """Paths of the properties that may be null, at every depth."""
         return frozenset(_nullable(self.schema["properties"], ()))
-
-    def _load_method(self) -> str:
-        method = self.run.settings.load_method
-        if method == UPSERT and not self.key_properties:
-            self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
-            return APPEND
-        return method
 
     def _conversion(
         self, constants: Mapping[str, Any], ranks: Ranks = (), *, since: float | None = None
@@ -268,12 +265,3 @@ class WarehouseTable(abc.ABC):
         waited = time.monotonic() - since - self.run.limits.age_seconds if since is not None else 0.0
         moment = self.run.moment(self.warehouse_time) - timedelta(seconds=max(0.0, waited))
         return f"received {moment:%Y-%m-%d %H:%M:%S.%f}"
-
-    def _key_columns(self) -> tuple[str, ...]:
-        columns = {c.source: c.name for c in self.columns}
-        if missing := [k for k in self.key_properties if k not in columns]:
-            msg = (
-                f"Key property {missing[0]!r} of stream {self.stream_name!r} is not among the properties of its SCHEMA"
-            )
-            raise SchemaError(msg)
-        return tuple(columns[k] for k in self.key_properties)

@@ -36,7 +36,15 @@ class Ticker:
             return
         try:
             if not run.is_ending:
-                self._drain_old_records()
+                age = run.limits.age_seconds
+                streamed_age, held = age, min(_MOST_HELD_SECONDS, age)
+                if run.record_age_seconds is not None:
+                    streamed_age, held = run.record_age_seconds, min(_MOST_HELD_SECONDS, run.record_age_seconds / 4)
+                if run.record_queue.is_due(held):
+                    run.record_queue.flush()
+                for stream in run.streams():
+                    if stream.waiting.is_old(streamed_age if stream.method.streams else max(age, streamed_age)):
+                        stream.drain()
         except Exception as error:  # noqa: BLE001 - it is raised where lines are read
             run.record_queue.fail(error)  # while the lock is held: nothing may follow what was lost
             if isinstance(error, BAD_INPUT):
@@ -45,17 +53,6 @@ class Ticker:
                 run.scheduler.fail(error)
         finally:
             run.messages.release()
-
-    def _drain_old_records(self) -> None:
-        run, age = self._run, self._run.limits.age_seconds
-        streamed_age, held = age, min(_MOST_HELD_SECONDS, age)
-        if run.record_age_seconds is not None:
-            streamed_age, held = run.record_age_seconds, min(_MOST_HELD_SECONDS, run.record_age_seconds / 4)
-        if run.record_queue.is_due(held):
-            run.record_queue.flush()
-        for stream in run.streams():
-            if stream.waiting.is_old(streamed_age if stream.method.streams else max(age, streamed_age)):
-                stream.drain()
 
     def _work(self) -> None:
         run, logged_at = self._run, time.monotonic()
