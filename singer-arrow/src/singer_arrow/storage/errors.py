@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 from singer_arrow.errors import (
@@ -25,9 +24,6 @@ from singer_arrow.errors import (
     is_of_disk,
 )
 from singer_arrow.storage.urls import Url
-
-if TYPE_CHECKING:
-    from botocore.exceptions import ClientError
 
 _PERMISSIONS = {
     "s3": "s3:ListBucket on the bucket, s3:GetObject on its objects and, for batch files, s3:PutObject",
@@ -160,19 +156,15 @@ def _of_botocore(url: Url, error: Exception, *, pinned: bool) -> Exception | Non
     from botocore import exceptions as be
 
     if isinstance(error, be.ClientError):
-        return _of_client(url, error, pinned=pinned)
+        code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+        if code in ("NoSuchKey", "404", "NotFound"):
+            return _missing(url, pinned=pinned)
+        if code in ("PreconditionFailed", "412"):
+            return object_changed(url)
+        return _other(url, f"{code}: {message}" if message else str(error), pinned=pinned)
     if isinstance(error, be.NoCredentialsError | be.CredentialRetrievalError | be.SSOError | be.TokenRetrievalError):
         return CredentialsError(f"AWS credentials could not be had: {summary(error)}")
     return _other(url, str(error), pinned=pinned) if isinstance(error, be.BotoCoreError) else None
-
-
-def _of_client(url: Url, error: ClientError, *, pinned: bool) -> Exception:
-    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-    if code in ("NoSuchKey", "404", "NotFound"):
-        return _missing(url, pinned=pinned)
-    if code in ("PreconditionFailed", "412"):
-        return object_changed(url)
-    return _other(url, f"{code}: {message}" if message else str(error), pinned=pinned)
 
 
 def _status_text(url: Url, text: str) -> str:

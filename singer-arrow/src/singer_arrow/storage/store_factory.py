@@ -44,12 +44,11 @@ class S3Connections:
 
     def location(self, bucket: str) -> BucketLocation:
         """Find the region, endpoint and credentials of a bucket; CredentialsError if there are none."""
-        options, endpoint = self._options, self._endpoint
-        region = options.region or (self._usual_region if endpoint else None)
+        endpoint, anonymous = self._access.endpoint, self._options.anonymous
+        region = self._options.region or (self._access.region if endpoint else None)
         if region is None:
-            anonymous = options.anonymous
             region = aws.DEFAULT_REGION if endpoint else aws.bucket_region(self._boto, bucket, anonymous=anonymous)
-        return BucketLocation(region, endpoint, self._credentials)
+        return BucketLocation(region, endpoint, self._access.credentials)
 
     def client(self, location: BucketLocation) -> Any:
         """Return botocore's S3 client for a location."""
@@ -61,28 +60,17 @@ class S3Connections:
         return self._clients[key]
 
     @cached_property
-    def _static(self) -> StaticAccess | None:
-        return static_access(self._options)
-
-    @cached_property
     def _boto(self) -> aws.AwsSession:
         return aws.session(self._options)
 
     @cached_property
-    def _endpoint(self) -> str | None:
-        if self._options.endpoint_url or self._static:
-            return self._options.endpoint_url or (self._static.endpoint if self._static else None)
-        return aws.s3_endpoint(self._boto)
-
-    @cached_property
-    def _usual_region(self) -> str | None:
-        return self._static.region if self._static else self._boto.region_name or None
-
-    @cached_property
-    def _credentials(self) -> Callable[[], dict[str, Any]] | None:
-        if self._options.anonymous:
-            return None
-        return self._static.credentials if self._static else aws.credential_provider(self._boto)
+    def _access(self) -> StaticAccess:
+        """The usual region, the endpoint and the credentials, from settings and environment or by botocore."""
+        if (known := static_access(self._options)) is not None:
+            return known
+        endpoint = self._options.endpoint_url or aws.s3_endpoint(self._boto)
+        credentials = None if self._options.anonymous else aws.credential_provider(self._boto)
+        return StaticAccess(self._boto.region_name or None, endpoint, credentials)
 
 
 GoogleToken = Callable[[], dict[str, Any]]
