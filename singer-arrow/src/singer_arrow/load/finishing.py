@@ -13,7 +13,7 @@ from singer_arrow.errors import UnfinishedStreamError
 from singer_arrow.load.checkpoint import Checkpoints
 from singer_arrow.load.load_method import AnyLoadMethod
 from singer_arrow.load.scheduler import LoadScheduler
-from singer_arrow.load.stream_ends import StreamEnds, kept_tables
+from singer_arrow.load.stream_ends import StreamEnds, StreamSpan, kept_tables
 
 
 class Finishing:
@@ -61,8 +61,11 @@ class Finishing:
         newest: dict[str, int] = {}
         for table, method in self._methods:
             newest[table] = max(newest.get(table, 0), scheduler.newest_token(method))
-        found = {table: self._ends.span(self._streams_of(table), token) for table, token in newest.items()}
-        spans = {table: span for table, span in found.items() if span is not None}
+        spans = dict[str, StreamSpan]()
+        for table, token in newest.items():
+            streams = [stream for stream, tables in self._tables.items() if table in tables]
+            if (span := self._ends.span(streams, token)) is not None:
+                spans[table] = span
         self._kept = kept_tables(spans)
         self._unfinished = [table for table, span in spans.items() if span.end is None]
         for table, method in self._methods:
@@ -86,6 +89,3 @@ class Finishing:
                     "the next run continues from the last STATE. See the tap's log for the reason",
                     stream,
                 )
-
-    def _streams_of(self, table: str) -> list[str]:
-        return [stream for stream, tables in self._tables.items() if table in tables]

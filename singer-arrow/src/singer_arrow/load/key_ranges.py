@@ -86,15 +86,12 @@ class Extent:
     def _join(self, spans: Iterable[Span]) -> None:
         joined = list[Span]()
         for low, high in sorted([*self._spans, *spans]):
-            if joined and self._touches(joined[-1][1], low):
+            before = joined[-1][1] if joined else low  # where no cell is between the two, they become one
+            if joined and (self.grid is None or low <= before or self.grid.cell(low) - self.grid.cell(before) <= 1):
                 joined[-1] = (joined[-1][0], max(joined[-1][1], high))
             else:
                 joined.append((low, high))
         self._spans = _fewer(joined, MOST_SPANS)
-
-    def _touches(self, high: Any, low: Any) -> bool:
-        """Return whether no cell is between the end of a span and the beginning of the next one."""
-        return self.grid is None or low <= high or self.grid.cell(low) - self.grid.cell(high) <= 1
 
 
 class Extents:

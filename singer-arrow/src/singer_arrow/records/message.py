@@ -28,10 +28,27 @@ class NoMessageError(BadRowError):
 
 def message_of(line: bytes) -> Message:
     """Parse a RECORD message, or raise NoMessageError."""
+    if not line or line.isspace():
+        reason = "the line is blank"
+        raise NoMessageError(reason)
     try:
-        return _message_of(line)
+        message = parse(line, constants=True)
     except BadRowError as error:
         raise NoMessageError(str(error), error.column) from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise NoMessageError(str(error)) from None
+    if not isinstance(message, dict):
+        reason = f"each line must hold a message, this one holds {json_kind(message)}"
+        raise NoMessageError(reason)
+    twice: frozenset[str] = message.twice & {"type", "stream", "record"}  # type: ignore[attr-defined]  # of no other dict
+    if twice:
+        reason = f"the key {min(twice)!r} occurs twice in its message"
+        raise NoMessageError(reason)
+    if not isinstance(message.get("record"), dict):
+        found = json_kind(message["record"]) if "record" in message else "nothing"
+        reason = f"'record' must hold an object, it holds {found}"
+        raise NoMessageError(reason)
+    return message
 
 
 def record_text(line: bytes) -> str:
@@ -53,30 +70,6 @@ def _named(value: Any) -> Any:
     if isinstance(value, list):
         return [_named(inner) for inner in value]
     return NON_FINITE.get(value, "NaN") if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _message_of(line: bytes) -> Message:
-    if not line or line.isspace():
-        reason = "the line is blank"
-        raise BadRowError(reason)
-    try:
-        message = parse(line, constants=True)
-    except BadRowError:
-        raise
-    except ValueError as error:  # an integer of thousands of digits
-        raise BadRowError(str(error)) from None
-    if not isinstance(message, dict):
-        reason = f"each line must hold a message, this one holds {json_kind(message)}"
-        raise BadRowError(reason)
-    twice: frozenset[str] = message.twice & {"type", "stream", "record"}  # type: ignore[attr-defined]  # of no other dict
-    if twice:
-        reason = f"the key {min(twice)!r} occurs twice in its message"
-        raise BadRowError(reason)
-    if not isinstance(message.get("record"), dict):
-        found = json_kind(message["record"]) if "record" in message else "nothing"
-        reason = f"'record' must hold an object, it holds {found}"
-        raise BadRowError(reason)
-    return message
 
 
 def constant_in(value: Any, field: pa.Field | None) -> float | None:

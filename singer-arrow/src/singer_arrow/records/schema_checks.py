@@ -43,7 +43,11 @@ class Rules:
 
     def __init__(self, columns: Mapping[str, tuple[Rule, ...]], numbers: pa.Schema, *, is_closed: bool) -> None:
         self._columns, self.is_closed = columns, is_closed
-        self._numbers = None if not numbers.names else msgspec.json.Decoder(_message_of_numbers(numbers))
+        self._numbers = (
+            None
+            if not numbers.names
+            else msgspec.json.Decoder(msgspec.defstruct("Message", [("record", _of_numbers(numbers))], gc=False))
+        )
 
     def hold(self, batch: pa.RecordBatch, lines: bytes) -> bool:
         """Return whether all records of a batch, read from these lines, are certainly valid for the SCHEMA."""
@@ -65,8 +69,12 @@ def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str])
     if asked - {"type", "required", "additionalProperties"} or "object" not in _types(schema, {"object"}):
         return None
     properties, extra = schema["properties"], schema.get("additionalProperties", True)
-    if not isinstance(extra, bool) or (not extra and not _is_all_read(properties, fields)):
+    if not isinstance(extra, bool):
         return None
+    if not extra:  # others must be detected by Arrow's reader, which must read all that are known
+        has_open = any(is_json(f) or "map<" in str(f.type) for f in fields)
+        if has_open or set(properties) != set(fields.names):
+            return None
     columns = dict[str, tuple[Rule, ...]]()
     present, names = {*keys, *schema.get("required", ())}, set(fields.names)
     if present - names:
@@ -82,7 +90,7 @@ def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str])
         if rules:
             columns[name] = rules
     numbers = pa.schema([f for f in fields if _has_number(f, properties.get(f.name))])
-    if any(_is_hard(f.name) for f in numbers):
+    if any('"' in f.name or "\\" in f.name or not f.name.isprintable() for f in numbers):
         return None
     return Rules(columns, numbers, is_closed=not extra)
 
@@ -97,11 +105,6 @@ def rules_unchecked(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable
         if name in names and date_format(prop) and not pt.is_temporal(fields.field(name).type):
             return None
     return Rules(columns, pa.schema([]), is_closed=False)
-
-
-def _is_all_read(properties: Mapping[str, Any], fields: pa.Schema) -> bool:
-    """Return whether Arrow's reader reads all properties, so that it detects others."""
-    return set(properties) == set(fields.names) and not any(is_json(f) or "map<" in str(f.type) for f in fields)
 
 
 def _rules(prop: Any, field: pa.Field) -> tuple[Rule, ...] | None:
@@ -279,14 +282,6 @@ def _has_number(field: pa.Field, prop: Any) -> bool:
     return bool(pt.is_decimal(t)) and not (
         isinstance(prop, Mapping) and _types(_single(prop), ()) - {"null"} == {"string"}
     )
-
-
-def _is_hard(name: str) -> bool:
-    return any(c in name for c in '"\\') or not name.isprintable()
-
-
-def _message_of_numbers(fields: pa.Schema) -> Any:
-    return msgspec.defstruct("Message", [("record", _of_numbers(fields))], gc=False)
 
 
 def _of_numbers(fields: Iterable[pa.Field]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
@@ -179,13 +179,11 @@ def _settings(settings: Mapping[str, Any]) -> str:
     if not settings:
         return ""
     return f"<h2>Settings</h2><details><summary>{counted(len(settings), 'setting')}, without secrets</summary>" + (
-        html_table(["Setting", "Value"], list(_setting_rows(settings))) + "</details>"
+        html_table(
+            ["Setting", "Value"], ([f"<code>{escape(name)}</code>", _value(settings[name])] for name in settings)
+        )
+        + "</details>"
     )
-
-
-def _setting_rows(settings: Mapping[str, Any]) -> Iterator[list[str]]:
-    for name, value in settings.items():
-        yield [f"<code>{escape(name)}</code>", _value(value)]
 
 
 def _value(value: Any) -> str:

@@ -35,13 +35,13 @@ def add_setting_options(command: click.Command, params: Iterable[click.Parameter
 
 def options_of(schema: Mapping[str, Any], names: Iterable[str]) -> list[click.Option]:
     """Return an option for each of some settings that are text or whole numbers: `--load-method` for `load_method`."""
-    return [_option(name, schema["properties"][name]) for name in names]
-
-
-def _option(name: str, declared: Mapping[str, Any]) -> click.Option:
-    kind = click.INT if "integer" in declared["type"] else click.STRING
-    words = f"Setting {name}: {declared['description']}"
-    return click.Option([f"--{name.replace('_', '-')}", name], type=kind, help=words, show_default=False)
+    options = []
+    for name in names:
+        declared = schema["properties"][name]
+        kind = click.INT if "integer" in declared["type"] else click.STRING
+        words = f"Setting {name}: {declared['description']}"
+        options.append(click.Option([f"--{name.replace('_', '-')}", name], type=kind, help=words, show_default=False))
+    return options
 
 
 def _merge_given(
