@@ -7,6 +7,7 @@ cannot be checked by column, all records are checked one by one and then parsed 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import math
@@ -101,7 +102,7 @@ class RecordParser:
         closed = rules is not None and rules.is_closed
         self._keys = KnownKeys(schema, frozenset(known), frozenset())
         shown = pa.schema([(n, t) for n, t in _AROUND.items() if closed or n in (*around, "type", "stream")])
-        self._strict = EnvelopeReader(
+        strict = EnvelopeReader(
             schema,
             under="record",
             around=shown,
@@ -110,9 +111,11 @@ class RecordParser:
             keys=self._keys,
             fits=_texts_fit,
         )
-        self._loose = EnvelopeReader(schema, under="record", around=shown, loose_text=True, keys=self._keys)
-        self._loose_strategies = read_strategies(schema, loose_text=True)
-        self._strict_strategies = [w for w in self._loose_strategies if not (checks_types and w.raw_text)]
+        loose = EnvelopeReader(schema, under="record", around=shown, loose_text=True, keys=self._keys)
+        ways = read_strategies(schema, loose_text=True)
+        # the fast reader and its strategies, by whether each record was checked before
+        self._readers = {False: strict, True: loose}
+        self._strategies = {False: [w for w in ways if not (checks_types and w.raw_text)], True: ways}
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
         self._temporal = [(i, f) for i, f in enumerate(schema) if _holds_dates(f.type)]
         self._holds_json = any(is_json(f) for f in schema)
@@ -122,54 +125,43 @@ class RecordParser:
     def __call__(self, data: bytes, lines: int) -> ParsedLines:
         """Parse whole lines, each with its line break; `lines` is their number."""
         with collect_truncated() as cuts:
-            parsed = self._parsed(data, lines)
+            parsed = None
+            if not self._checks_first:
+                with contextlib.suppress(*FAST_PATH_ERRORS):  # the exact parser reads it again, and finds the error
+                    parsed = self._fast(data, lines, is_checked=False)
+            if parsed is None:
+                parsed = self._read_carefully(data.split(b"\n")[:-1])
         warn_truncated(logger, f"stream {self._stream!r}", cuts, self._cut)
         return parsed
 
-    def _parsed(self, data: bytes, lines: int) -> ParsedLines:
-        if not self._checks_first:
-            try:
-                return self._fast(data, lines)
-            except FAST_PATH_ERRORS:
-                pass  # it is read again by the exact parser, which finds the error
-        return self._read_carefully(data.split(b"\n")[:-1])
-
-    def _fast(self, data: bytes, lines: int) -> ParsedLines:
-        self._refuse_surrogates(data)
-        rows, around, unknown = self._strict.rows(data, self._strict_strategies[0])
-        if rows.num_rows != lines or self._rules is None or not self._rules.hold(rows, data):
-            raise FastPathError
-        self._check_years(rows)
-        if "time_extracted" in self._around and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
-            raise FastPathError
-        return ParsedLines(rows, {name: around[name] for name in self._around}, unknown=unknown)
-
-    def _unchecked(self, data: bytes, lines: int) -> ParsedLines:
-        self._refuse_surrogates(data)
-        rows, around, unknown = self._loose.rows(data, self._loose_strategies[0])
-        if rows.num_rows != lines:
-            raise FastPathError
-        self._check_years(rows)
-        return ParsedLines(rows, {name: around[name] for name in self._around}, unknown=unknown)
-
-    def _refuse_surrogates(self, data: bytes) -> None:
-        """Refuse escaped lone surrogates in JSON columns; in other columns Arrow's reader refuses them."""
+    def _fast(self, data: bytes, lines: int, *, is_checked: bool) -> ParsedLines:
+        """Parse lines by the fast reader, and check them by columns unless each record was checked before."""
+        # escaped lone surrogates in JSON columns; in other columns Arrow's reader refuses them
         if self._holds_json and _SURROGATE.search(data) and _SURROGATE.search(_PAIR.sub(b"", data)):
             raise FastPathError
-
-    def _check_years(self, rows: pa.RecordBatch) -> None:
+        rows, around, unknown = self._readers[is_checked].rows(data, self._strategies[is_checked][0])
+        if rows.num_rows != lines or not (is_checked or (self._rules is not None and self._rules.hold(rows, data))):
+            raise FastPathError
         for i, field in self._temporal:
             _check_dates(rows.column(i), field)
+        has_moments = "time_extracted" in self._around and not is_checked
+        if has_moments and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
+            raise FastPathError
+        return ParsedLines(rows, {name: around[name] for name in self._around}, unknown=unknown)
 
     def _read_carefully(self, lines: list[bytes]) -> ParsedLines:
         bad_line, refused, is_checked = None, list[BadLine](), self._checks_first
         numbers: Sequence[int] = range(len(lines))
         if is_checked:
-            for found in self._bad_lines(lines):
-                if not self._can_skip(found):
-                    bad_line = found
-                    break
-                refused.append(found)
+            for index, line in enumerate(lines):
+                try:
+                    self._checked(line)
+                except (BadRowError, RecursionError) as error:
+                    found = _bad_line(index, error, line)
+                    if not self._can_skip(found):
+                        bad_line = found
+                        break
+                    refused.append(found)
             out = {found.index for found in refused}
             numbers = [n for n in numbers[: None if bad_line is None else bad_line.index] if n not in out]
             lines = [lines[n] for n in numbers]
@@ -190,13 +182,6 @@ class RecordParser:
         """Return whether parsing continues after a bad line."""
         return self._skips_bad_records and bad_line.line is not None
 
-    def _bad_lines(self, lines: Sequence[bytes]) -> Iterator[BadLine]:
-        for index, line in enumerate(lines):
-            try:
-                self._checked(line)
-            except (BadRowError, RecursionError) as error:
-                yield _bad_line(index, error, line)
-
     def _checked(self, line: bytes) -> Message:
         message = message_of(line)
         for field in self._schema:
@@ -212,7 +197,7 @@ class RecordParser:
         if not lines:
             return
         try:
-            yield (self._unchecked if is_checked else self._fast)(b"\n".join([*lines, b""]), len(lines))
+            yield self._fast(b"\n".join([*lines, b""]), len(lines), is_checked=is_checked)
         except FAST_PATH_ERRORS:
             pass  # its halves are read, down to single lines
         else:
@@ -245,19 +230,13 @@ class RecordParser:
                 rows.append(values)
                 unknown += self._keys.count([raw_record(line, message)])
                 around.append(members)
-        if bad_line is None and not refused:
-            self._rotate_strategies(is_checked=is_checked)
+        if bad_line is None and not refused:  # good lines could not be parsed fast: another strategy comes first now
+            first, *others = self._strategies[is_checked]
+            self._strategies[is_checked] = [*others, first]
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         made = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
         batch = batch_of(columns, self._schema, len(rows))
         return ParsedLines(batch, made, bad_line, is_slow=True, refused=tuple(refused), unknown=unknown)
-
-    def _rotate_strategies(self, *, is_checked: bool) -> None:
-        """Try another strategy first from now on, because good lines could not be parsed fast."""
-        if is_checked:
-            self._loose_strategies = [*self._loose_strategies[1:], self._loose_strategies[0]]
-        else:
-            self._strict_strategies = [*self._strict_strategies[1:], self._strict_strategies[0]]
 
     def _row(self, line: bytes, message: Message) -> list[Any]:
         raw = raw_record(line, message)
