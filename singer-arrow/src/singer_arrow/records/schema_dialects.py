@@ -49,6 +49,7 @@ _HOLDERS = (*_NAMED, *_LISTED, *_SINGLE)
 _REFERENCES = ("$ref", "$dynamicRef")
 _SETS = ("type", "required")
 _NO_PATTERN = "no regular expression that can be matched in linear time"
+_NO_VALUE = "no value that it may have"
 _NEWEST = validators.Draft202012Validator
 
 
@@ -76,16 +77,13 @@ class NewestDraft:
     def __call__(self, stream: str, schema: Mapping[str, Any]) -> Schema:
         """Return the SCHEMA of a stream in draft 2020-12; some taps send the same one often."""
         if stream not in self._last or self._last[stream][0] != schema:
-            self._last[stream] = schema, self._translated(stream, schema)
+            newest, unusable = in_newest_draft(schema)
+            for found in unusable:
+                if (text := f"SCHEMA of stream {stream!r}: {found}") not in self._warned:
+                    self._warned.add(text)
+                    self._logger.warning("%s; records are not checked for it", text)
+            self._last[stream] = schema, newest
         return copy.deepcopy(self._last[stream][1])
-
-    def _translated(self, stream: str, schema: Mapping[str, Any]) -> Schema:
-        newest, unusable = in_newest_draft(schema)
-        for found in unusable:
-            if (text := f"SCHEMA of stream {stream!r}: {found}") not in self._warned:
-                self._warned.add(text)
-                self._logger.warning("%s; records are not checked for it", text)
-        return newest
 
 
 def in_newest_draft(schema: Mapping[str, Any]) -> tuple[Schema, list[Unusable]]:
@@ -132,7 +130,20 @@ class _Translation:
             node = {k: v for k, v in node.items() if k == "$ref" or k not in _KEYWORDS}
         self._exclusive(node, "minimum", "exclusiveMinimum", path)
         self._exclusive(node, "maximum", "exclusiveMaximum", path)
-        _rename(node)
+        # keywords get the names that they have today
+        rest = node.pop("additionalItems", None)
+        if isinstance(node.get("items"), list):
+            node["prefixItems"] = node.pop("items")
+            if rest is not None:
+                node["items"] = rest
+        if "$recursiveRef" in node:
+            node["$ref"] = node.pop("$recursiveRef")
+        dependencies = node.pop("dependencies", None)
+        if isinstance(dependencies, Mapping):
+            if names := {name: value for name, value in dependencies.items() if isinstance(value, list)}:
+                node.setdefault("dependentRequired", names)
+            if schemas := {name: value for name, value in dependencies.items() if name not in names}:
+                node.setdefault("dependentSchemas", schemas)
         return {keyword: self._value(keyword, value, path) for keyword, value in node.items()}
 
     def _value(self, keyword: str, value: Any, path: str) -> Any:
@@ -153,23 +164,6 @@ class _Translation:
                 node[exclusive] = node.pop(bound)
             else:
                 self.unusable.append(Unusable(path, exclusive, f"it is true, and there is no {bound!r}"))
-
-
-def _rename(node: Schema) -> None:
-    """Give keywords the names that they have today."""
-    rest = node.pop("additionalItems", None)
-    if isinstance(node.get("items"), list):
-        node["prefixItems"] = node.pop("items")
-        if rest is not None:
-            node["items"] = rest
-    if "$recursiveRef" in node:
-        node["$ref"] = node.pop("$recursiveRef")
-    given = node.pop("dependencies", None)
-    if isinstance(given, Mapping):
-        if names := {name: value for name, value in given.items() if isinstance(value, list)}:
-            node.setdefault("dependentRequired", names)
-        if schemas := {name: value for name, value in given.items() if name not in names}:
-            node.setdefault("dependentSchemas", schemas)
 
 
 def _within(path: str, keyword: str, name: Any) -> str:
@@ -218,7 +212,8 @@ def _malformed(root: Schema) -> Iterator[tuple[Schema, Unusable]]:
                 continue
             alone = _without_schemas(keyword, value)
             if (key := (keyword, repr(alone))) not in known:
-                known[key] = _fault(checks[keyword], alone)
+                error = next(checks[keyword].iter_errors(alone), None)
+                known[key] = None if error is None else _NO_PATTERN if error.validator == "format" else _NO_VALUE
             if (fault := known[key]) is not None:
                 yield node, Unusable(path, keyword, f"{shorten(plain_numbers(value))} is {fault}")
 
@@ -230,13 +225,6 @@ def _without_schemas(keyword: str, value: Any) -> Any:
     if keyword in _LISTED and isinstance(value, list):
         return [True] * min(len(value), 1)
     return True if keyword in _SINGLE else value
-
-
-def _fault(check: Validator, value: Any) -> str | None:
-    error = next(check.iter_errors(value), None)
-    if error is None:
-        return None
-    return _NO_PATTERN if error.validator == "format" else "no value that it may have"
 
 
 def _dead_references(root: Schema) -> Iterator[tuple[Schema, Unusable]]:
