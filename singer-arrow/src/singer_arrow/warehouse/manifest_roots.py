@@ -120,13 +120,9 @@ def _climbs(key: str) -> bool:
     """Return whether any reading of a key has a part that is no name."""
     for _ in range(_MOST_DECODED):
         key = CONTROL.sub("", key)
-        if _has_dots(key):
+        if any(part in (".", "..") for part in _SEPARATOR.split(key)):
             return True
         if (decoded := unquote(key)) == key:
             return False
         key = decoded
     return True
-
-
-def _has_dots(key: str) -> bool:
-    return any(part in (".", "..") for part in _SEPARATOR.split(key))

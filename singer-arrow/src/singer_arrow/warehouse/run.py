@@ -210,10 +210,27 @@ class WarehouseRun(Generic[SettingsT_co]):
             error.log(self.logger)
         try:
             if isinstance(error, BAD_INPUT) and not self.scheduler.is_over:
-                self._load_before(error)
+                first: Exception = error  # or an earlier one that is found now
+                with self.messages:
+                    try:
+                        self.record_queue.flush()
+                    except BAD_INPUT as found:
+                        first = found
+                    for stream in self.streams():
+                        if not stream.method.deferred:
+                            stream.drain()
+                    self.scheduler.wait()
+                    self.checkpoints.flush()
+                if first is not error:
+                    raise first
         finally:
-            try:
-                self._stop()
+            try:  # begin nothing more, wait a little for the loads that run, release the STATE that is safe then
+                self.record_queue.stop()
+                if "scheduler" in self.__dict__:
+                    self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
+                    self.scheduler.stop(GRACE_SECONDS)
+                    self.checkpoints.flush()
+                    self.tallies.report(self.logger)
             finally:
                 self.write_commits()
 
@@ -227,31 +244,6 @@ class WarehouseRun(Generic[SettingsT_co]):
         """Release files and threads; called last."""
         self.remover.close(GRACE_SECONDS)
         self._folder.remove()
-
-    def _load_before(self, error: Exception) -> None:
-        """Load what was read before a bad message, or before an earlier one that is found now."""
-        first = error
-        with self.messages:
-            try:
-                self.record_queue.flush()
-            except BAD_INPUT as found:
-                first = found
-            for stream in self.streams():
-                if not stream.method.deferred:
-                    stream.drain()
-            self.scheduler.wait()
-            self.checkpoints.flush()
-        if first is not error:
-            raise first
-
-    def _stop(self) -> None:
-        """Begin nothing more, wait a little for the loads that run, and release the STATE that is safe then."""
-        self.record_queue.stop()
-        if "scheduler" in self.__dict__:
-            self.logger.info("Ending; waiting up to %d s for the loads that run", GRACE_SECONDS)
-            self.scheduler.stop(GRACE_SECONDS)
-            self.checkpoints.flush()
-            self.tallies.report(self.logger)
 
 
 def _spend(method: AnyLoadMethod, step: str, seconds: float) -> None:
