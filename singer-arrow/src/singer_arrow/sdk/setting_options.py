@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import click
@@ -22,13 +21,13 @@ def add_setting_options(command: click.Command, params: Iterable[click.Parameter
     for param in added:
         param.is_eager = True
     names = [param.name for param in added if param.name is not None]
+
+    def merge_given(ctx: click.Context, param: click.Parameter, value: object) -> None:  # noqa: ARG001 - click's signature
+        given = {name: value for name in names if (value := ctx.params.pop(name, None)) not in (None, ())}
+        merge(ctx.params["config"].config, given)
+
     last = click.Option(
-        ["--merge-settings"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        hidden=True,
-        callback=partial(_merge_given, names=names, merge=merge),
+        ["--merge-settings"], is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=merge_given
     )
     command.params.extend([*added, last])
 
@@ -42,11 +41,3 @@ def options_of(schema: Mapping[str, Any], names: Iterable[str]) -> list[click.Op
         words = f"Setting {name}: {declared['description']}"
         options.append(click.Option([f"--{name.replace('_', '-')}", name], type=kind, help=words, show_default=False))
     return options
-
-
-def _merge_given(
-    ctx: click.Context, param: click.Parameter, value: object, *, names: Iterable[str], merge: Merge
-) -> None:
-    del param, value
-    given = {name: value for name in names if (value := ctx.params.pop(name, None)) not in (None, ())}
-    merge(ctx.params["config"].config, given)

@@ -115,19 +115,11 @@ def _usual_page(parts: Sequence[bytes]) -> ObjectPage | None:
         modified = pa.array(map(bytes.decode, times), pa.string()).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     except pa.ArrowInvalid:  # times without an offset, for example
         return None
-    return ObjectPage(
-        list(map(bytes.decode, keys)),
-        list(map(int, sizes)),
-        _unescaped(etags),
-        modified.to_pylist(),
-    )
-
-
-def _unescaped(etags: Sequence[bytes | None]) -> list[str | None]:
-    """Decode ETags, whose quotes are `&quot;` in answers of S3 and `&#34;` in those of others."""
-    text = b"\n".join(etag or b"" for etag in etags).decode().replace("&quot;", '"').replace("&#34;", '"')
-    found = (unescape(text) if "&" in text else text).split("\n")
-    return [etag or None for etag in found] if etags else []
+    # quotes of ETags are `&quot;` in answers of S3 and `&#34;` in those of others
+    quoted = b"\n".join(etag or b"" for etag in etags).decode().replace("&quot;", '"').replace("&#34;", '"')
+    texts = (unescape(quoted) if "&" in quoted else quoted).split("\n")
+    decoded = [text or None for text in texts] if etags else []
+    return ObjectPage(list(map(bytes.decode, keys)), list(map(int, sizes)), decoded, modified.to_pylist())
 
 
 def _any_page(root: ET.Element, space: str) -> ObjectPage:

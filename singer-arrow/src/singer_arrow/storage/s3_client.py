@@ -103,12 +103,13 @@ class Bucket:
 
     def get(self, url: Url, options: Mapping[str, Any], *, keyed: bool) -> Fetched:
         """Return bytes of an object, by obstore's options `range` and `if_match`; `keyed`: with the customer's key."""
-        request = {
-            **({"Range": _range_header(options["range"])} if "range" in options else {}),
-            **({"IfMatch": options["if_match"]} if "if_match" in options else {}),
-            **self._payer(),
-            **self._key(keyed=keyed),
-        }
+        request = {**self._payer(), **self._key(keyed=keyed)}
+        if "if_match" in options:
+            request["IfMatch"] = options["if_match"]
+        if isinstance(span := options.get("range"), tuple):
+            request["Range"] = f"bytes={span[0]}-{span[1] - 1}"
+        elif span is not None:
+            request["Range"] = f"bytes=-{span['suffix']}" if "suffix" in span else f"bytes={span['offset']}-"
         answer, data = _with_body(lambda: self.client.get_object(Bucket=self.name, Key=url.key, **request))
         start, size = 0, len(data)
         if found := _RANGE.match(answer.get("ContentRange", "")):
@@ -162,13 +163,6 @@ def _keep_page(response_dict: dict[str, Any], customized_response_dict: dict[str
         response_dict["status_code"] = 500
     else:
         customized_response_dict["Page"], response_dict["body"] = page, _NOTHING
-
-
-def _range_header(span: Any) -> str:
-    """Return the header Range for a range in obstore's form."""
-    if isinstance(span, tuple):
-        return f"bytes={span[0]}-{span[1] - 1}"
-    return f"bytes=-{span['suffix']}" if "suffix" in span else f"bytes={span['offset']}-"
 
 
 def _with_body(request: Callable[[], Any]) -> tuple[Any, bytes]:
