@@ -37,7 +37,7 @@ class Checkpoints:
         self._ready: tuple[int, State] | None = None
         self._after: list[tuple[int, Callable[[], None]]] = []
         self._has_state = False
-        self._last: State | None = None
+        self.last: State | None = None  # that was written
         self._emitted_at = float("-inf")
 
     def open(self) -> int:
@@ -98,11 +98,6 @@ class Checkpoints:
                 self._call_after(self._next)
 
     @property
-    def last(self) -> State | None:
-        """Return the STATE that was written last."""
-        return self._last
-
-    @property
     def pending(self) -> bool:
         """Return whether a STATE waits for data that is not durable."""
         with self._lock:
@@ -118,9 +113,9 @@ class Checkpoints:
         if self._ready is None or not (now or self._clock() - self._emitted_at >= self._interval):
             return
         (through, value), self._ready = self._ready, None
-        if value != self._last:
+        if value != self.last:
             self.emit(value)
-            self._last, self._emitted_at = value, self._clock()
+            self.last, self._emitted_at = value, self._clock()
         self._call_after(through)
 
     def _call_after(self, through: int) -> None:

@@ -31,19 +31,14 @@ ORDER_BITS = 36
 
 
 class UploadColumn(Protocol):
-    """A column of a table, as far as batches are concerned."""
+    """A column of a table: its name, the property that fills it, and the type that it is uploaded as."""
 
     @property
-    def name(self) -> str:
-        """Its name in the warehouse."""
-
+    def name(self) -> str: ...
     @property
-    def source(self) -> str:
-        """The property it is filled from."""
-
+    def source(self) -> str: ...
     @property
-    def arrow(self) -> pa.DataType:
-        """What it is uploaded as."""
+    def arrow(self) -> pa.DataType: ...
 
 
 class BatchPreparation(Protocol):

@@ -35,15 +35,12 @@ class LoadContext:
 
 
 class Prepared(Protocol):
-    """An item that is prepared for its load."""
+    """An item that is prepared for its load, and its size in it, in bytes."""
 
     @property
-    def item(self) -> Item[Any]:
-        """Return the item."""
-
+    def item(self) -> Item[Any]: ...
     @property
-    def bytes(self) -> int:
-        """Return its size in a load, in bytes."""
+    def bytes(self) -> int: ...
 
 
 ContextT = TypeVar("ContextT", bound=LoadContext)

@@ -73,7 +73,7 @@ class LoadScheduler:
         self._publishing: set[AnyLoadMethod] = set()
         self._deferred: dict[AnyLoadMethod, list[tuple[list[int], Callable[[], None] | None]]] = {}
         self._unprepared = 0
-        self._running = 0
+        self.running = 0  # loads
         self._error: BaseException | None = None
         self._stopped = False
         self._preparing = DaemonPool(limits.workers, "prepare")
@@ -169,11 +169,6 @@ class LoadScheduler:
             return [*((group.method, len(group.parts)) for group in groups), *deferred]
 
     @property
-    def running(self) -> int:
-        """How many loads run."""
-        return self._running
-
-    @property
     def is_over(self) -> bool:
         """Whether nothing more begins."""
         return self._stopped or self._error is not None
@@ -184,7 +179,7 @@ class LoadScheduler:
             self._stopped = True
             self._preparing.stop()
             self._loading.stop()
-            self._changed.wait_for(lambda: not self._running, timeout=grace)
+            self._changed.wait_for(lambda: not self.running, timeout=grace)
 
     def _has_room(self) -> bool:
         if self._error is not None:
@@ -230,7 +225,7 @@ class LoadScheduler:
         with self._changed:
             if self._error is not None or self._stopped:
                 return
-            self._running += 1
+            self.running += 1
         try:
             parts = [future.result() for future in group.parts]
             with self._timed(group.method, "stage"):
@@ -241,7 +236,7 @@ class LoadScheduler:
             self.fail(error)
         finally:
             with self._changed:
-                self._running -= 1
+                self.running -= 1
                 self._changed.notify_all()
 
     def _publish(self, group: _Group) -> None:

@@ -46,11 +46,6 @@ class Block:
         self.size += len(lines)
         self.count += count
 
-    @property
-    def data(self) -> bytes:
-        """Return all lines."""
-        return b"".join(self.parts)
-
     def number(self, index: int) -> int:
         """Return the number in the input of a line, given its index in the block."""
         for first, count in self.runs:
@@ -94,14 +89,12 @@ def first_runs(runs: Iterable[tuple[int, int]], start: int, count: int) -> Itera
 
 
 class RecordSink(Protocol):
-    """Receives the records of one stream with one SCHEMA."""
+    """Parses and receives the records of one stream with one SCHEMA."""
 
     stream_name: str
 
     @property
-    def parser(self) -> RecordParser:
-        """Return the parser of its lines."""
-
+    def parser(self) -> RecordParser: ...
     def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
         """Take the rows and the refused records of the first `lines` lines of a block."""
 
@@ -249,6 +242,6 @@ class RecordQueue:
 
 
 def _parse(parser: RecordParser, block: Block) -> ParsedLines:
-    data = block.data
+    data = b"".join(block.parts)
     block.parts.clear()  # only the numbers of the lines are needed from here on
     return parser(data, block.count)

@@ -49,16 +49,11 @@ _OF_STREAMS = frozenset({"SCHEMA", "RECORD", "BATCH", "ACTIVATE_VERSION"})
 
 
 class RecordLines(Protocol):
-    """Receives RECORD lines of some streams without parsing."""
+    """Receives RECORD lines of some streams without parsing; see `record_lines.RecordLineRouter`."""
 
-    def takes(self, stream: str) -> bool:
-        """Return whether it receives the lines of a stream, given its current SCHEMA."""
-
-    def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
-        """Receive lines with their line breaks; `first` is the number of the first in the input, from 1."""
-
-    def flush(self) -> None:
-        """Process all lines that were received."""
+    def takes(self, stream: str) -> bool: ...
+    def take(self, stream: str, lines: bytes, first: int, count: int) -> None: ...
+    def flush(self) -> None: ...
 
 
 class LineReader(SingerReader):

@@ -112,7 +112,7 @@ class RecordLineRouter:
         return self._lines[stream] is not None
 
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
-        """Add RECORD lines of a stream."""
+        """Add RECORD lines of a stream, with line breaks; `first` is the number of the first in the input, from 1."""
         of_sink = self._lines[stream]
         assert of_sink is not None
         with self._run.messages:

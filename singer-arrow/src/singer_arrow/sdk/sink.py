@@ -39,8 +39,7 @@ class SinkTarget(Protocol):
     message_version: int | None
     """Version of the RECORD message that is being processed."""
 
-    def drain_one(self, sink: Any) -> None:
-        """Pass on the records that wait."""
+    def drain_one(self, sink: Any) -> None: ...
 
 
 class LoadSink(BatchSink):

@@ -23,11 +23,10 @@ UNKNOWN = f"{MARK}null"
 
 
 class Owned(Placed, Protocol):
-    """A column that a table has."""
+    """A column that a table has, and the `owner_key` of its property; None: not known."""
 
     @property
-    def owner(self) -> str | None:
-        """The `owner_key` of its property; None: not known."""
+    def owner(self) -> str | None: ...
 
 
 def owner_line(column: Filled, *, always: bool = False) -> str | None:

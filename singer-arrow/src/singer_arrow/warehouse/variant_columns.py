@@ -21,23 +21,19 @@ MARK = "singer_variant: "
 
 
 class Placed(Protocol):
-    """A column that a property fills, or that a table has."""
+    """A column that a property fills, or that a table has, and the column of which it is a variant."""
 
     @property
-    def name(self) -> str:
-        """Its name."""
-
+    def name(self) -> str: ...
     @property
-    def variant_of(self) -> str | None:
-        """The column of which it is a variant."""
+    def variant_of(self) -> str | None: ...
 
 
 class Filled(Placed, Protocol):
     """A column that a property fills."""
 
     @property
-    def source(self) -> str:
-        """The property."""
+    def source(self) -> str: ...
 
 
 def type_conflict(name: str, existing: object, column: object) -> SchemaError:
