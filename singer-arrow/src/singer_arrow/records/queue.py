@@ -74,10 +74,6 @@ class Block:
                 yield first + start - before, end - start
             before = end
 
-    def numbers(self) -> Iterator[int]:
-        """Return the number of each line in the input."""
-        return (number for first, count in self.runs for number in range(first, first + count))
-
 
 def first_runs(runs: Iterable[tuple[int, int]], start: int, count: int) -> Iterator[tuple[int, int]]:
     """Yield the runs of `count` lines after the first `start` lines of some runs."""
