@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from singer_arrow.errors import ConfigError, nearest
 
@@ -126,15 +125,6 @@ def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
         msg = 'The STATE holds no "bookmarks"; give the value of the last STATE message: {"bookmarks": {stream: {...}}}'
         raise ConfigError(msg)
     return dict(state)
-
-
-def json_stream(file: IO[str] | None, option: str) -> IO[str] | None:
-    """Return a file of the command line, or raise ConfigError if it is no JSON object."""
-    if file is None:
-        return None
-    text = file.read()
-    json_object(text, f"The file of {option}")
-    return io.StringIO(text)
 
 
 def _unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:

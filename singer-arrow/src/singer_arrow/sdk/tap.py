@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import copy
-import json
 import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -37,7 +36,7 @@ from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.run_figures import RunFigures, SentRows, StreamFigures
 from singer_arrow.runtime.termination import Terminated
 from singer_arrow.runtime.threads import interrupt
-from singer_arrow.sdk.config_errors import checked_state, json_stream
+from singer_arrow.sdk.config_errors import checked_state, json_object
 from singer_arrow.sdk.exact_catalog import ExactSchema, exact_catalog
 from singer_arrow.sdk.message_writer import LineWriter
 from singer_arrow.sdk.plugin import CheckedPlugin
@@ -188,12 +187,11 @@ class ArrowTap(CheckedPlugin, Tap):
         **_: Any,
     ) -> Self:
         """Return a tap with the options of the command line; its streams are discovered only for `setup_mapper`."""
-        known, listed = json_stream(state, "--state"), json_stream(catalog, "--catalog")
         return cls(
             config=config.config if config else {},
             parse_env_config=bool(config and config.parse_env),
-            state=json.load(known) if known else None,
-            catalog=json.load(listed) if listed else None,
+            state=json_object(state.read(), "The file of --state") if state is not None else None,
+            catalog=json_object(catalog.read(), "The file of --catalog") if catalog is not None else None,
             setup_mapper=setup_mapper,
             is_run=setup_mapper,
         )
