@@ -85,20 +85,16 @@ def make_report(
     }
 
 
-def flattened(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def flattened(settings: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield settings by path: `batch_config.storage.root`, `streams[0].name`."""
-    for name, value in settings.items():
-        yield from _flat(value, f"{path}.{name}" if path else name)
-
-
-def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        yield from flattened(value, path)
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _flat(item, f"{path}[{number}]")
+    if isinstance(settings, Mapping):
+        for name, value in settings.items():
+            yield from flattened(value, f"{path}.{name}" if path else name)
+    elif isinstance(settings, list):
+        for number, item in enumerate(settings):
+            yield from flattened(item, f"{path}[{number}]")
     else:
-        yield path, value
+        yield path, settings
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

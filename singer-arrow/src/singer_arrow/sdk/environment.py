@@ -33,7 +33,12 @@ def from_environment(environ: Mapping[str, str], prefix: str, schema: Mapping[st
     for name in sorted(environ, key=len):  # a setting before its members
         if name in names:
             path, part = names[name]
-            _put(found, path, _from_text(environ[name], part))
+            holder = found
+            for key in path[:-1]:
+                if not isinstance(holder.get(key), dict):
+                    holder[key] = {}
+                holder = holder[key]
+            holder[path[-1]] = _from_text(environ[name], part)
         elif name.startswith(prefix) and not name.removeprefix(prefix).startswith(_NOT_SETTINGS):
             own = {n.removeprefix(prefix) for n in names}
             hint = nearest(name.removeprefix(prefix), own) or "; unset it, or see --about for the settings"
@@ -50,14 +55,6 @@ def _names(
         inner = (*path, key)
         yield from _names(part, prefix, inner)
         yield prefix + "_".join(inner).upper().replace("-", "_"), (inner, part)
-
-
-def _put(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for key in path[:-1]:
-        if not isinstance(config.get(key), dict):
-            config[key] = {}
-        config = config[key]
-    config[path[-1]] = value
 
 
 def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
