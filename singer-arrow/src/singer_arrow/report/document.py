@@ -58,7 +58,7 @@ def make_report(
     settings: Mapping[str, Any],
     previous: Report | None,
 ) -> Report:
-    """Return the report of a run as it is now; `settings` have no secrets, `previous` is the run before it."""
+    """Return the report of a run as it is now; `settings` have no secrets, `previous` is the one before."""
     flat = dict(flattened(settings))
     if outcome.status == SUCCEEDED and not all(stream.is_complete for stream in figures.streams):
         outcome = replace(outcome, status=INCOMPLETE)

@@ -23,7 +23,7 @@ _BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 def ca_bundle() -> str | None:
-    """Return the file of certificate authorities that the environment names; ConfigError if there is none."""
+    """Return the file of certificate authorities that the environment names, if any; it must exist."""
     for name in _BUNDLES:
         path = os.environ.get(name)
         if not path or Path(path).is_dir():  # only OpenSSL reads a directory

@@ -97,7 +97,7 @@ def with_retries(
     first, apart from waiting for a permit; a single try may take 600 s (see `store_factory`). `is_needed` is checked
     every 0.2 s while waiting; if it returns False, no further try starts. `classify` returns whether an error is
     transient, and whether the service throttled the request; by default by HTTP status, and broken connections are
-    transient.
+    transient. The error of the last try is raised.
     """
     ends, broken, bound = 0.0, 0, FIRST_PAUSE
     while True:

@@ -108,7 +108,8 @@ def glob_match(pattern: str, key: str) -> bool:
     """Return whether the pattern matches the whole key.
 
     `*` and `?` stay within one folder, `**` crosses folders (`a/**/b` also matches `a/b`), `[abc]` is a set of
-    characters (`[!abc]`: all others), none of which is `/`, and `{a,b}` are alternatives.
+    characters (`[!abc]`: all others), none of which is `/`, and `{a,b}` are alternatives. An invalid one is a
+    ConfigError.
     """
     return glob_regex(pattern).fullmatch(key) is not None
 

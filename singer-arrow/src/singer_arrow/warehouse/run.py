@@ -78,9 +78,9 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.claimed: set[tuple[str, str]] = set()  # stream and id of the batches of the run
         self._streams_of: dict[str, str] = {}
         self.messages = threading.RLock()  # one message at a time, and no draining in the middle of one
-        self.is_ending = False  # early
-        self.is_read = False  # all input is
-        self.has_ended = False  # all input is loaded
+        self.is_ending = False  # whether the run ends early
+        self.is_read = False  # whether all input is read
+        self.has_ended = False  # whether all input is loaded
         self.folders_read: dict[str, set[str]] = {}  # those of the batch files of each stream
         self._clock: tuple[datetime, float] | None = None
 
