@@ -33,8 +33,7 @@ _KINDS = {
 
 
 _MANY_DIGITS = 4000
-RECORD_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
-"""Decodes a record to raw values."""
+_RECORD_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class BadRowError(ValueError):
@@ -149,7 +148,7 @@ def _is_plain(field: pa.Field) -> bool:
 def raw_members(line: bytes) -> dict[str, bytes]:
     """Return the JSON of each member of a record; BadRowError if the line is none."""
     try:
-        return {name: bytes(raw) for name, raw in RECORD_DECODER.decode(line).items()}
+        return {name: bytes(raw) for name, raw in _RECORD_DECODER.decode(line).items()}
     except msgspec.MsgspecError:  # it is stricter than `parse`, for example about lone surrogates
         record = parse(line)
         if not isinstance(record, dict):

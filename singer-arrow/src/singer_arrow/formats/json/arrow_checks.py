@@ -34,9 +34,20 @@ class LineEnds:
     def of(cls, data: bytes) -> LineEnds:
         """Return the line ends of a text, in one pass without the GIL."""
         text = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
-        ends = pc.equal(text, _character(b"\n"))
-        is_whole = data[:1] == b"{" and data[-1:] == b"\n"
-        return cls(ends.true_count, is_whole and _begin_objects(text, ends) and _end_objects(text, ends))
+        ends = pc.equal(text, pa.scalar(ord("\n"), pa.uint8()))
+
+        def are_all(characters: pa.Array, one: str) -> bool:
+            return bool(pc.all(pc.equal(characters, pa.scalar(ord(one), pa.uint8())), min_count=0).as_py())
+
+        def before_ends(distance: int) -> pa.Array:
+            return text.slice(0, len(text) - distance).filter(ends.slice(distance))
+
+        are_borders = (
+            (data[:1] == b"{" and data[-1:] == b"\n")
+            and are_all(text.slice(1).filter(ends.slice(0, len(ends) - 1)), "{")
+            and (are_all(last := before_ends(1), "}") or (are_all(last, "\r") and are_all(before_ends(2), "}")))
+        )
+        return cls(ends.true_count, are_borders)
 
     def hold_one_each(self, data: bytes, rows: int) -> bool:
         """Return whether each line that is not blank holds one object, given the number of objects in the text.
@@ -64,30 +75,6 @@ def has_wide_line(data: bytes, lines: int) -> bool:
                 return True
             begin = end + 1 or len(data)
     return False
-
-
-def _character(one: bytes) -> pa.Scalar:
-    return pa.scalar(one[0], pa.uint8())
-
-
-def _begin_objects(text: pa.Array, ends: pa.Array) -> bool:
-    """Return whether `{` follows each line end except at the end of the text."""
-    return _are_all(text.slice(1).filter(ends.slice(0, len(ends) - 1)), b"{")
-
-
-def _end_objects(text: pa.Array, ends: pa.Array) -> bool:
-    """Return whether `}` precedes each line end, or `}` and CR precede all of them."""
-    before = _at_distance(text, ends, 1)
-    return _are_all(before, b"}") or (_are_all(before, b"\r") and _are_all(_at_distance(text, ends, 2), b"}"))
-
-
-def _at_distance(text: pa.Array, ends: pa.Array, distance: int) -> pa.Array:
-    """Return the characters at a distance before the line ends."""
-    return text.slice(0, len(text) - distance).filter(ends.slice(distance))
-
-
-def _are_all(characters: pa.Array, one: bytes) -> bool:
-    return bool(pc.all(pc.equal(characters, _character(one)), min_count=0).as_py())
 
 
 def may_hold_tiny(data: bytes) -> bool:

@@ -6,27 +6,20 @@ Arrow's reader makes the record and the other selected members in one pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from operator import attrgetter
-from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from singer_arrow.casting.from_json import nests_too_deeply
 from singer_arrow.enforcement.row_policy import batch_of
 from singer_arrow.formats.json.arrow_checks import LineEnds
 from singer_arrow.formats.json.fast_reader import (
     FAST_PATH_ERRORS,
     ArrowJsonReader,
     FastPathError,
-    by_name,
-    by_number,
     convert_column,
     read_objects,
 )
 from singer_arrow.formats.json.strategies import ReadStrategy
-from singer_arrow.formats.json.unknown_keys import NO_FIELD, KnownKeys
+from singer_arrow.formats.json.unknown_keys import KnownKeys
 
 TextCheck = Callable[[pa.Array, pa.Field], bool]
 """Return whether all texts of a column can become values of the field."""
@@ -41,6 +34,8 @@ class EnvelopeReader(ArrowJsonReader):
     so does a line with any other member, also within records. `keys` are the known keys of the record, if others are
     counted. `fits` returns whether a column of text can be converted to a field.
     """
+
+    _under: str
 
     def __init__(
         self,
@@ -65,13 +60,11 @@ class EnvelopeReader(ArrowJsonReader):
         Raises one of `FAST_PATH_ERRORS` if a line is bad, or needs the exact reader.
         """
         self._check(data, strategy)
-        columns = self._columns(strategy)
-        read = list(columns.read) or [pa.field(_ANY_ROW, pa.null())]
+        made_by_arrow, from_json = self._columns(strategy)
+        read = list(made_by_arrow) or [pa.field(_ANY_ROW, pa.null())]
         whole = self._around.append(pa.field(self._under, pa.struct(read)))
         ends, unexpected = LineEnds.of(data), self._unexpected
         try:
-            if unexpected == "infer" and nests_too_deeply(data):  # which crashes the reader where it infers
-                raise FastPathError
             table = read_objects(data, whole, ends, unexpected=unexpected)
         except FAST_PATH_ERRORS:
             if unexpected != "infer":
@@ -89,7 +82,7 @@ class EnvelopeReader(ArrowJsonReader):
             raise FastPathError
         found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
         self._check_numbers(data, strategy, found)
-        raws, _ = self._raws(data, columns.raw, table.num_rows, strategy)
+        raws, _ = self._raws(data, from_json, table.num_rows, strategy)
         made = [raws[f.name] if f.name in raws else self._converted(found[f.name], f) for f in self._schema]
         around = {f.name: table.column(f.name) for f in self._around}
         if unexpected == "scan" and self._keys is not None:
@@ -100,25 +93,3 @@ class EnvelopeReader(ArrowJsonReader):
         if self._fits is not None and column.type != field.type and not self._fits(column, field):
             raise FastPathError
         return convert_column(column, field)
-
-    def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
-        is_odd = any(c in name for name in names for c in NO_FIELD)
-        messages: list[Any] = (_any_members(self._under) if is_odd else _members(self._under, names)).decode_lines(data)
-        records = map(attrgetter("record"), messages)
-        return by_name(records, names) if is_odd else by_number(records, len(names))
-
-
-@lru_cache(maxsize=64)
-def _members(under: str, names: tuple[str, ...]) -> Any:
-    fields = [(f"f{i}", msgspec.Raw, msgspec.Raw(b"null")) for i in range(len(names))]
-    rename = {f"f{i}": name for i, name in enumerate(names)}
-    return _envelope(under, msgspec.defstruct("Raws", fields, rename=rename, gc=False))
-
-
-@lru_cache(maxsize=4)
-def _any_members(under: str) -> Any:
-    return _envelope(under, dict[str, msgspec.Raw])
-
-
-def _envelope(under: str, record: Any) -> Any:
-    return msgspec.json.Decoder(msgspec.defstruct("Line", [("record", record)], rename={"record": under}, gc=False))

@@ -9,7 +9,7 @@ the size of the block.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -79,18 +79,46 @@ class ExactReader:
     ) -> None:
         self._schema, self._keys, self._read, self._strategies = schema, keys, read, tuple(strategies)
         self._excluded, self._loose_text = options.excluded_members, options.loose_text
-        self._raws = [(i, f) for i, f in enumerate(schema) if self._is_raw(f)]
-
-    def _is_raw(self, field: pa.Field) -> bool:
-        """Return whether the fast reader makes a column's values from their raw JSON."""
-        if field.name in paths_with_exclusions(self._excluded):  # it may hold JSON with excluded members
-            return True
-        return is_json(field) or (self._loose_text and pt.is_string(field.type))
+        paths = paths_with_exclusions(self._excluded)  # in these columns may be JSON with excluded members
+        self._raws = [  # columns that the fast reader makes from their raw JSON
+            (i, f)
+            for i, f in enumerate(schema)
+            if f.name in paths or is_json(f) or (self._loose_text and pt.is_string(f.type))
+        ]
 
     def __call__(self, data: bytes, suspects: Iterable[str]) -> ParsedRows:
         """Return the rows of a block of whole lines; `suspects` are columns in which values probably do not fit."""
         lines, unread, unknown = self._scan(NumberedLines.of(data))
-        parts = list(self._parts(lines, _Hints(deque(self._strategies), list(suspects))))
+        strategies, suspects, parts = deque(self._strategies), list(suspects), list[ParsedRows]()
+
+        def read(lines: NumberedLines) -> None:
+            strategy, text = replace(strategies[0], suspects=frozenset(suspects)), lines.data
+            try:
+                rows = self._read(text, strategy, LineEnds.of(text))
+            except FAST_PATH_ERRORS:
+                if not lines.are_few:
+                    for half in lines.halves():
+                        read(half)
+                    return
+                parts.append(self.read_one_by_one(lines))
+                learn(parts[-1].errors)
+            else:
+                mismatches = [m._replace(row=lines.numbers[m.row]) for m in rows.mismatches]
+                parts.append(ParsedRows(rows.batch, lines.numbers, mismatches))
+
+        def learn(errors: Sequence[RowError]) -> None:
+            """Choose strategy and suspects for the next lines by the errors of lines that were read one by one."""
+            if not errors:
+                strategies.rotate(-1)
+            for number in {error.row for error in errors}:
+                own = (e for e in errors if e.row == number and e.raw is not None)
+                found = {error.column: None for error in own if error.column is not None}
+                new = [column for column in found if column not in suspects]
+                if len(found) <= _MOST_SUSPECTS >= len(suspects) + len(new):
+                    suspects.extend(new)
+
+        if lines.texts:
+            read(lines)
         errors = [*unread, *(error for part in parts for error in part.errors)]
         no_records = {error.row for error in errors if error.raw is None}
         empty = batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0)
@@ -113,7 +141,9 @@ class ExactReader:
                 kept.append((number, text))
                 continue
             try:
-                if not _is_object(text):  # it may be one by the exact rules
+                try:
+                    _ANY_OBJECT.decode(text)
+                except (msgspec.MsgspecError, RecursionError):  # it may be an object by the exact rules
                     parse_row(text, _NOTHING)
                 found = {} if self._keys is None else self._keys.unknown(text)
             except BadRowError as error:
@@ -123,25 +153,6 @@ class ExactReader:
                 unknown.append(UnknownKeys(number, found))
             kept.append((number, text))
         return NumberedLines([n for n, _ in kept], [text for _, text in kept]), unread, unknown
-
-    def _parts(self, lines: NumberedLines, hints: _Hints) -> Iterator[ParsedRows]:
-        if not lines.texts:
-            return
-        try:
-            yield self._fast(lines, hints.strategy)
-        except FAST_PATH_ERRORS:
-            if lines.are_few:
-                rows = self.read_one_by_one(lines)
-                hints.learn(rows)
-                yield rows
-                return
-            for half in lines.halves():
-                yield from self._parts(half, hints)
-
-    def _fast(self, lines: NumberedLines, strategy: ReadStrategy) -> ParsedRows:
-        data = lines.data
-        rows = self._read(data, strategy, LineEnds.of(data))
-        return ParsedRows(rows.batch, lines.numbers, [m._replace(row=lines.numbers[m.row]) for m in rows.mismatches])
 
     def read_one_by_one(self, lines: NumberedLines) -> ParsedRows:
         """Return the rows of lines, each parsed by the exact rules."""
@@ -168,36 +179,3 @@ class ExactReader:
     def included(self, raws: Mapping[str, bytes], name: str) -> bytes:
         """Return the JSON of a member of a record without excluded members."""
         return exclude_from_json(raws[name], self._schema.field(name), self._excluded, name)
-
-
-@dataclass(slots=True)
-class _Hints:
-    """Strategies and suspects for the next lines, learned from lines that were read one by one."""
-
-    strategies: deque[ReadStrategy]
-    suspects: list[str]
-
-    @property
-    def strategy(self) -> ReadStrategy:
-        return replace(self.strategies[0], suspects=frozenset(self.suspects))
-
-    def learn(self, rows: ParsedRows) -> None:
-        if not rows.errors:
-            self.strategies.rotate(-1)
-            return
-        for number in {error.row for error in rows.errors}:
-            found = {
-                e.column: None for e in rows.errors if e.row == number and e.raw is not None and e.column is not None
-            }
-            new = [column for column in found if column not in self.suspects]
-            if len(found) <= _MOST_SUSPECTS >= len(self.suspects) + len(new):
-                self.suspects += new
-
-
-def _is_object(text: bytes) -> bool:
-    """Return whether a line is an object, by a fast check."""
-    try:
-        _ANY_OBJECT.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        return False
-    return True

@@ -23,7 +23,7 @@ import pyarrow.json as pj
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import set_column
-from singer_arrow.casting.from_json import RECORD_DECODER, BadRowError, convert_value, nests_too_deeply, parse
+from singer_arrow.casting.from_json import BadRowError, convert_value, nests_too_deeply, parse
 from singer_arrow.casting.whole_numbers import are_large, holds_text, large_rows
 from singer_arrow.enforcement.enforce import fit
 from singer_arrow.enforcement.excluded_members import exclude_from_json
@@ -38,14 +38,6 @@ _ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
 _FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
 FAST_PATH_ERRORS = (pa.ArrowException, msgspec.MsgspecError, ValueError, RecursionError)
 """Errors of the fast path: a line is bad, or needs the exact reader."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Columns that Arrow's reader makes, in its types, and columns made from their raw JSON."""
-
-    read: pa.Schema
-    raw: tuple[pa.Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +56,8 @@ class ArrowJsonReader:
     the exact reader.
     """
 
+    _under: str | None = None  # the member of a line that is the record; None: the line itself
+
     def __init__(
         self,
         schema: pa.Schema,
@@ -75,7 +69,7 @@ class ArrowJsonReader:
     ) -> None:
         self._schema, self._keys, self._excluded, self._loose_text = schema, keys, excluded, loose_text
         self._counts_unknown = counts_unknown
-        self._made: dict[ReadStrategy, _Columns] = {}
+        self._made: dict[ReadStrategy, tuple[pa.Schema, tuple[pa.Field, ...]]] = {}
         self._decimals = any(True for f in schema for _ in decimals(f.type))
         self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
         self._floats = [f for f in schema if _holds_floats(f.type)]
@@ -88,22 +82,28 @@ class ArrowJsonReader:
         if not data.lstrip():
             return ReadRows(batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0))
         self._check(data, strategy)
-        columns, infers = self._columns(strategy), strategy.key_check == "infer"
+        (read, from_json), infers = self._columns(strategy), strategy.key_check == "infer"
         if infers and has_wide_line(data, ends.count):
             raise FastPathError
-        table = read_objects(data, columns.read, ends, unexpected="infer" if infers else "ignore")
+        table = read_objects(data, read, ends, unexpected="infer" if infers else "ignore")
         unknown: Mapping[str, int] = {}
-        if infers and not table.schema.equals(columns.read):
+        if infers and not table.schema.equals(read):
+            assert self._keys is not None
             if self._counts_unknown:
-                assert self._keys is not None
                 unknown = self._keys.count_in(dict(zip(table.schema.names, table.columns, strict=True)), self._schema)
-                if any(table.schema.field(f.name).type != f.type for f in columns.read):  # structs with more members
-                    table = read_objects(data, columns.read, ends, unexpected="ignore")
-            elif not self._is_known(table.schema, columns.read):
-                raise FastPathError
+                if any(table.schema.field(f.name).type != f.type for f in read):  # structs with more members
+                    table = read_objects(data, read, ends, unexpected="ignore")
+            else:  # a key that is always null is not new
+                new = set(table.schema.names).difference(self._keys.names)
+                if not all(pt.is_null(table.schema.field(name).type) for name in new):
+                    raise FastPathError
+                if not all(
+                    _holds_no_more(table.schema.field(f.name).type, f.type, self._excluded, f.name) for f in read
+                ):
+                    raise FastPathError
         found = dict(zip(table.schema.names, table.columns, strict=True))
         self._check_numbers(data, strategy, found)
-        raws, mismatches = self._raws(data, columns.raw, table.num_rows, strategy)
+        raws, mismatches = self._raws(data, from_json, table.num_rows, strategy)
         made = [raws[f.name] if f.name in raws else convert_column(found[f.name], f) for f in self._schema]
         if strategy.key_check == "scan" and self._counts_unknown and not self._all_known(data):
             assert self._keys is not None
@@ -113,19 +113,11 @@ class ArrowJsonReader:
     def _all_known(self, data: bytes) -> bool:
         return self._keys is None or self._keys.all_known(data)
 
-    def _is_known(self, found: pa.Schema, read: pa.Schema) -> bool:
-        """Return whether each key found is known, at any depth, or always null."""
-        assert self._keys is not None
-        new = set(found.names).difference(self._keys.names)
-        return all(pt.is_null(found.field(name).type) for name in new) and all(
-            _holds_no_more(found.field(f.name).type, f.type, self._excluded, f.name) for f in read
-        )
-
-    def _columns(self, strategy: ReadStrategy) -> _Columns:
+    def _columns(self, strategy: ReadStrategy) -> tuple[pa.Schema, tuple[pa.Field, ...]]:
+        """Return the columns that Arrow's reader makes, in its types, and those that are made from their raw JSON."""
         if strategy not in self._made:
-            read = [(f.name, t) for f in self._schema if (t := read_type(f, strategy)) is not None]
-            names = {name for name, _ in read}
-            self._made[strategy] = _Columns(pa.schema(read), tuple(f for f in self._schema if f.name not in names))
+            types = {f.name: t for f in self._schema if (t := read_type(f, strategy)) is not None}
+            self._made[strategy] = pa.schema(types), tuple(f for f in self._schema if f.name not in types)
         return self._made[strategy]
 
     def _check(self, data: bytes, strategy: ReadStrategy) -> None:
@@ -185,7 +177,27 @@ class ArrowJsonReader:
         return made, mismatches
 
     def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
-        return raw_values(data, names)
+        """Return the raw JSON of some members of each record, member by member, as buffers."""
+        is_odd = any(c in name for name in names for c in NO_FIELD)
+        records = _decoder(None if is_odd else names, self._under).decode_lines(data)
+        if self._under is not None:
+            records = [line.record for line in records]
+        if is_odd:
+            null = msgspec.Raw(b"null")
+            return [[record.get(name, null) for record in records] for name in names]
+        return [list(map(attrgetter(f"f{i}"), records)) for i in range(len(names))]
+
+
+@lru_cache(maxsize=64)
+def _decoder(names: tuple[str, ...] | None, under: str | None) -> Any:
+    """Return a decoder of records to the raw JSON of some members, as `f0`, `f1` ..., or of all (None), as a dict."""
+    record: Any = dict[str, msgspec.Raw]
+    if names is not None:
+        fields = [(f"f{i}", msgspec.Raw, msgspec.Raw(b"null")) for i in range(len(names))]
+        record = msgspec.defstruct("Raws", fields, rename={f"f{i}": n for i, n in enumerate(names)}, gc=False)
+    if under is not None:
+        record = msgspec.defstruct("Line", [("record", record)], rename={"record": under}, gc=False)
+    return msgspec.json.Decoder(record)
 
 
 def read_objects(data: bytes, read: pa.Schema, ends: LineEnds, *, unexpected: str) -> pa.RecordBatch:
@@ -217,32 +229,6 @@ def from_raw(raw: bytes, field: pa.Field, *, loose_text: bool) -> Any:
 
 class FastPathError(ValueError):
     """Lines that Arrow's reader accepts need the exact reader."""
-
-
-def raw_values(data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
-    """Return the raw JSON of some members of each record, member by member, as buffers."""
-    if any(c in name for name in names for c in NO_FIELD):
-        return by_name(RECORD_DECODER.decode_lines(data), names)
-    return by_number(_raw_decoder(names).decode_lines(data), len(names))
-
-
-def by_name(objects: Iterable[dict[str, msgspec.Raw]], names: Iterable[str]) -> list[list[Any]]:
-    """Return the members of objects, member by member."""
-    found, null = list(objects), msgspec.Raw(b"null")
-    return [[each.get(name, null) for each in found] for name in names]
-
-
-def by_number(records: Iterable[Any], count: int) -> list[list[Any]]:
-    """Return the fields `f0`, `f1`, ... of records, field by field."""
-    found = list(records)
-    return [list(map(attrgetter(f"f{i}"), found)) for i in range(count)]
-
-
-@lru_cache(maxsize=64)
-def _raw_decoder(names: tuple[str, ...]) -> Any:
-    fields = [(f"f{i}", msgspec.Raw, msgspec.Raw(b"null")) for i in range(len(names))]
-    rename = {f"f{i}": name for i, name in enumerate(names)}
-    return msgspec.json.Decoder(msgspec.defstruct("Raws", fields, rename=rename, gc=False))
 
 
 def _has_repeated_key(data: bytes, names: Iterable[str]) -> bool:

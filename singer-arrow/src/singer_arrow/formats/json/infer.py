@@ -99,22 +99,19 @@ class _Seen:
             for item in value:
                 self.items._add(item, levels + 1)
         elif kind is int or kind is Decimal:
-            self._add_number(value)
+            if isinstance(value, int):
+                self._low, self._high = min(self._low, value), max(self._high, value)
+            exact = Decimal(value)
+            if exact.adjusted() >= DIGITS_OF_ALL_FLOATS and not isinf(nearest_float(pa.float64(), value)):
+                self._is_held = self._is_held and holds(pa.float64(), value)
+            exponent = exact.as_tuple().exponent
+            self._before = max(self._before, exact.adjusted() + 1)
+            self._after = max(self._after, -exponent if isinstance(exponent, int) else 0)
         elif kind is str and self._texts is not None:
             if _TIMESTAMP.fullmatch(value):
                 self._texts.append(value)
             else:
                 self._texts = None
-
-    def _add_number(self, number: int | Decimal) -> None:
-        if isinstance(number, int):
-            self._low, self._high = min(self._low, number), max(self._high, number)
-        exact = Decimal(number)
-        if exact.adjusted() >= DIGITS_OF_ALL_FLOATS and not isinf(nearest_float(pa.float64(), number)):
-            self._is_held = self._is_held and holds(pa.float64(), number)
-        exponent = exact.as_tuple().exponent
-        self._before = max(self._before, exact.adjusted() + 1)
-        self._after = max(self._after, -exponent if isinstance(exponent, int) else 0)
 
     def field(self, name: str) -> pa.Field:
         """Return the field for the values seen."""
@@ -135,7 +132,9 @@ class _Seen:
             case kind if kind is bool:
                 return pa.bool_()
             case kind if kind is int:
-                return self._integer()
+                if self._low >= -(2**63) and self._high < 2**63:
+                    return pa.int64()
+                return pa.decimal128(38, 0) if max(-self._low, self._high) < 10**38 else pa.string()
             case kind if kind is str:
                 return self._text()
             case kind if kind is list:
@@ -145,11 +144,6 @@ class _Seen:
         if not 0 < len(self.members) <= _MOST_KEYS:
             return None
         return pa.struct([seen.field(key) for key, seen in self.members.items()])
-
-    def _integer(self) -> pa.DataType:
-        if self._low >= -(2**63) and self._high < 2**63:
-            return pa.int64()
-        return pa.decimal128(38, 0) if max(-self._low, self._high) < 10**38 else pa.string()
 
     def _text(self) -> pa.DataType:
         texts = pa.array(self._texts or [], pa.string())

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, partial
+from itertools import accumulate
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -49,17 +50,43 @@ class JsonDrift:
     """Detection of drift in one file; `infer` returns the types of its beginning, once a value does not fit."""
 
     def __init__(self, schema: pa.Schema, infer: Callable[[], pa.Schema], options: ReadOptions) -> None:
-        self._schema, self._infer, self._options = schema, infer, options
-
-    @cached_property
-    def _inferred(self) -> pa.Schema:
-        return self._infer()
+        self._schema, self._options = schema, options
+        self._inferred = cache(infer)
 
     def refuse(self, block: BlockResult, position: FilePosition) -> None:
         """Raise DriftError if the schema must change before a block is delivered."""
         if not (block.mismatches or block.unknown):
             return
-        found = {**self._new_fields(block), **self._changed_fields(block)}
+        found = dict[str, tuple[pa.Field, str]]()  # by name: the field with which the value fits, and the reason
+        # New columns, and columns with new members.
+        values = defaultdict[str, list[bytes]](list)
+        for keys in block.unknown:
+            for name, raw in keys.values.items():
+                values[name].append(raw)
+        values.pop(RESCUED, None)
+        for name, raws in values.items():
+            seen = _seen(name, raws)
+            if name not in self._schema.names:
+                found[name] = (seen, f"the file has a new column: {name!r} ({type_name(seen)})")
+            else:
+                merged = merge_fields(self._schema.field(name), seen)
+                found[name] = (merged, f"the file has new members in it, with which it is {type_name(merged)}")
+        # Columns with a value that does not fit.
+        values.clear()
+        for error in block.mismatches:
+            column = error.column
+            if error.raw is not None and column is not None and column not in self._options.declared_columns:
+                values[column].append(error.raw)
+        for name, raws in values.items():
+            field = self._schema.field(name)
+            if pt.is_null(field.type):
+                seen = _seen(name, raws)
+            elif name in self._inferred().names:
+                seen = without_excluded(self._inferred().field(name), field, self._options.excluded_members)
+            else:
+                continue
+            if (widened := widened_field(field, seen)) is not None:
+                found[name] = (widened, f"the file has it as {type_name(seen)}, the schema as {type_name(field)}")
         if not found:
             return
         lines = [(keys.row, name) for keys in block.unknown for name in keys.values]
@@ -73,46 +100,6 @@ class JsonDrift:
             line=position.line_of(line),
             column=first,
         )
-
-    def _new_fields(self, block: BlockResult) -> dict[str, tuple[pa.Field, str]]:
-        """Return, by name, the fields of new columns and of columns with new members, and the reasons."""
-        values = defaultdict[str, list[bytes]](list)
-        for keys in block.unknown:
-            for name, raw in keys.values.items():
-                values[name].append(raw)
-        values.pop(RESCUED, None)
-        found = {}
-        for name, raws in values.items():
-            seen = _seen(name, raws)
-            if name not in self._schema.names:
-                found[name] = (seen, f"the file has a new column: {name!r} ({type_name(seen)})")
-            else:
-                merged = merge_fields(self._schema.field(name), seen)
-                found[name] = (merged, f"the file has new members in it, with which it is {type_name(merged)}")
-        return found
-
-    def _changed_fields(self, block: BlockResult) -> dict[str, tuple[pa.Field, str]]:
-        """Return, by name, the widened fields of columns with a value that does not fit, and the reasons."""
-        values = defaultdict[str, list[bytes]](list)
-        for error in block.mismatches:
-            if (
-                error.raw is not None
-                and error.column is not None
-                and error.column not in self._options.declared_columns
-            ):
-                values[error.column].append(error.raw)
-        found = {}
-        for name, raws in values.items():
-            field = self._schema.field(name)
-            if pt.is_null(field.type):
-                seen = _seen(name, raws)
-            elif name in self._inferred.names:
-                seen = without_excluded(self._inferred.field(name), field, self._options.excluded_members)
-            else:
-                continue
-            if (merged := widened_field(field, seen)) is not None:
-                found[name] = (merged, f"the file has it as {type_name(seen)}, the schema as {type_name(field)}")
-        return found
 
 
 def _seen(name: str, raws: Iterable[bytes]) -> pa.Field:
@@ -163,7 +150,11 @@ class JsonLinesFormat(JsonLinesWriting):
         if len(texts) < len(readers):
             return None
         batch = JsonBlockParser(schema, options).parse_good(b"".join(texts))
-        return None if batch is None else _split(batch, (text.count(b"\n") for text in texts))
+        counts = [text.count(b"\n") for text in texts]
+        if batch is None or batch.num_rows != sum(counts):
+            return None
+        ends = list(accumulate(counts))
+        return [batch.slice(end - count, count) for end, count in zip(ends, counts, strict=True)]
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
@@ -193,12 +184,3 @@ class JsonLinesFormat(JsonLinesWriting):
         scans: Sequence[RangeScan],
     ) -> Sequence[ResumePoint]:
         return line_starts(scans) if scans[0].found else undivided(len(scans) + 1)
-
-
-def _split(batch: pa.RecordBatch, counts: Iterable[int]) -> list[pa.RecordBatch] | None:
-    """Return the batch in pieces of the given numbers of rows; None if they do not add up to the batch."""
-    pieces, at = [], 0
-    for count in counts:
-        pieces.append(batch.slice(at, count))
-        at += count
-    return pieces if at == batch.num_rows else None

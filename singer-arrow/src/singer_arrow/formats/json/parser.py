@@ -8,7 +8,7 @@ and the policy for bad rows. The result does not depend on the pass.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from singer_arrow.formats.json.arrow_checks import LineEnds
 from singer_arrow.formats.json.exact_reader import ExactReader, NumberedLines
 from singer_arrow.formats.json.fast_reader import FAST_PATH_ERRORS, ArrowJsonReader, FastPathError, ReadRows
 from singer_arrow.formats.json.source import LongLine
-from singer_arrow.formats.json.strategies import ReadStrategy, read_strategies, with_key_checks
+from singer_arrow.formats.json.strategies import ReadStrategy, read_strategies
 from singer_arrow.formats.json.unknown_keys import KnownKeys
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.reading.ordered_map import ROW_LOCK
@@ -44,15 +44,20 @@ class JsonBlockParser:
 
     def __init__(self, schema: pa.Schema, options: ReadOptions) -> None:
         self._schema, self._options = schema, options
-        own = without_rescued(schema, options)
-        strategies, keys = read_strategies(own, loose_text=options.loose_text), _known_keys(own, options)
+        own, keys = without_rescued(schema, options), None  # None: drift is ignored
+        if options.known_columns is not None and options.on_drift != "ignore":
+            known = options.known_columns - {RESCUED} if options.rescues else options.known_columns
+            keys = KnownKeys(own, known, options.excluded_members)
+        strategies = read_strategies(own, loose_text=options.loose_text)
         counted = keys if options.on_drift == "count" else None
         self._read = ArrowJsonReader(
             own, keys, options.excluded_members, loose_text=options.loose_text, counts_unknown=counted is not None
         )
         self._exact = ExactReader(own, None if counted else keys, self._read, strategies, options)
         self._counted = counted
-        self._strategies = strategies if keys is None else with_key_checks(strategies)
+        if keys is not None:  # the most expensive check last
+            strategies = [replace(strategy, key_check=check) for check in ("infer", "scan") for strategy in strategies]
+        self._strategies = strategies
         self._empty = batch_of([pa.nulls(0, f.type) for f in own], own, 0)
         self._expects_errors = False  # this and the next only save time
         self._suspects: tuple[str, ...] = ()
@@ -157,29 +162,16 @@ class JsonBlockParser:
     def _apply_policy(self, rows: ParsedRows, data: bytes, cuts: Mapping[str, str]) -> BlockResult:
         rescues = self._options.on_drift == "rescue"
         resolved = rows if rescues or not rows.unknown else replace(rows, unknown=())
-        result = apply_row_policy(resolved, self._schema, self._options, _locator(data), text_of=_line_text)
+        lines = list[bytes]()
+
+        def locate(error: RowError) -> RowError:
+            """Return an error with the line and the text of its row."""
+            if not error.text and not lines:
+                lines.extend(data.split(b"\n"))
+            return error._replace(line=error.row, text=error.text or lines[error.row - 1])
+
+        def line_text(line: bytes) -> str:
+            return line.rstrip(b"\r").decode(errors="replace")
+
+        result = apply_row_policy(resolved, self._schema, self._options, locate, text_of=line_text)
         return replace(result, mismatches=rows.errors, unknown=rows.unknown, cuts=cuts)
-
-
-def _known_keys(own: pa.Schema, options: ReadOptions) -> KnownKeys | None:
-    """Return the keys that are not drift; None if drift is ignored."""
-    if options.known_columns is None or options.on_drift == "ignore":
-        return None
-    known = options.known_columns - {RESCUED} if options.rescues else options.known_columns
-    return KnownKeys(own, known, options.excluded_members)
-
-
-def _line_text(line: bytes) -> str:
-    return line.rstrip(b"\r").decode(errors="replace")
-
-
-def _locator(data: bytes) -> Callable[[RowError], RowError]:
-    """Return a function that adds the line and the text of the row to errors of a block."""
-    lines = list[bytes]()
-
-    def locate(error: RowError) -> RowError:
-        if not error.text and not lines:
-            lines.extend(data.split(b"\n"))
-        return error._replace(line=error.row, text=error.text or lines[error.row - 1])
-
-    return locate

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.schema.arrow_schema import is_json
-
-_MOST_DIGITS = {128: 38, 256: 76}
+from singer_arrow.schema.arrow_schema import DIGITS_OF_128, MOST_DIGITS, is_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class ReadStrategy:
 def read_strategies(schema: pa.Schema, *, loose_text: bool) -> list[ReadStrategy]:
     """Return the strategies for lines of a schema, the cheapest first."""
     strategies = [ReadStrategy()]
-    wide = any(_needs_wide(f.type) for f in schema)
+    wide = any(part.precision > DIGITS_OF_128 - max(0, part.scale) for f in schema for part in decimals(f.type))
     if wide or any("timestamp" in str(f.type) for f in schema):
         strategies += [ReadStrategy(text_timestamps=True, wide_decimals=wide)]
     if any(pt.is_integer(f.type) for f in schema):
@@ -40,11 +38,6 @@ def read_strategies(schema: pa.Schema, *, loose_text: bool) -> list[ReadStrategy
     if loose_text and any(pt.is_string(f.type) for f in schema):
         strategies += [replace(s, text_timestamps=True, wide_decimals=wide, raw_text=True) for s in strategies]
     return strategies
-
-
-def with_key_checks(strategies: Sequence[ReadStrategy]) -> list[ReadStrategy]:
-    """Return the strategies with each check of keys, the most expensive check last."""
-    return [replace(strategy, key_check=check) for check in ("infer", "scan") for strategy in strategies]
 
 
 def read_type(field: pa.Field, strategy: ReadStrategy, *, nested: bool = False) -> pa.DataType | None:
@@ -65,7 +58,10 @@ def read_type(field: pa.Field, strategy: ReadStrategy, *, nested: bool = False) 
     if pt.is_timestamp(t) and t.tz == "UTC" and not strategy.text_timestamps:
         return t
     if pt.is_decimal128(t) or pt.is_decimal256(t):
-        return _decimal_type(t, wide=strategy.wide_decimals)
+        # So few digits that the reader can scale each number that it accepts; safely cast to those of the column later.
+        digits, scale = DIGITS_OF_128 - max(0, t.scale), max(0, t.scale)
+        is_wide = strategy.wide_decimals or digits <= 0
+        return pa.decimal256(max(1, MOST_DIGITS - scale), t.scale) if is_wide else pa.decimal128(digits, t.scale)
     if pt.is_boolean(t) or pt.is_floating(t) or pt.is_null(t):
         return t
     return None if strategy.raw_text and pt.is_string(t) else pa.string()
@@ -77,22 +73,3 @@ def decimals(t: pa.DataType) -> Iterator[pa.DataType]:
         yield t
     for i in range(t.num_fields):
         yield from decimals(t.field(i).type)
-
-
-def _decimal_type(t: pa.DataType, *, wide: bool) -> pa.DataType:
-    """Return a type with so few digits that Arrow's reader can scale each number that it accepts.
-
-    Values are cast safely to the type of the column afterwards. Numbers with more digits (`wide`) take longer.
-    """
-    if not wide and (digits := _digits(t, 128)) > 0:
-        return pa.decimal128(digits, t.scale)
-    return pa.decimal256(max(1, _digits(t, 256)), t.scale)
-
-
-def _needs_wide(t: pa.DataType) -> bool:
-    """Return whether the type holds numbers with more digits than are read unless `wide`."""
-    return any(_digits(part, 128) < part.precision for part in decimals(t))
-
-
-def _digits(t: pa.DataType, bits: int) -> int:
-    return _MOST_DIGITS[bits] - max(0, int(t.scale))

@@ -7,9 +7,9 @@ of JSON text that are then joined with the others.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,38 +50,16 @@ class JsonLinesWriting:
             raise ConfigError(msg)
         encoder, rows, most = JsonEncoder(schema), 0, min(held_bytes, _SLICE_BYTES)
         with path.open("wb") as file:
-            sink: _Sink = _Gzip(file) if codec == "gzip" else file
+            packer = isal_zlib.compressobj(_GZIP_LEVEL, wbits=31) if codec == "gzip" else None
             for batch in batches:
-                for part in _slices(batch, most):
-                    sink.write(encoder.lines(part))
-                    rows += part.num_rows
-            sink.flush()
+                step = max(1, batch.num_rows * most // max(1, batch.nbytes))
+                for start in range(0, batch.num_rows, step):
+                    lines = encoder.lines(batch.slice(start, step))
+                    file.write(lines if packer is None else packer.compress(lines))
+                rows += batch.num_rows
+            if packer is not None:
+                file.write(packer.flush())
         return rows
-
-
-class _Sink(Protocol):
-    def write(self, data: Any, /) -> Any: ...
-    def flush(self) -> None: ...
-
-
-class _Gzip:
-    """A gzip member, streamed."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._compressor = isal_zlib.compressobj(_GZIP_LEVEL, wbits=31)
-
-    def write(self, data: Any) -> None:
-        self._file.write(self._compressor.compress(data))
-
-    def flush(self) -> None:
-        self._file.write(self._compressor.flush())
-
-
-def _slices(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-    rows = max(1, batch.num_rows * size // max(1, batch.nbytes))
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
 
 
 class JsonEncoder:
@@ -103,39 +81,34 @@ class JsonEncoder:
         """
         import polars as pl
 
-        if self._with_nul:
-            batch = self._without_nul(batch)
-        if not self._schema.names or not batch.num_rows:
-            return memoryview(f"{before}{{}}{after}\n".encode() * batch.num_rows)
-        for field, column in zip(self._schema, batch.columns, strict=True):
-            check_years(column, field.name)
-        columns = [self._column(c, f) for f, c in zip(self._schema, batch.columns, strict=True)]
-        frame = pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=self._schema.names))
-        lines = pl.concat_str(pl.lit(before), *self._record(), pl.lit(f"{after}\n"))
-        return memoryview(_data(frame.with_columns(self._corrected(frame)).select(lines).to_series().to_arrow()))
-
-    def _without_nul(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for name in self._with_nul:
             if batch.column(name).null_count < batch.num_rows:
                 reason = "it has values, and the character NUL in its name or a member's"
                 raise DataError(reason, column=name, hint="Leave it out by selection, or rename it at the source")
-        return batch.select(self._schema.names)
-
-    def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        if field.name in self._encoded_here:
-            return pc.fill_null(json_texts(column, field), "null")
-        if pt.is_timestamp(field.type) or pt.is_time(field.type):
-            return iso_texts(column)
-        return printable(column)
-
-    def _corrected(self, frame: pl.DataFrame) -> list[pl.Expr]:
-        import polars as pl
-
+        if self._with_nul:
+            batch = batch.select(self._schema.names)
+        if not self._schema.names or not batch.num_rows:
+            return memoryview(f"{before}{{}}{after}\n".encode() * batch.num_rows)
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            check_years(column, field.name)
+        columns = list[pa.Array]()
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            if field.name in self._encoded_here:
+                columns.append(pc.fill_null(json_texts(column, field), "null"))
+            elif pt.is_timestamp(field.type) or pt.is_time(field.type):
+                columns.append(iso_texts(column))
+            else:
+                columns.append(printable(column))
+        frame = pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=self._schema.names))
         if self._corrections is None:
             types = zip(frame.schema.items(), self._schema, strict=True)
             found = [(name, _corrected_column(pl.nth(i), dtype, f.type)) for i, ((name, dtype), f) in enumerate(types)]
             self._corrections = [expr.alias(name) for name, expr in found if expr is not None]
-        return self._corrections
+        lines = pl.concat_str(pl.lit(before), *self._record(), pl.lit(f"{after}\n"))
+        texts = frame.with_columns(self._corrections).select(lines).to_series().to_arrow().cast(pa.large_string())
+        _, offsets, data = texts.buffers()
+        ends = memoryview(offsets).cast("q")
+        return memoryview(data.slice(ends[texts.offset], ends[texts.offset + len(texts)] - ends[texts.offset]))
 
     def _record(self) -> list[pl.Expr]:
         """Return the text of the record: runs of columns that polars encodes, and columns encoded here."""
@@ -164,28 +137,16 @@ class JsonEncoder:
         return [*parts, pl.lit("}")]
 
 
-def _data(texts: pa.Array) -> pa.Buffer:
-    """Return the bytes of all texts of an array, concatenated."""
-    if not isinstance(texts, pa.LargeStringArray):
-        texts = texts.cast(pa.large_string())
-    _, offsets, data = texts.buffers()
-    ends = memoryview(offsets).cast("q")
-    return data.slice(ends[texts.offset], ends[texts.offset + len(texts)] - ends[texts.offset])
-
-
 def _needs_text(field: pa.Field) -> bool:
     """Return whether polars cannot encode the field."""
     t = field.type
     if is_json(field) or pt.is_map(t) or pt.is_decimal(t):
         return True
     if pt.is_struct(t):
-        return t.num_fields == 0 or any(_is_pattern(f.name) or _needs_text(f) for f in t)
+        # polars takes some names of members for patterns of names.
+        is_odd = any(name == "*" or (name.startswith("^") and name.endswith("$")) for name in (f.name for f in t))
+        return t.num_fields == 0 or is_odd or any(map(_needs_text, t))
     return bool(is_list(t) and _needs_text(t.value_field))
-
-
-def _is_pattern(name: str) -> bool:
-    """Return whether polars takes the name of a member for a pattern of names."""
-    return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def _corrected_column(expr: pl.Expr, dtype: Any, t: pa.DataType) -> pl.Expr | None:
