@@ -31,10 +31,10 @@ def ours(shape: str, url: str) -> Read:
     """singer_arrow: a reader of the object, through its format."""
     from singer_arrow.errors import NotFoundError
     from singer_arrow.formats import FORMATS
-    from singer_arrow.formats.small_files import read_all
+    from singer_arrow.formats.small_files import join_files
     from singer_arrow.read_options import ReadOptions
     from singer_arrow.reading.memory_budget import Budget
-    from singer_arrow.reading.object_reader import ObjectReader
+    from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
     from singer_arrow.storage.storage import Storage
     from singer_arrow.storage.urls import Url
 
@@ -49,8 +49,13 @@ def ours(shape: str, url: str) -> Read:
     def read() -> int:
         if shape == "small":
             objects = sorted(storage.list(at), key=lambda info: info.url.key)
-            batches = read_all(kind, storage, objects, _schema(), options, budget=budget)
-            return sum(batch.num_rows for _, batch in batches)
+            rows = 0
+            for readers in prefetch_groups(storage, objects, budget):
+                batches = join_files(kind, readers, _schema(), options)
+                if batches is None:
+                    batches = [batch for reader in readers for batch in kind.read(reader, _schema(), options)]
+                rows += sum(batch.num_rows for batch in batches)
+            return rows
         reader, schema = ObjectReader(storage, at, budget=budget), _schema()
         if kind.name == "parquet":
             schema = kind.infer(reader, options, sample_bytes=0)

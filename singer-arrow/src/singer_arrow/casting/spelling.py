@@ -25,92 +25,71 @@ _EXAMPLE = datetime(2004, 11, 25, 13, 14, 15)  # noqa: DTZ001
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """Formats as in `ReadOptions`; empty ones mean the standard syntax."""
+    """Formats of `ReadOptions`; empty ones mean the standard syntax."""
 
-    date_formats: tuple[str, ...] = ()
-    timestamp_formats: tuple[str, ...] = ()
-    decimal_point: str = "."
-    thousands_separator: str = ""
-    true_values: tuple[str, ...] = ()
-    false_values: tuple[str, ...] = ()
+    options: ReadOptions
 
     @classmethod
     def of(cls, options: ReadOptions) -> Spelling:
         """Return the formats of `options`; ConfigError if one is invalid."""
-        found = cls(
-            options.date_formats,
-            options.timestamp_formats,
-            options.decimal_point,
-            options.thousands_separator or "",
-            options.true_values,
-            options.false_values,
-        )
-        for mark in (found.decimal_point, found.thousands_separator):
+        point, separator = options.decimal_point, options.thousands_separator or ""
+        for mark in (point, separator):
             if len(mark) > 1 or mark.isalnum() or mark in ("+", "-"):
                 msg = f"'decimal_point' and 'thousands_separator' must be one character each, it is {mark!r}"
                 raise ConfigError(msg)
-        if not found.decimal_point or found.decimal_point == found.thousands_separator:
+        if not point or point == separator:
             msg = "'decimal_point' must be a character, and not that of 'thousands_separator'"
             raise ConfigError(msg)
-        if twice := {_folded(t) for t in found.true_values} & {_folded(t) for t in found.false_values}:
+        if twice := {_folded(t) for t in options.true_values} & {_folded(t) for t in options.false_values}:
             msg = f"{min(twice)!r} is both in 'true_values' and in 'false_values'"
             raise ConfigError(msg)
-        for form in (*found.date_formats, *found.timestamp_formats):
+        for form in (*options.date_formats, *options.timestamp_formats):
             _check_format(form)
-        return found
+        return cls(options)
 
     def applies_to(self, t: pa.DataType) -> bool:
         """Return whether texts of a type must be normalised."""
+        options = self.options
         if pt.is_date(t):
-            return bool(self.date_formats)
+            return bool(options.date_formats)
         if pt.is_timestamp(t):
-            return bool(self.date_formats or self.timestamp_formats)
+            return bool(options.date_formats or options.timestamp_formats)
         if pt.is_boolean(t):
-            return bool(self.true_values or self.false_values)
+            return bool(options.true_values or options.false_values)
         number = pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t)
-        return bool(number and (self.decimal_point != "." or self.thousands_separator))
+        return bool(number and (options.decimal_point != "." or options.thousands_separator))
 
     def normalize(self, column: pa.Array, t: pa.DataType) -> pa.Array:
         """Return a text column in standard syntax; invalid numbers and booleans become `?`."""
         if not self.applies_to(t):
             return column
-        text = pc.utf8_trim_whitespace(column)
+        options, text = self.options, pc.utf8_trim_whitespace(column)
         if pt.is_boolean(t):
-            return self._booleans(text)
-        if pt.is_date(t) or pt.is_timestamp(t):
-            return self._temporal(text, t)
-        return self._numbers(text)
-
-    def _numbers(self, text: pa.Array) -> pa.Array:
-        point, separator = re.escape(self.decimal_point), re.escape(self.thousands_separator)
+            folded = pc.utf8_lower(text)
+            made = pa.nulls(len(text), pa.string())
+            for words, meaning in ((options.true_values, "true"), (options.false_values, "false")):
+                known = pa.array([_folded(word) for word in words], pa.string())
+                made = pc.coalesce(made, pc.if_else(pc.is_in(folded, known), meaning, None))
+            usual = pc.is_in(folded, pa.array(["true", "false"]))
+            made = pc.coalesce(made, pc.if_else(usual, folded, _NO_VALUE))
+            return pc.if_else(pc.is_valid(text), made, None)
+        if pt.is_date(t) or pt.is_timestamp(t):  # by the first format that matches; other texts are unchanged
+            formats = options.date_formats if pt.is_date(t) else (*options.timestamp_formats, *options.date_formats)
+            made = pa.nulls(len(text), pa.string())
+            for form in formats:
+                made = pc.coalesce(made, _iso(text, form))
+            if pt.is_date(t):
+                made = pc.replace_substring_regex(made, r" 00:00:00(\.0+)?$", "")
+            return pc.coalesce(made, text)
+        point, separator = re.escape(options.decimal_point), re.escape(options.thousands_separator or "")
         whole = rf"(?:\d+|\d{{1,3}}(?:{separator}\d{{3}})+)" if separator else r"\d+"
         pattern = rf"^[+-]?(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?$|^[+-]?(?i:nan|inf|infinity)$"
         fits = pc.match_substring_regex(text, pattern)
-        if self.thousands_separator:
-            text = pc.replace_substring(text, self.thousands_separator, "")
-        if self.decimal_point != ".":
-            text = pc.replace_substring(text, self.decimal_point, ".")
+        if options.thousands_separator:
+            text = pc.replace_substring(text, options.thousands_separator, "")
+        if options.decimal_point != ".":
+            text = pc.replace_substring(text, options.decimal_point, ".")
         return pc.if_else(fits, text, _NO_VALUE)
-
-    def _booleans(self, text: pa.Array) -> pa.Array:
-        folded = pc.utf8_lower(text)
-        made = pa.nulls(len(text), pa.string())
-        for words, meaning in ((self.true_values, "true"), (self.false_values, "false")):
-            known = pa.array([_folded(word) for word in words], pa.string())
-            made = pc.coalesce(made, pc.if_else(pc.is_in(folded, known), meaning, None))
-        usual = pc.is_in(folded, pa.array(["true", "false"]))
-        made = pc.coalesce(made, pc.if_else(usual, folded, _NO_VALUE))
-        return pc.if_else(pc.is_valid(text), made, None)
-
-    def _temporal(self, text: pa.Array, t: pa.DataType) -> pa.Array:
-        """Return texts in ISO 8601 by the first matching format; other texts are unchanged."""
-        formats = self.date_formats if pt.is_date(t) else (*self.timestamp_formats, *self.date_formats)
-        made = pa.nulls(len(text), pa.string())
-        for form in formats:
-            made = pc.coalesce(made, _iso(text, form))
-        if pt.is_date(t):
-            made = pc.replace_substring_regex(made, r" 00:00:00(\.0+)?$", "")
-        return pc.coalesce(made, text)
 
 
 def _iso(text: pa.Array, form: str) -> pa.Array:
@@ -178,7 +157,8 @@ def _format_of(values: pa.Array, clock: str) -> str | None:
     forms = [f"{order.replace('-', mark[0] if mark else '-')}{clock}" for order in ("%d-%m-%Y", "%m-%d-%Y")]
     kind = "timestamp_formats" if clock else "date_formats"
     t = pa.timestamp("us", "UTC")
-    fitting = [form for form in forms if _all_match(Spelling((form,)).normalize(values, t), r"^\d{4}-")]
+    spellings = [Spelling(ReadOptions(date_formats=(form,))) for form in forms]
+    fitting = [form for form, s in zip(forms, spellings, strict=True) if _all_match(s.normalize(values, t), r"^\d{4}-")]
     return f"{kind!r} to [{fitting[0]!r}]" if len(fitting) == 1 else None
 
 

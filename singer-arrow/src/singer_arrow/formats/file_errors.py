@@ -40,7 +40,8 @@ def naming_file(url: object) -> Iterator[None]:
         reason = f"a text in it that must be UTF-8, such as a column's name, is {shown!r}"
         raise DataError(reason, url=url, hint="Rename the column at the source") from error
     except _OF_LIBRARIES as error:
-        if not _is_of_file(error):
+        is_of_system = isinstance(error, OSError) and error.errno is not None
+        if is_of_system or is_of_memory(error) or is_of_disk(error) or isinstance(error, pa.ArrowCancelled):
             raise
         reason = f"it cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
         raise DataError(reason, url=url, hint=_HINT) from error
@@ -55,9 +56,3 @@ def too_large(what: str, size: int, most: int, *, url: object = None, row_group:
     reason = f"{what} would take {size >> 20} MB decompressed, more than the {most >> 20} MB that one may take"
     hint = f"If the file is as it should be, set memory_limit_mb to {megabytes} or more"
     return DataError(reason, url=url, row_group=row_group, hint=hint)
-
-
-def _is_of_file(error: Exception) -> bool:
-    if isinstance(error, OSError) and error.errno is not None:
-        return False
-    return not (is_of_memory(error) or is_of_disk(error) or isinstance(error, pa.ArrowCancelled))

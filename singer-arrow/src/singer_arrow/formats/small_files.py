@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import pyarrow as pa
 
 from singer_arrow.formats.base import Format, JoiningFormat
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
+from singer_arrow.reading.object_reader import ObjectReader
 
 
 def join_files(
@@ -24,23 +19,3 @@ def join_files(
     if len(readers) > 1 and isinstance(kind, JoiningFormat):
         return kind.join(readers, schema, options)
     return None
-
-
-def read_all(
-    kind: Format,
-    storage: Storage,
-    objects: Iterable[ObjectInfo],
-    schema: pa.Schema,
-    options: ReadOptions,
-    *,
-    budget: Budget,
-) -> Iterator[tuple[ObjectReader, pa.RecordBatch]]:
-    """Yield the rows of many files, in order: each batch with the reader of its file."""
-    for readers in prefetch_groups(storage, objects, budget):
-        batches = join_files(kind, readers, schema, options)
-        if batches is not None:
-            yield from zip(readers, batches, strict=True)
-            continue
-        for reader in readers:
-            for batch in kind.read(reader, schema, options):
-                yield reader, batch

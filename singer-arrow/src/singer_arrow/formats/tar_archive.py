@@ -114,7 +114,10 @@ def tar_members(reader: ObjectReader) -> Generator[TarMember]:
                     if not info.isfile() or not info.size or Path(info.name).name.startswith("._"):
                         continue
                     path = _extract(archive, info, folder / "member", reader.url)
-                    yield TarMember(reader, path, _member_url(info, reader.url))
+                    name = info.name.encode(errors="replace").decode()
+                    yield TarMember(
+                        reader, path, Url(reader.url.scheme, reader.url.bucket, f"{reader.url.key}!/{name}")
+                    )
                 if not source.is_over(archive.offset):
                     raise _broken(reader.url, "it is cut or damaged between two members")
         except (tarfile.TarError, EOFError, ValueError) as error:
@@ -132,11 +135,6 @@ def _extract(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path, url: U
     if path.stat().st_size != info.size:
         raise _broken(url, f"the member {info.name!r} ends before its end")
     return path
-
-
-def _member_url(info: tarfile.TarInfo, url: Url) -> Url:
-    name = info.name.encode(errors="replace").decode()
-    return Url(url.scheme, url.bucket, f"{url.key}!/{name}")
 
 
 def _broken(url: Url, why: str) -> DataError:

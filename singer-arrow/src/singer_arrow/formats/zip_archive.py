@@ -16,8 +16,8 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -138,31 +138,21 @@ def zip_members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
     for info in infos:
         if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/"):
             end = ends[bisect_right(ends, info.header_offset)]
-            yield MemberReader(
-                archive, _MemberSpan(info, end), Url(url.scheme, url.bucket, f"{url.key}!/{info.filename}")
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class _MemberSpan:
-    """Directory entry of a member, and the offset at which the next entry starts."""
-
-    info: zipfile.ZipInfo
-    end: int
+            yield MemberReader(archive, info, end, Url(url.scheme, url.bucket, f"{url.key}!/{info.filename}"))
 
 
 class MemberReader(ObjectReader):
-    """A member of a zip archive, read in order."""
+    """A member of a zip archive, read in order, by its entry in the directory; the next one starts at `end`."""
 
-    def __init__(self, archive: ObjectReader, span: _MemberSpan, url: Url) -> None:
+    def __init__(self, archive: ObjectReader, entry: zipfile.ZipInfo, end: int, url: Url) -> None:
         super().__init__(archive.storage, url, budget=archive.budget)
         self.ranged = False
-        self._archive, self._span = archive, span
+        self._archive, self._entry, self._end = archive, entry, end
 
     @property
     def size(self) -> int:
         """Bytes of the member according to the directory."""
-        return self._span.info.file_size
+        return self._entry.file_size
 
     def download(self, path: Path) -> int:
         """Write the member to a local file."""
@@ -190,7 +180,7 @@ class MemberReader(ObjectReader):
 
     def _data(self) -> Iterator[bytes]:
         """Yield the member's bytes, and check size and checksum against the directory."""
-        due, size, checksum = self._span.info, 0, 0
+        due, size, checksum = self._entry, 0, 0
         for data in self._unpacked():
             size += len(data)
             checksum = zlib.crc32(data, checksum)
@@ -201,7 +191,7 @@ class MemberReader(ObjectReader):
             raise self._error("its size or checksum differs from its directory entry")
 
     def _unpacked(self) -> Iterator[bytes]:
-        info, end = self._span.info, self._span.end
+        info, end = self._entry, self._end
         if info.flag_bits & _ENCRYPTED:
             hint = "Extract it, and upload it without a password"
             raise DataError("it is encrypted, which cannot be read", url=self.url, hint=hint)
@@ -216,7 +206,8 @@ class MemberReader(ObjectReader):
         source.read(name_size + extra_size)
         if info.header_offset + _LOCAL_HEADER.size + name_size + extra_size + info.compress_size > end:
             raise self._error("it overlaps the next member")
-        packed = _limited(source, info.compress_size)
+        sizes = (min(_PIECE, info.compress_size - at) for at in range(0, info.compress_size, _PIECE))
+        packed = takewhile(bool, map(source.read, sizes))
         if info.compress_type == _STORED:
             yield from packed
             return
@@ -227,12 +218,6 @@ class MemberReader(ObjectReader):
 
     def _error(self, reason: str) -> DataError:
         return DataError(f"corrupt member of a zip archive ({reason})", url=self.url, hint="Upload the archive again")
-
-
-def _limited(source: ChunkFile, size: int) -> Iterator[bytes]:
-    while size > 0 and (data := source.read(min(size, _PIECE))):
-        size -= len(data)
-        yield data
 
 
 def _unpack(packed: Iterable[bytes], unpacker: Any) -> Iterator[bytes]:

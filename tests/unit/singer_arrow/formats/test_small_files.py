@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ObjectChangedError, SingerArrowError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.small_files import join_files, read_all
+from singer_arrow.formats.small_files import join_files
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress
 from singer_arrow.reading.memory_budget import Budget
@@ -129,13 +129,24 @@ def test_many_files_are_read_in_order(objects: Any, name: str) -> None:
     infos, budget = _write(objects, bodies, name), Budget(1 << 20)
     schema = pa.schema([("id", pa.int64())])
     objects.storage.asked.clear()
-    found = list(read_all(kind, objects.storage, infos, schema, ReadOptions(), budget=budget))
+    found = list(_read_all(kind, objects.storage, infos, schema, ReadOptions(), budget))
     assert [(r.url, row["id"]) for r, b in found for row in b.to_pylist()] == [
         (info.url, n) for i, info in enumerate(infos) for n in range(i, i + 3)
     ]
     assert len(objects.storage.asked) == 300
     assert budget.fetched.used == 0
     assert budget.fetched.peak <= 1 << 20
+
+
+def _read_all(kind: Any, storage: Any, infos: Any, schema: pa.Schema, options: ReadOptions, budget: Budget) -> Any:
+    """Yield each batch with the reader of its file."""
+    for readers in prefetch_groups(storage, infos, budget):
+        batches = join_files(kind, readers, schema, options)
+        if batches is not None:
+            yield from zip(readers, batches, strict=True)
+            continue
+        for reader in readers:
+            yield from ((reader, batch) for batch in kind.read(reader, schema, options))
 
 
 def _file(kind: Any, objects: Any, values: list[int]) -> bytes:
@@ -152,7 +163,7 @@ def test_a_deleted_file_is_an_error_after_the_files_before_it(objects: Any) -> N
     infos = _write(objects, [b'{"id":1}\n', b'{"id":2}\n', b'{"id":3}\n'], "d.jsonl")
     objects.storage.delete([infos[1].url])
     read, budget = list[int](), Budget()
-    batches = read_all(FORMATS["jsonl"], objects.storage, infos, SCHEMA, PLAIN, budget=budget)
+    batches = _read_all(FORMATS["jsonl"], objects.storage, infos, SCHEMA, PLAIN, budget)
     with pytest.raises(ObjectChangedError, match="1-d.jsonl"):
         read.extend(n for _, batch in batches for n in batch.column("id").to_pylist())
     assert read == [1]

@@ -8,7 +8,7 @@ end with LF, CRLF or CR; empty lines are no records.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -301,7 +301,11 @@ def detect_delimiter(text: bytes, dialect: Dialect) -> str:
     likely = [d for d in tried if _fields(d, text, 1)[0] > 1]
     if not likely or likely == [dialect]:
         return dialect.delimiter
-    found = [(*_share(_fields(d, text, _ROWS)), -rank, d.delimiter) for rank, d in enumerate(likely)]
+    found = list[tuple[float, int, int, str]]()
+    for rank, likely_one in enumerate(likely):
+        first, *others = _fields(likely_one, text, _ROWS)
+        share = (1 + sum(n == first for n in others)) / (1 + len(others))
+        found.append((share, first, -rank, likely_one.delimiter))
     share, *_, delimiter = max(found)
     return delimiter if share > _LEAST_SHARE else dialect.delimiter
 
@@ -310,8 +314,3 @@ def _fields(dialect: Dialect, text: bytes, rows: int) -> list[int]:
     """Return the number of fields of each of the first rows; of the text, if not even one row is whole."""
     found = [text[r.start : r.end] for r in islice(dialect.records(text), rows)]
     return [len(dialect.raw_fields(row)) for row in found or [text]]
-
-
-def _share(fields: Iterable[int]) -> tuple[float, int]:
-    first, *others = fields
-    return (1 + sum(n == first for n in others)) / (1 + len(others)), first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -87,26 +87,20 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         return None  # an LF may follow
     line = skipped + record.line
     raw = text[at + record.start : at + record.end]
-    values = _values(dialect, raw, line, reader.url)
-    if not (_names_columns(values, options) if options.header == "auto" else options.header):
-        return CsvHeader(numbered([""] * len(values)), at, skipped, dialect)
-    names = distinct(numbered(values))
-    return CsvHeader(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
-
-
-def _values(dialect: Dialect, record: bytes, line: int, url: object) -> list[str]:
     try:
-        return dialect.fields(record)
+        values = dialect.fields(raw)
     except UnicodeDecodeError as error:
         reason = f"invalid UTF-8 in the header (byte 0x{error.object[error.start]:02x})"
         hint = "Set csv.encoding to the file's encoding, for instance latin-1 or utf-16"
-        raise DataError(reason, url=url, line=line, hint=hint) from None
-
-
-def _names_columns(values: Iterable[str], options: ReadOptions) -> bool:
-    """Return whether no value of the first row is a number, a date or a boolean."""
-    types = (infer_type(pa.array([value], pa.string()), nulls_of(options), options) for value in values)
-    return all(pt.is_string(t) or pt.is_null(t) for t in types)
+        raise DataError(reason, url=reader.url, line=line, hint=hint) from None
+    names_columns = options.header
+    if options.header == "auto":  # no value is a number, a date or a boolean
+        types = [infer_type(pa.array([value], pa.string()), nulls_of(options), options) for value in values]
+        names_columns = all(pt.is_string(t) or pt.is_null(t) for t in types)
+    if not names_columns:
+        return CsvHeader(numbered([""] * len(values)), at, skipped, dialect)
+    names = distinct(numbered(values))
+    return CsvHeader(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
 
 
 def _more(size: int, reader: ObjectReader) -> int:

@@ -46,7 +46,7 @@ class CsvBlockParser:
                 raise SchemaError(msg)
         self._texts = rows.rescued_columns
         spelling = rows.spelling
-        as_text = (f.name for f in self._selected if not _direct(f.type) or spelling.applies_to(f.type))
+        as_text = (f.name for f in self._selected if not _is_read(f.type) or spelling.applies_to(f.type))
         self._as_text = {*self._texts, *as_text}
         self._timestamps = {f.name for f in self._selected if pt.is_timestamp(f.type)}
         self._is_searched = self._has_zones = False
@@ -125,8 +125,8 @@ class CsvBlockParser:
     def _types(self) -> dict[str, pa.DataType]:
         """Return each column's type for Arrow; text for columns whose values are not in Arrow's syntax."""
         zone = "UTC" if self._has_zones else None
-        types = {f.name: pa.string() if f.name in self._as_text else _read_type(f.type, zone) for f in self._selected}
-        return types | dict.fromkeys(self._texts, pa.string())
+        types = {f.name: pa.timestamp(f.type.unit, zone) if pt.is_timestamp(f.type) else f.type for f in self._selected}
+        return types | dict.fromkeys((*self._as_text, *self._texts), pa.string())
 
     def _parse(self, text: bytes, invalid: _InvalidRows, types: Callable[[], dict[str, pa.DataType]]) -> pa.Table:
         """Parse a text by Arrow; columns that Arrow refuses are read as text from this block on.
@@ -159,7 +159,8 @@ class CsvBlockParser:
             )
             try:
                 table = pc_csv.read_csv(pa.BufferReader(text), read, syntax, convert)
-                if not (large := _large(table)):
+                floats = [f.name for f in table.schema if pt.is_floating(f.type)]
+                if not (large := {name for name in floats if any(map(are_large, table[name].chunks))}):
                     return table
                 self._as_text = self._as_text | large  # Arrow rounds whole numbers, and makes infinities
             except pa.ArrowInvalid as error:
@@ -198,19 +199,9 @@ class _InvalidRows:
         return "skip"  # Arrow parses on; the rows are examined afterwards
 
 
-def _large(table: pa.Table) -> frozenset[str]:
-    """Return the columns of floats that hold an infinity, or perhaps a whole number that was rounded."""
-    return frozenset(
-        f.name for f in table.schema if pt.is_floating(f.type) and any(map(are_large, table[f.name].chunks))
-    )
-
-
 def _columns(table: pa.Table) -> dict[str, pa.Array]:
-    return {name: _whole(c) for name, c in zip(table.column_names, table.columns, strict=True)}
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    columns = zip(table.column_names, table.columns, strict=True)
+    return {name: c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for name, c in columns}
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -222,12 +213,7 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _read_type(t: pa.DataType, zone: str | None) -> pa.DataType:
-    """Return the type that Arrow's CSV reader makes; timestamps with the zone given."""
-    return pa.timestamp(t.unit, zone) if pt.is_timestamp(t) else t
-
-
-def _direct(t: pa.DataType) -> bool:
+def _is_read(t: pa.DataType) -> bool:
     """Return whether Arrow's CSV reader converts to the type as `from_text` does, as far as it takes a text."""
     return bool(
         pt.is_string(t)

@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -123,7 +124,7 @@ def read_orc_footer(source: OrcSource) -> OrcFooter | None:
             block,
             _number(footer, 6),
             [Stripe(*(_number(_fields(s), n) for n in (1, 2, 3, 4))) for s in footer.get(3, ())],
-            _columns([_fields(t) for t in footer[4]]),
+            [range(a, b) for a, b in pairwise([*_numbers(_fields(footer[4][0]), 2), len(footer[4])])],
             [_statistics(_fields(s)) for s in footer.get(7, ())],
         )
     except _BROKEN:
@@ -192,11 +193,6 @@ def _pieces(stream: pa.CompressedInputStream, most: int) -> Iterator[bytes]:
     while most > 0 and (piece := stream.read(min(most, _PIECE))):
         most -= len(piece)
         yield piece
-
-
-def _columns(types: list[Fields]) -> list[range]:
-    starts = _numbers(types[0], 2)
-    return [range(a, b) for a, b in zip(starts, [*starts[1:], len(types)], strict=True)]
 
 
 def _statistics(about: Fields) -> Statistics:

@@ -32,6 +32,11 @@ from singer_arrow.reading.random_access import RangeFile, local_copy, random_acc
 from singer_arrow.schema.arrow_schema import canonical
 
 _TAIL = 256 << 10
+_BATCH_BYTES = 16 << 20
+"""Bytes in memory of a batch of rows of mean size; Arrow's reader holds them twice."""
+_WIDTH = 8
+_COUNTED = 1 << 20
+"""Blocks of a stream that are counted; more only if the check needs them."""
 
 
 class OrcFormat:
@@ -43,8 +48,9 @@ class OrcFormat:
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         with random_access(reader) as file:
             start, data = file.tail(_TAIL)
-            source = RangeFile(start + len(data), [(start, data)], lambda span: file.fetch([span])[0])
-            return canonical(_open(_source(pa.PythonFile(source, "r"), reader))[0].schema)
+            end = RangeFile(start + len(data), [(start, data)], lambda span: file.fetch([span])[0])
+            source = OrcSource(pa.PythonFile(end, "r"), reader.url, reader.budget.decoded.limit)
+            return canonical(_open(source)[0].schema)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
@@ -52,7 +58,8 @@ class OrcFormat:
         from pyarrow import dataset
 
         with local_copy(reader) as copy:
-            file, footer = _open(source := _source(copy, reader))
+            source = OrcSource(copy, reader.url, reader.budget.decoded.limit)
+            file, footer = _open(source)
             names = columns_to_read(file.schema, schema, options, reader.url)
             rows = options.batch_rows
             if footer is not None and len(footer.columns) == len(file.schema.names):
@@ -69,10 +76,6 @@ class OrcFormat:
                 raise DataError(reason, url=reader.url, hint=hint) from None
 
 
-def _source(file: pa.NativeFile, reader: ObjectReader) -> OrcSource:
-    return OrcSource(file, reader.url, reader.budget.decoded.limit)
-
-
 def _open(source: OrcSource) -> tuple[Any, OrcFooter | None]:
     from pyarrow import orc
 
@@ -84,33 +87,15 @@ def _open(source: OrcSource) -> tuple[Any, OrcFooter | None]:
         raise DataError(reason, url=source.url, hint="Upload the file again, or set the stream's format") from None
 
 
-def _rows_at_once(source: OrcSource, footer: OrcFooter, columns: dict[str, range]) -> int:
-    return rows_per_batch(source, footer, columns, check_sizes(source, footer, columns))
+def _rows_at_once(source: OrcSource, footer: OrcFooter, columns: Mapping[str, range]) -> int:
+    """Return how many rows of mean size make a batch of at most 16 MiB, at least one.
 
-
-_BATCH_BYTES = 16 << 20
-"""Bytes in memory of a batch of rows of mean size; Arrow's reader holds them twice."""
-_WIDTH = 8
-_COUNTED = 1 << 20
-"""Blocks of a stream that are counted; more only if the check needs them."""
-
-
-def check_sizes(source: OrcSource, footer: OrcFooter, columns: Mapping[str, range]) -> dict[str, int]:
-    """Check the data of each column in each stripe, by the number of its compressed blocks.
-
-    Args:
-        source: The file.
-        footer: Its footer.
-        columns: The numbers of the columns that are read, by their names at the top level.
-
-    Returns:
-        The bytes of each column in the file.
-
-    Raises:
-        DataError: One is a few bytes in the file and more than allowed without its compression.
+    `columns` are the numbers of the columns that are read, by their names at the top level. DataError: a column of a
+    stripe, or the mean row of a column, is a few bytes in the file and more in memory than is allowed.
     """
+    # Each column in each stripe, by the number of its compressed blocks.
     names = {number: name for name, numbers in columns.items() for number in numbers}
-    total = dict.fromkeys(columns, 0)
+    in_file = dict.fromkeys(columns, 0)
     for number, stripe in enumerate(footer.stripes):
         stored, inflated = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
         for stream in read_streams(source, footer, stripe):
@@ -120,31 +105,13 @@ def check_sizes(source: OrcSource, footer: OrcFooter, columns: Mapping[str, rang
         for name, size in inflated.items():
             if size > source.most and size > MOST_INFLATED * stored[name]:
                 raise too_large(f"the column {name!r} of stripe {number}", size, source.most, url=source.url)
-            total[name] += stored[name]
-    return total
-
-
-def rows_per_batch(
-    source: OrcSource, footer: OrcFooter, columns: Mapping[str, range], stored: Mapping[str, int]
-) -> int:
-    """Return how many rows of mean size make a batch of at most 16 MiB, at least one.
-
-    Their size comes from the statistics of the file: dictionaries hold a text once for many rows, and runs a number.
-
-    Args:
-        source: The file.
-        footer: Its footer.
-        columns: The numbers of the columns that are read, by their names at the top level.
-        stored: What `check_sizes` returned.
-
-    Raises:
-        DataError: The mean row of a column takes more than allowed, and the column is a few bytes in the file.
-    """
+            in_file[name] += stored[name]
+    # Rows, by the statistics of the file: dictionaries hold a text once for many rows, and runs a number.
     rows, total = max(1, footer.rows), 1
     for name, numbers in columns.items():
         statistics = footer.statistics[numbers.start : numbers.stop]
         size = sum(max(0, s.text_bytes) + _WIDTH * s.values for s in statistics)
-        if size > source.most * rows and size > MOST_INFLATED * stored[name]:
+        if size > source.most * rows and size > MOST_INFLATED * in_file[name]:
             raise too_large(f"a row of the column {name!r}", size // rows, source.most, url=source.url)
         total += size
     return max(1, _BATCH_BYTES * rows // total)

@@ -80,10 +80,6 @@ def _converts(values: pa.Array, t: pa.DataType) -> bool:
     return True
 
 
-def _boolean(values: pa.Array) -> pa.DataType | None:
-    return pa.bool_() if _all_match(values, _BOOLEAN) else None
-
-
 def _integer(values: pa.Array) -> pa.DataType | None:
     if not _all_match(values, _INTEGER):
         return None
@@ -94,25 +90,17 @@ def _float(values: pa.Array) -> pa.DataType | None:
     numbers, values = values, values.filter(pc.invert(pc.match_substring_regex(values, _SPECIAL)))
     if not (len(values) and _all_match(values, _NUMBER) and _all_match(values, _HAS_DIGIT)):
         return None
-    if not all(holds_text(pa.float64(), v.strip().encode()) for v in values.filter(_are_long(values)).to_pylist()):
-        return _exact(numbers, values)
+    long = values.filter(pc.greater(pc.utf8_length(values), DIGITS_OF_ALL_FLOATS))
+    if not all(holds_text(pa.float64(), v.strip().encode()) for v in long.to_pylist()):
+        if len(numbers) > len(values) or pc.any(pc.match_substring_regex(values, "[eE]")).as_py():
+            return pa.string()
+        parts = pc.extract_regex(values, r"^[ \-]*0*(?P<before>[0-9]*)\.?(?P<after>[0-9]*?)0* *$")
+        before, after = (pc.max(pc.utf8_length(parts.field(i))).as_py() for i in range(2))
+        return type_of(before=before, after=after, is_held=False)
     digits = pc.replace_substring_regex(pc.replace_substring_regex(values, r"[eE].*", ""), r"^[ \-0.]*|[. ]", "")
     digits = pc.replace_substring_regex(digits, r"0+$", "")
     longest = pc.max(pc.utf8_length(digits)).as_py()
     return pa.float64() if longest <= _DIGITS_OF_FLOAT else None
-
-
-def _are_long(values: pa.Array) -> pa.Array:
-    return pc.greater(pc.utf8_length(values), DIGITS_OF_ALL_FLOATS)
-
-
-def _exact(numbers: pa.Array, values: pa.Array) -> pa.DataType:
-    """Return the type of numbers of which a float64 does not hold some whole ones."""
-    if len(numbers) > len(values) or pc.any(pc.match_substring_regex(values, "[eE]")).as_py():
-        return pa.string()
-    parts = pc.extract_regex(values, r"^[ \-]*0*(?P<before>[0-9]*)\.?(?P<after>[0-9]*?)0* *$")
-    before, after = (pc.max(pc.utf8_length(parts.field(i))).as_py() for i in range(2))
-    return type_of(before=before, after=after, is_held=False)
 
 
 def _date(values: pa.Array) -> pa.DataType | None:
@@ -121,9 +109,7 @@ def _date(values: pa.Array) -> pa.DataType | None:
 
 def _timestamp(values: pa.Array) -> pa.DataType | None:
     t = pa.timestamp("us", "UTC")
-    if not _all_match(pc.utf8_trim_whitespace(values), TIMESTAMP):
-        return None
-    return t if _converts(values, t) else None
+    return t if _all_match(pc.utf8_trim_whitespace(values), TIMESTAMP) and _converts(values, t) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +122,7 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind(pa.bool_(), _BOOLEAN, _boolean),
+    _Kind(pa.bool_(), _BOOLEAN, lambda values: pa.bool_() if _all_match(values, _BOOLEAN) else None),
     _Kind(pa.int64(), _INTEGER, _integer),
     _Kind(pa.float64(), f"{_NUMBER}|{_SPECIAL}", _float),
     _Kind(pa.date32(), _DATE, _date),

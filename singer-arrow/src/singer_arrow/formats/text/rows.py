@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from operator import attrgetter
 
 import msgspec
 import pyarrow as pa
@@ -117,7 +118,8 @@ class TextRows:
                 if json_fault(made[f.name]):
                     raise MismatchError(BadValueError(0, None, ""), f)
         found = ParsedRows(self._batch(made, rows), range(rows), unknown=self._unknown(columns, range(rows)))
-        return replace(apply_row_policy(found, self.schema, self.options, self._without_line), cuts=cuts)
+        locate = partial(self._locate, line=lambda _: None)
+        return replace(apply_row_policy(found, self.schema, self.options, locate), cuts=cuts)
 
     def examine(
         self,
@@ -134,13 +136,20 @@ class TextRows:
 
         def locate(error: RowError) -> RowError:
             found = self._locate(error, line)
-            return found._replace(text=_record(error, columns, numbers)) if keeps_records else found
+            if self.options.on_bad_row != "dead_letter":
+                return found
+            # The row as a JSON object: the texts of its columns, or its own text if it cannot be parsed.
+            if error.raw is None:
+                record = {"_raw": error.text.rstrip(b"\r\n").decode(errors="backslashreplace")}
+            else:
+                at = bisect_left(numbers, error.row)
+                record = {name: column[at].as_py() for name, column in columns.items()}
+            return found._replace(text=msgspec.json.encode(record))
 
-        keeps_records = self.options.on_bad_row == "dead_letter"
         with ROW_LOCK:
             with collect_truncated() as cuts:
                 made, mismatches = self._fit(columns, numbers)
-            errors = sorted([*mismatches, *unread], key=_row) if unread else mismatches
+            errors = sorted([*mismatches, *unread], key=attrgetter("row")) if unread else mismatches
             batch = self._batch(made, len(numbers))
             parsed = ParsedRows(batch, numbers, errors, self._unknown(columns, numbers))
             result = apply_row_policy(parsed, self.schema, self.options, locate)
@@ -148,9 +157,6 @@ class TextRows:
             for error in mismatches if self.options.on_drift == "raise" else ():
                 firsts.setdefault(error.column, error)
             return replace(result, mismatches=[self._locate(error, line) for error in firsts.values()], cuts=cuts)
-
-    def _without_line(self, error: RowError) -> RowError:
-        return self._locate(error, lambda _: None)
 
     def _fit(
         self, columns: Mapping[str, pa.Array], numbers: Sequence[int]
@@ -166,22 +172,23 @@ class TextRows:
                 made[f.name] = nulled(made[f.name], bad.cast(pa.int64()))
             for row, value in zip(bad.to_pylist(), columns[f.name].take(bad).to_pylist(), strict=True):
                 mismatches.append(RowError(numbers[row], "", f.name, raw=msgspec.json.encode(value)))
-        mismatches.sort(key=_row)
+        mismatches.sort(key=attrgetter("row"))
         return made, mismatches
 
     def _locate(self, error: RowError, line: Callable[[int], int | None]) -> RowError:
         if error.column in self.rescued_columns:
             return error._replace(reason="the schema lacks the column")
         found = error._replace(line=line(error.row))
-        return found if error.raw is None else found._replace(reason=self._mismatch_reason(error))
-
-    def _mismatch_reason(self, error: RowError) -> str:
-        value, t = msgspec.json.decode(error.raw or b""), self.schema.field(error.column).type
+        if error.raw is None:
+            return found
+        value, t = msgspec.json.decode(error.raw), self.schema.field(error.column).type
         try:
             from_text(pa.array([value], pa.string()), t)
         except BadValueError as exact:
-            return str(exact)
-        return f"{shorten(value)} is not {JSON_DATE if self.options.json_output else type_in_words(t)}"
+            return found._replace(reason=str(exact))
+        return found._replace(
+            reason=f"{shorten(value)} is not {JSON_DATE if self.options.json_output else type_in_words(t)}"
+        )
 
     def _typed(self, column: pa.Array, f: pa.Field) -> pa.Array:
         set_column(f.name)
@@ -221,18 +228,6 @@ class TextRows:
         return batch_of(made, self._own, rows)
 
 
-def _row(error: RowError) -> int:
-    return error.row
-
-
-def _record(error: RowError, columns: Mapping[str, pa.Array], numbers: Sequence[int]) -> bytes:
-    """Return a bad row as a JSON object: the texts of its columns, or its own text if it cannot be parsed."""
-    if error.raw is None:
-        return msgspec.json.encode({"_raw": error.text.rstrip(b"\r\n").decode(errors="backslashreplace")})
-    at = bisect_left(numbers, error.row)
-    return msgspec.json.encode({name: column[at].as_py() for name, column in columns.items()})
-
-
 SAMPLE = 1 << 20
 """Bytes at the beginning of a file from which the types of its columns are inferred, to detect drift."""
 
@@ -247,8 +242,8 @@ class TextDrift:
     def refuse(self, block: BlockResult, position: FilePosition) -> None:
         """Raise DriftError if the schema must change before a block is delivered."""
         has_rows = block.failed is not None or (block.batch is not None and block.batch.num_rows > 0)
-        if self._new and has_rows:
-            raise_new_columns([self._found(pa.field(name, pa.null())) for name in self._new], position.url)
+        new = unknown_columns(self.rows.names, self.rows.schema, self.rows.options) if has_rows else ()
+        raise_new_columns([self._found(pa.field(name, pa.null())) for name in new], position.url)
         drifted = [
             (mismatch, own, merged)
             for mismatch in block.mismatches
@@ -271,10 +266,6 @@ class TextDrift:
         at = self._types.get_field_index(own.name)
         found = self._types.field(at) if at >= 0 else pa.field(own.name, pa.null())
         return found.with_type(pa.string()) if pt.is_null(found.type) and pt.is_null(own.type) else found
-
-    @cached_property
-    def _new(self) -> list[str]:
-        return unknown_columns(self.rows.names, self.rows.schema, self.rows.options)
 
     @cached_property
     def _types(self) -> pa.Schema:
