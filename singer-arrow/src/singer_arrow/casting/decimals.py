@@ -37,11 +37,6 @@ def cast_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
     return text_to_decimals(column.cast(pa.string()), t)
 
 
-def decimals_to_text(column: pa.Array) -> pa.Array:
-    """Return decimals as text with all digits of their scale; Arrow writes small ones with an exponent."""
-    return without_exponents(column.cast(pa.string()))
-
-
 def without_exponents(texts: pa.Array) -> pa.Array:
     """Rewrite numbers with an exponent of at most two digits without it; other texts are unchanged."""
     short = pc.fill_null(pc.match_substring_regex(texts, _EXPONENT), False)

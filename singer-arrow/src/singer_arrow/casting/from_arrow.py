@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import is_collecting, record_truncated, to_microseconds
-from singer_arrow.casting.decimals import cast_decimals, decimals_to_text
+from singer_arrow.casting.decimals import cast_decimals, without_exponents
 from singer_arrow.casting.extension_types import is_variant, is_wkb
 from singer_arrow.casting.from_text import BadValueError, display_value, from_text, type_in_words
 from singer_arrow.casting.temporal_text import beyond_years, check_printable, temporal_to_text
-from singer_arrow.casting.to_json import is_list, json_texts, text_as_json
+from singer_arrow.casting.to_json import is_list, json_texts, text_as_json, uuid_texts
 from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.casting.whole_numbers import are_large, holds, large_rows
 from singer_arrow.casting.wkb import to_wkt
@@ -43,7 +42,15 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
     except BadValueError:
         raise
     except CAST_ERRORS as error:
-        row, t = _first_bad(column, field), field.type
+
+        def is_bad(low: int, high: int) -> bool:
+            try:
+                convert(_copied(column.slice(low, high - low)), field)
+            except CAST_ERRORS:
+                return True
+            return False
+
+        row, t = _first(is_bad, len(column)), field.type
         is_other = pt.is_floating(t) and not _is_text(column.type)
         kind = f"a number that the type {t} holds" if is_other else type_in_words(t)
         kind = f"a value that JSON can hold: {error.reason}" if isinstance(error, DataError) else kind
@@ -92,14 +99,16 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     if is_variant(source) or is_wkb(source):
         return _of_extension(column, field)
-    if _is_text(target) and _is_uuid(source):
-        return convert(_uuid_texts(column), field)
+    if _is_text(target) and isinstance(source, pa.BaseExtensionType) and source.extension_name == "arrow.uuid":
+        return convert(uuid_texts(column), field)
     if (stored := unwrap(column)) is not column:
         return convert(stored, field)
     if column.null_count == len(column):
         return pa.nulls(len(column), target)
     if pt.is_list_view(source) or pt.is_large_list_view(source):  # Arrow's cast loses the last offset
-        return convert(_plain_list(column), field)
+        ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
+        offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+        return convert(pa.LargeListArray.from_arrays(offsets, column.flatten(), mask=_mask(column)), field)
     if pt.is_nested(source) and column.offset:  # Arrow does not accept offsets of a slice with a mask
         column = _copied(column)
     if is_json(field):
@@ -110,33 +119,40 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if _is_text(source):
         return from_text(column.cast(pa.string()), target)
     if pt.is_struct(target) and pt.is_struct(source):
-        return _fit_struct(column, target)
+        parts = {f.name: part for f, part in zip(source, column.flatten(), strict=True)}
+        members = [convert(parts[f.name], f) if f.name in parts else pa.nulls(len(column), f.type) for f in target]
+        return pa.StructArray.from_arrays(members, fields=list(target), mask=_mask(column))
+    if is_list(target) and is_list(source) and not pt.is_list(source):  # large and fixed-size lists
+        return convert(column.cast(pa.list_(source.value_field)), pa.field("", target))
     if is_list(target) and (is_list(source) or pt.is_map(source)):
-        return _fit_list(column, target)
+        if pt.is_map(source):
+            items = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"])
+        else:
+            items = column.values
+        items = convert(items, target.value_field)
+        return pa.ListArray.from_arrays(column.offsets, items, type=target, mask=_mask(column))
     if pt.is_map(target) and pt.is_map(source):
         keys = convert(column.keys, pa.field("key", target.key_type, nullable=False))
         items = convert(column.items, pa.field("value", target.item_type))
-        return pa.MapArray.from_arrays(_offsets(column), keys, items, type=target, mask=_mask(column))
+        return pa.MapArray.from_arrays(column.offsets, keys, items, type=target, mask=_mask(column))
     if is_collecting() and (getattr(source, "unit", ""), getattr(target, "unit", "")) == ("ns", "us"):
-        column = _to_microseconds(column)
-        source = column.type
+        found = to_microseconds(column)
+        back = column.cast(found.type, safe=False).cast(source)
+        lost = pc.index(pc.fill_null(pc.not_equal(back, column), False), pa.scalar(True)).as_py()
+        if lost >= 0:
+            record_truncated(f"{temporal_to_text(column[lost])}")
+        column, source = found, found.type
     if pt.is_timestamp(target) and pt.is_timestamp(source) and source.tz is None:
         return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
     if pt.is_decimal(target) and pt.is_decimal(source):
         return cast_decimals(column, target)
     if (pt.is_decimal(target) and pt.is_floating(source)) or pt.is_boolean(target) or pt.is_date(target):
-        return _same_back(column, target)
+        there = column.cast(target)
+        if not there.cast(source).equals(column):
+            msg = "digits would be lost"
+            raise ValueError(msg)
+        return there
     return _to_float(column, target) if pt.is_floating(target) else column.cast(target)
-
-
-def _to_microseconds(column: pa.Array) -> pa.Array:
-    """Return `to_microseconds`, and record the first value that it changes."""
-    found = to_microseconds(column)
-    back = column.cast(found.type, safe=False).cast(column.type)
-    lost = pc.index(pc.fill_null(pc.not_equal(back, column), False), pa.scalar(True)).as_py()
-    if lost >= 0:
-        record_truncated(f"{temporal_to_text(column[lost])}")
-    return found
 
 
 def _of_extension(column: pa.ExtensionArray, field: pa.Field) -> pa.Array:
@@ -184,49 +200,12 @@ def _taken(values: pa.Array, numbers: pa.Array) -> pa.Array:
     return values.take(numbers)
 
 
-def _fit_struct(column: pa.StructArray, target: pa.DataType) -> pa.Array:
-    parts = {f.name: part for f, part in zip(column.type, column.flatten(), strict=True)}
-    fitted = [convert(parts[f.name], f) if f.name in parts else pa.nulls(len(column), f.type) for f in target]
-    return pa.StructArray.from_arrays(fitted, fields=list(target), mask=_mask(column))
-
-
-def _fit_list(column: Any, target: pa.DataType) -> pa.Array:
-    if pt.is_map(column.type):
-        entries = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"])
-        return pa.ListArray.from_arrays(
-            _offsets(column), convert(entries, target.value_field), type=target, mask=_mask(column)
-        )
-    if not pt.is_list(column.type):  # large, view and fixed-size lists
-        return convert(column.cast(pa.list_(column.type.value_field)), pa.field("", target))
-    return pa.ListArray.from_arrays(
-        _offsets(column), convert(column.values, target.value_field), type=target, mask=_mask(column)
-    )
-
-
-def _plain_list(column: Any) -> pa.Array:
-    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64()))
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
-    return pa.LargeListArray.from_arrays(offsets, column.flatten(), mask=_mask(column))
-
-
-def _offsets(column: Any) -> pa.Array:
-    return column.offsets
-
-
 def _copied(column: pa.Array) -> pa.Array:
     return column.take(pa.array(range(len(column)), pa.int64()))
 
 
 def _mask(column: pa.Array) -> pa.Array | None:
     return pc.is_null(column) if column.null_count else None
-
-
-def _same_back(column: pa.Array, target: pa.DataType) -> pa.Array:
-    there = column.cast(target)
-    if not there.cast(column.type).equals(column):
-        msg = "digits would be lost"
-        raise ValueError(msg)
-    return there
 
 
 def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
@@ -256,29 +235,8 @@ def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
         return pc.replace_substring(moment, " ", "T", max_replacements=1).cast(target)
     if pt.is_nested(source) or pt.is_fixed_size_binary(source):
         return pc.if_else(pc.is_valid(column), json_texts(column, pa.field("", source)), None).cast(target)
-    text = decimals_to_text(column) if pt.is_decimal(source) else column.cast(pa.string())
-    return text.cast(target)
-
-
-def _is_uuid(t: pa.DataType) -> bool:
-    return isinstance(t, pa.BaseExtensionType) and t.extension_name == "arrow.uuid"
-
-
-def _uuid_texts(column: pa.ExtensionArray) -> pa.Array:
-    """Return UUIDs in the form of RFC 9562."""
-    values = column.storage.cast(pa.binary()).to_pylist()
-    return pa.array([None if value is None else str(UUID(bytes=value)) for value in values], pa.string())
-
-
-def _first_bad(column: pa.Array, field: pa.Field) -> int:
-    def is_bad(low: int, high: int) -> bool:
-        try:
-            convert(_copied(column.slice(low, high - low)), field)
-        except CAST_ERRORS:
-            return True
-        return False
-
-    return _first(is_bad, len(column))
+    text = column.cast(pa.string())
+    return (without_exponents(text) if pt.is_decimal(source) else text).cast(target)
 
 
 def _first(is_bad: Callable[[int, int], bool], rows: int) -> int:

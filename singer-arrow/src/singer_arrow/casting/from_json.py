@@ -83,20 +83,16 @@ def _no_constant(name: str) -> NoReturn:
 def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
     found = _Object(pairs)
     for name in found:
-        if not name.isascii():
-            _check_key(name)
+        try:
+            if not name.isascii():
+                name.encode()
+        except UnicodeEncodeError:
+            reason = f"a key holds {LONE_SURROGATE}"
+            raise BadRowError(reason) from None
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         found.twice = frozenset(name for name in found if names.count(name) > 1)
     return found
-
-
-def _check_key(name: str) -> None:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        reason = f"a key holds {LONE_SURROGATE}"
-        raise BadRowError(reason) from None
 
 
 def _integer(digits: str) -> int | Decimal:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
 from math import isfinite
 
 import pyarrow as pa
@@ -97,11 +96,17 @@ def type_in_words(t: pa.DataType) -> str:
 
 def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
     """Cast a text column to a scalar type; BadValueError has the first row whose value does not fit."""
-    convert = _converter(t)
     try:
-        return convert(column, t)
+        return parse_text(column, t)
     except (pa.ArrowException, ValueError, ArithmeticError):
-        row = _first_bad(column, t, convert)
+        row, end = 0, len(column)  # the first bad row lies in [row, end)
+        while end - row > 1:
+            middle = (row + end) // 2
+            try:
+                parse_text(column.slice(row, middle - row), t)
+                row = middle
+            except (pa.ArrowException, ValueError, ArithmeticError):
+                end = middle
         value = column[row].as_py()
         raise BadValueError(row, value, _float_in_words(value, t) if pt.is_floating(t) else type_in_words(t)) from None
 
@@ -111,7 +116,33 @@ def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:
 
     Raises ArrowException, ValueError or ArithmeticError if one does not.
     """
-    return _converter(t)(column, t)
+    if pt.is_string(t) or pt.is_large_string(t):
+        return column.cast(t)
+    if pt.is_null(t):
+        if column.null_count != len(column):
+            msg = "a column without any value has one"
+            raise ValueError(msg)
+        return pa.nulls(len(column), t)
+    if pt.is_timestamp(t):
+        return _to_timestamp(column, t)
+    if pt.is_time(t):
+        return _to_time(column, t)
+    if pt.is_binary(t) or pt.is_large_binary(t):
+        try:
+            decoded = [None if v is None else base64.b64decode(v, validate=True) for v in column.to_pylist()]
+        except binascii.Error as error:
+            raise ValueError(str(error)) from None
+        return pa.array(decoded, t)
+    text = pc.utf8_trim_whitespace(column)
+    if pt.is_date(t):
+        return _to_date(text, t)
+    if pt.is_boolean(t):
+        return pc.utf8_lower(text).cast(pa.bool_())
+    if pt.is_integer(t):
+        return _to_integer(text, t)
+    if pt.is_decimal(t):
+        return text_to_decimals(text, t)
+    return _to_float(text, t) if pt.is_floating(t) else text.cast(t)
 
 
 def is_supported(t: pa.DataType) -> bool:
@@ -119,53 +150,8 @@ def is_supported(t: pa.DataType) -> bool:
     return not (pt.is_nested(t) or pt.is_duration(t) or pt.is_dictionary(t) or pt.is_interval(t))
 
 
-def _first_bad(column: pa.Array, t: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> int:
-    low, high = 0, len(column)  # the first bad row lies in [low, high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            convert(column.slice(low, middle - low), t)
-            low = middle
-        except (pa.ArrowException, ValueError, ArithmeticError):
-            high = middle
-    return low
-
-
-def _converter(t: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
-    if pt.is_null(t):
-        return _to_null
-    if pt.is_timestamp(t):
-        return to_timestamp
-    if pt.is_time(t):
-        return _to_time
-    if pt.is_date(t):
-        return _to_date
-    if pt.is_boolean(t):
-        return _to_boolean
-    if pt.is_integer(t):
-        return _to_integer
-    if pt.is_binary(t) or pt.is_large_binary(t):
-        return _to_binary
-    if pt.is_string(t) or pt.is_large_string(t):
-        return lambda column, kind: column.cast(kind)
-    if pt.is_decimal(t):
-        return lambda column, kind: text_to_decimals(pc.utf8_trim_whitespace(column), kind)
-    return _to_float if pt.is_floating(t) else lambda column, kind: pc.utf8_trim_whitespace(column).cast(kind)
-
-
-def _to_null(column: pa.Array, t: pa.DataType) -> pa.Array:
-    if column.null_count != len(column):
-        msg = "a column without any value has one"
-        raise ValueError(msg)
-    return pa.nulls(len(column), t)
-
-
-def _to_boolean(column: pa.Array, _: pa.DataType) -> pa.Array:
-    return pc.utf8_lower(pc.utf8_trim_whitespace(column)).cast(pa.bool_())
-
-
-def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
-    trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
+def _to_integer(text: pa.Array, t: pa.DataType) -> pa.Array:
+    trimmed = pc.replace_substring_regex(text, r"^\+", "")
     try:
         return trimmed.cast(t)
     except pa.ArrowInvalid:  # some are like 1.0 or 1e3: cast them as decimals
@@ -175,8 +161,7 @@ def _to_integer(column: pa.Array, t: pa.DataType) -> pa.Array:
         return pc.coalesce(pc.if_else(plain, whole, None).cast(t), rest)
 
 
-def _to_float(column: pa.Array, t: pa.DataType) -> pa.Array:
-    text = pc.utf8_trim_whitespace(column)
+def _to_float(text: pa.Array, t: pa.DataType) -> pa.Array:
     numbers = text.cast(t)
     if are_large(numbers):
         rows = large_rows(numbers)
@@ -196,15 +181,7 @@ def _float_in_words(text: str, t: pa.DataType) -> str:
     return f"a number that the type {t} holds" if is_finite else f"within the range of the type {t}"
 
 
-def _to_binary(column: pa.Array, t: pa.DataType) -> pa.Array:
-    try:
-        decoded = [None if v is None else base64.b64decode(v, validate=True) for v in column.to_pylist()]
-    except binascii.Error as error:
-        raise ValueError(str(error)) from None
-    return pa.array(decoded, t)
-
-
-def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
+def _to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
     """Cast text to timestamps by the rules of the module."""
     instant = pa.timestamp(t.unit, "UTC")
     for kind in (pa.timestamp(t.unit), instant):  # Arrow's parser requires all values with a zone, or none
@@ -221,12 +198,11 @@ def to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:
     return pc.binary_join_element_wise(moment, zone, "").cast(instant).cast(t)
 
 
-def _to_date(column: pa.Array, t: pa.DataType) -> pa.Array:
-    trimmed = pc.utf8_trim_whitespace(column)
+def _to_date(text: pa.Array, t: pa.DataType) -> pa.Array:
     try:
-        return trimmed.cast(t)
+        return text.cast(t)
     except pa.ArrowInvalid:
-        moments = to_timestamp(trimmed, pa.timestamp("us", "UTC"))
+        moments = _to_timestamp(text, pa.timestamp("us", "UTC"))
         days = moments.cast(t)
         if not days.cast(moments.type).equals(moments):
             msg = "the time of a day would be lost"
@@ -261,13 +237,9 @@ def _clock(parts: dict[str, pa.Array], unit: str) -> pa.Array:
     if digits := _DIGITS[unit]:
         padded = pc.utf8_rpad(parts["fraction"], 9, "0")
         fraction = pc.utf8_slice_codeunits(padded, 0, digits)
-        _note_cuts(pc.binary_join_element_wise(clock, padded, "."), pc.utf8_slice_codeunits(padded, digits, 9))
+        rest = pc.utf8_slice_codeunits(padded, digits, 9)
+        lost = pc.index(pc.fill_null(pc.match_substring_regex(rest, "[1-9]"), False), pa.scalar(True)).as_py()
+        if lost >= 0:
+            record_truncated(pc.binary_join_element_wise(clock, padded, ".")[lost].as_py())
         clock = pc.binary_join_element_wise(clock, fraction, ".")
     return clock
-
-
-def _note_cuts(clock: pa.Array, rest: pa.Array) -> None:
-    """Record the first time whose truncated digits (`rest`) are not all zeros."""
-    lost = pc.index(pc.fill_null(pc.match_substring_regex(rest, "[1-9]"), False), pa.scalar(True)).as_py()
-    if lost >= 0:
-        record_truncated(clock[lost].as_py())

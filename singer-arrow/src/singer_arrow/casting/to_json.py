@@ -122,10 +122,13 @@ def _plain(column: pa.Array) -> pa.Array:
     """Return a column of an extension type in a type that JSON has: UUIDs as text, others as their storage."""
     if not isinstance(column, pa.ExtensionArray):
         return column
-    if column.type.extension_name == "arrow.uuid":
-        texts = [None if v is None else str(uuid.UUID(bytes=v)) for v in column.storage.to_pylist()]
-        return pa.array(texts, pa.string())
-    return column.storage
+    return uuid_texts(column) if column.type.extension_name == "arrow.uuid" else column.storage
+
+
+def uuid_texts(column: pa.ExtensionArray) -> pa.Array:
+    """Return UUIDs as text in the form of RFC 9562."""
+    values = column.storage.to_pylist()
+    return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in values], pa.string())
 
 
 def object_of(keys: list[str], items: list[Any], column: str) -> dict[str, Any]:

@@ -129,14 +129,6 @@ def _timestamp(data: bytes, per_second: int) -> str:
     return f"{text:0>19}.{fraction:0{len(str(per_second)) - 1}}Z"
 
 
-def _microseconds(data: bytes) -> str:
-    return _timestamp(data, 10**6)
-
-
-def _nanoseconds(data: bytes) -> str:
-    return _timestamp(data, 10**9)
-
-
 _PRIMITIVES: dict[int, tuple[int, Callable[[bytes], Any]]] = {
     0: (0, lambda _: None),
     1: (0, lambda _: True),
@@ -150,12 +142,12 @@ _PRIMITIVES: dict[int, tuple[int, Callable[[bytes], Any]]] = {
     9: (9, _decimal),
     10: (17, _decimal),
     11: (4, lambda data: date.fromordinal(_DAY_ZERO + _integer(data)).isoformat()),
-    12: (8, _microseconds),
-    13: (8, _microseconds),
+    12: (8, lambda data: _timestamp(data, 10**6)),
+    13: (8, lambda data: _timestamp(data, 10**6)),
     14: (4, _float),
     17: (8, lambda data: format_time(_integer(data), 10**6)),
-    18: (8, _nanoseconds),
-    19: (8, _nanoseconds),
+    18: (8, lambda data: _timestamp(data, 10**9)),
+    19: (8, lambda data: _timestamp(data, 10**9)),
     20: (16, lambda data: str(uuid.UUID(bytes=data))),
 }
 """By the number of a primitive type: how many bytes its values have, and what makes JSON of them."""
@@ -171,7 +163,7 @@ def variant_values(column: pa.ExtensionArray, scalars: Any) -> list[Any]:
     `scalars` returns the values of a typed column that is neither a list nor an object.
     """
     storage = column.storage
-    parts = dict(zip((f.name for f in storage.type), storage.flatten(), strict=True))
+    parts = _parts(storage)
     valid = storage.is_valid().to_pylist()
     metadata = [m if ok else None for m, ok in zip(parts["metadata"].to_pylist(), valid, strict=True)]
     names = lru_cache(maxsize=1024)(names_of)  # a column has few different ones

@@ -8,6 +8,7 @@ between two batches is detected only with `ReadOptions.needs_end_mark`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -115,7 +116,10 @@ def _check_scales(field: pa.Field) -> None:
 def _in_order(reader: ObjectReader, options: ReadOptions, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
     source, messages, is_file = _source(reader, options)
     yield from pa.ipc.open_stream(pa.PythonFile(source, "r"), options=read)
-    if is_file and not _ends_with_mark(source):
+    end = b""
+    while is_file and (data := source.read(1 << 20)):
+        end = (end + data)[-len(MAGIC) :]
+    if is_file and end != MAGIC:
         raise DataError("it ends before its end mark", url=reader.url, hint="Upload the file again")
     if options.needs_end_mark and not (is_file or messages.has_end_mark):
         reason = "it is an Arrow stream without an end mark, so it may have been cut off"
@@ -148,22 +152,9 @@ def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, Mess
         if len(first) >= _MARK:
             break
     is_file = first.startswith(MAGIC)
-    stream = ChunkFile(_chain(first[_MARK:] if is_file else first, chunks))
+    stream = ChunkFile(chain([first[_MARK:] if is_file else first], chunks))
     messages = Messages(stream, reader.budget.decoded.limit, reader.url)
     return ChunkFile(messages, longest=LARGEST_BODY), messages, is_file
-
-
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
-
-
-def _ends_with_mark(source: ChunkFile) -> bool:
-    """Read the rest of a file, and return whether it ends with the mark of files."""
-    end = b""
-    while data := source.read(1 << 20):
-        end = (end + data)[-len(MAGIC) :]
-    return end == MAGIC
 
 
 def _broken(error: Exception, url: object) -> DataError:

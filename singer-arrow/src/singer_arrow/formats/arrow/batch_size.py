@@ -61,9 +61,18 @@ def _decoded(array: Any) -> int:
     if not count or pt.is_null(t):
         return count * _NULL
     if pt.is_dictionary(t):
-        return _taken(array.dictionary, array.indices)
+        if (width := _width(array.dictionary)) is not None:
+            return count * width
+        return pc.sum(_sizes(array.dictionary).take(array.indices)).as_py() or 0
     if pt.is_run_end_encoded(t):
-        return _of_runs(array)
+        if (width := _width(array.values)) is not None:
+            return count * width
+        first, runs = array.find_physical_offset(), array.find_physical_length()
+        inner = array.run_ends.slice(first, runs - 1).cast(pa.int64())
+        start, end = (pa.array([at], pa.int64()) for at in (array.offset, array.offset + count))
+        bounds = pa.concat_arrays([start, inner, end])
+        lengths = pc.subtract(bounds.slice(1), bounds.slice(0, runs))
+        return pc.sum(pc.multiply(_sizes(array.values.slice(first, runs)), lengths)).as_py() or 0
     if _is_view(t):
         return count * _OFFSET + (pc.sum(_view_lengths(array)).as_py() or 0)
     if _is_text(t):
@@ -71,9 +80,9 @@ def _decoded(array: Any) -> int:
     if pt.is_struct(t):
         return sum(_decoded(array.field(i)) for i in range(t.num_fields))
     if _is_list_view(t):
-        values = array.values
-        shared = pc.sum(array.sizes).as_py() or 0
-        return count * _OFFSET + shared * _longest(values)
+        if (longest := _width(array.values)) is None:
+            longest = pc.max(_sizes(array.values)).as_py() or 0
+        return count * _OFFSET + (pc.sum(array.sizes).as_py() or 0) * longest
     if pt.is_fixed_size_list(t):
         return _decoded(array.values.slice(array.offset * t.list_size, count * t.list_size))
     if pt.is_nested(t):
@@ -81,27 +90,6 @@ def _decoded(array: Any) -> int:
         children = (array.keys, array.items) if pt.is_map(t) else (array.values,)
         return count * _OFFSET + sum(_decoded(child.slice(start, end - start)) for child in children)
     return count * int(-(-t.bit_width // 8))
-
-
-def _of_runs(array: Any) -> int:
-    if (width := _width(array.values)) is not None:
-        return len(array) * width
-    first, runs = array.find_physical_offset(), array.find_physical_length()
-    inner = array.run_ends.slice(first, runs - 1).cast(pa.int64())
-    start, end = (pa.array([at], pa.int64()) for at in (array.offset, array.offset + len(array)))
-    bounds = pa.concat_arrays([start, inner, end])
-    lengths = pc.subtract(bounds.slice(1), bounds.slice(0, runs))
-    return pc.sum(pc.multiply(_sizes(array.values.slice(first, runs)), lengths)).as_py() or 0
-
-
-def _taken(values: Any, indices: pa.Array) -> int:
-    width = _width(values)
-    return len(indices) * width if width is not None else pc.sum(_sizes(values).take(indices)).as_py() or 0
-
-
-def _longest(values: Any) -> int:
-    width = _width(values)
-    return width if width is not None else pc.max(_sizes(values)).as_py() or 0
 
 
 def _width(values: Any) -> int | None:

@@ -66,7 +66,11 @@ class Messages:
             yield from self._source.pieces(body)
             return True
         data = self._source.read(body)
-        _check(data, buffers, self._most, self._url)
+        compressed = (at for at, length in buffers if length >= 8 and 0 <= at <= len(data) - 8)
+        sizes = (struct.unpack_from("<q", data, at)[0] for at in compressed)
+        total = sum(size for size in sizes if size > 0)  # -1: not compressed
+        if total > self._most and total > MAX_INFLATION * len(data):
+            raise too_large("a batch of rows", total, self._most, url=self._url)
         yield data
         return True
 
@@ -87,15 +91,6 @@ def _blocks(footer: bytes, vector: _Table | None) -> list[Span]:
     count = struct.unpack_from("<I", footer, vector.at)[0]
     found = (struct.unpack_from("<qi4xq", footer, vector.at + 4 + 24 * i) for i in range(count))
     return [(offset, offset + metadata + body) for offset, metadata, body in found]
-
-
-def _check(body: bytes, buffers: list[tuple[int, int]], most: int, url: object) -> None:
-    sizes = (
-        struct.unpack_from("<q", body, at)[0] for at, length in buffers if length >= 8 and 0 <= at <= len(body) - 8
-    )
-    total = sum(size for size in sizes if size > 0)  # -1: not compressed
-    if total > most and total > MAX_INFLATION * len(body):
-        raise too_large("a batch of rows", total, most, url=url)
 
 
 def _body_of(metadata: bytes) -> tuple[int, list[tuple[int, int]]]:

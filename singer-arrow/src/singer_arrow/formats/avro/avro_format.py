@@ -51,7 +51,9 @@ class AvroFormat:
         header = read_header(source, reader.url)
         ours = from_avro_schema(header.schema, reader.url)
         names = columns_to_read(ours, schema, options, reader.url)
-        decode = _decode_fast if _is_flat(header.schema) else _decode_slow
+        fields = [_branches(f["type"]) for f in header.schema["fields"]]
+        is_flat = fields and all(len(given) <= 2 and len(own) == 1 and _physical(own[0]) for given, own in fields)
+        decode = _decode_fast if is_flat else _decode_slow
         if begin.at > source.position:
             if options.on_bad_row == "dead_letter":  # which names rows by their numbers in the file
                 blocks_before = read_blocks(source, header, reader.url, most=reader.budget.decoded.limit)
@@ -143,11 +145,6 @@ def _physical(kind: Any) -> str | None:
             return None
         return str(kind["type"])
     return kind if kind in _FLAT else None
-
-
-def _is_flat(schema: dict[str, Any]) -> bool:
-    fields = [_branches(f["type"]) for f in schema["fields"]]
-    return bool(fields) and all(len(given) <= 2 and len(own) == 1 and _physical(own[0]) for given, own in fields)
 
 
 def _decode_fast(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schema, names: list[str]) -> pa.Table:

@@ -162,8 +162,11 @@ def _decompressed(data: bytes, codec: str, most: int) -> bytes | None:
                 raise ValueError(msg)
             return plain
         case "zstandard":
-            stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
-            return b"".join(_pieces(stream, most))
+            stream, found, left = pa.CompressedInputStream(pa.BufferReader(data), "zstd"), list[bytes](), most
+            while left > 0 and (piece := stream.read(min(left, _PIECE))):  # it makes room for all that is requested
+                found.append(piece)
+                left -= len(piece)
+            return b"".join(found)
         case "bzip2":
             return _inflated(bz2.BZ2Decompressor(), data, most)
         case "xz":
@@ -177,13 +180,6 @@ def _inflated(unpacker: Any, data: bytes, most: int) -> bytes:
         msg = "it ends before its end"
         raise EOFError(msg)
     return plain
-
-
-def _pieces(stream: pa.CompressedInputStream, most: int) -> Iterator[bytes]:
-    """Pieces of a stream, up to `most` bytes: a reader that is asked for all at once makes room for all."""
-    while most > 0 and (piece := stream.read(min(most, _PIECE))):
-        most -= len(piece)
-        yield piece
 
 
 def repack(header: Header, blocks: Iterable[tuple[int, bytes]], schema: dict[str, Any] | None = None) -> bytes:

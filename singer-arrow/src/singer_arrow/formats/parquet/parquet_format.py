@@ -89,15 +89,11 @@ class ParquetFormat(ParquetWriting):
     ) -> Sequence[ResumePoint]:
         metadata = read_footer(reader, reader.url).metadata
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        begins = [_first_byte(group) if group.num_columns else 0 for group in groups]
+        firsts = [group.column(0) if group.num_columns else None for group in groups]
+        begins = [int(c.dictionary_page_offset or c.data_page_offset) if c is not None else 0 for c in firsts]
         rows = [0, *accumulate(group.num_rows for group in groups)]
-        firsts = [sum(begin < scan.span[1] for begin in begins) for scan in scans]
-        return [ResumePoint(), *(ResumePoint(rows[first], first) for first in firsts)]
-
-
-def _first_byte(group: pq.RowGroupMetaData) -> int:
-    column = group.column(0)
-    return int(column.dictionary_page_offset or column.data_page_offset)
+        numbers = [sum(begin < scan.span[1] for begin in begins) for scan in scans]
+        return [ResumePoint(), *(ResumePoint(rows[number], number) for number in numbers)]
 
 
 def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Footer:
@@ -203,7 +199,12 @@ def _rows(
         _check_sizes(footer, group, some, reader.budget.decoded.limit)
 
     def read(open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]:
-        about, sizes_of = footer.metadata.row_group(group), partial(_text_sizes, open_file, group, names)
+        def sizes_of(paths: Sequence[str]) -> dict[str, TextSizes]:
+            """Return the sizes of dictionaries; reading the first row returns whole dictionaries."""
+            first = next(open_file(dictionaries=paths).iter_batches(1, [group], names), None)
+            return text_sizes(first, paths) if first is not None else {}
+
+        about = footer.metadata.row_group(group)
         rows = rows_at_once(about, chunks[group], options.batch_rows, sizes_of)
         found = open_file().iter_batches(rows, [group], names, use_threads=threads)
         return -(-about.num_rows // rows), (cast_to(batch, file_schema) for batch in found)
@@ -220,12 +221,6 @@ def _rows(
         except (pa.ArrowException, OSError) as error:
             reason = f"its data is broken ({_line(error)})"
             raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
-
-
-def _text_sizes(open_file: OpenFile, group: int, names: Sequence[str], paths: Sequence[str]) -> dict[str, TextSizes]:
-    """Return the sizes of the dictionaries at these paths; reading the first row returns whole dictionaries."""
-    first = next(open_file(dictionaries=paths).iter_batches(1, [group], names), None)
-    return text_sizes(first, paths) if first is not None else {}
 
 
 def _files(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Generator[OpenFile]:
@@ -255,15 +250,8 @@ def _chunks(footer: Footer, group: int, names: Sequence[str]) -> list[int]:
     if columns.num_columns != footer.metadata.num_columns or columns.num_rows < 0:  # Arrow would crash
         raise _contradiction(footer, group)
     paths, whole = [columns.column(i).path_in_schema for i in range(columns.num_columns)], set(names)
-    return [i for i, path in enumerate(paths) if not whole.isdisjoint(_ancestors(path))]
-
-
-def _ancestors(path: str) -> Iterator[str]:
-    """Yield a path and all its prefixes at dots, as names may contain dots."""
-    yield path
-    while "." in path:
-        path = path.rpartition(".")[0]
-        yield path
+    # A column is needed if a prefix of its path at a dot is, or all of it, as names may contain dots.
+    return [i for i, path in enumerate(paths) if not whole.isdisjoint(accumulate(path.split("."), "{}.{}".format))]
 
 
 def _spans(footer: Footer, group: int, chunks: Sequence[int]) -> list[Span]:
@@ -305,17 +293,13 @@ def _line(error: Exception) -> str:
 
 def schema_of(file: pq.ParquetFile) -> pa.Schema:
     """Return the Arrow schema of a file, with enumerations as text and the geometries that GeoParquet 1 declares."""
-    return with_geometries(_with_enums(file), file.metadata.metadata)
-
-
-def _with_enums(file: pq.ParquetFile) -> pa.Schema:
     schema = file.schema_arrow
     leaves = [file.schema.column(i) for i in range(len(file.schema))]
     enums = [leaf.logical_type.type == "ENUM" or leaf.converted_type == "ENUM" for leaf in leaves]
-    if not any(enums):
-        return schema
-    flags = iter(enums)
-    return pa.schema([f.with_type(_with_text(f.type, flags)) for f in schema], schema.metadata)
+    if any(enums):
+        flags = iter(enums)
+        schema = pa.schema([f.with_type(_with_text(f.type, flags)) for f in schema], schema.metadata)
+    return with_geometries(schema, file.metadata.metadata)
 
 
 def _with_text(t: pa.DataType, enums: Iterator[bool]) -> pa.DataType:

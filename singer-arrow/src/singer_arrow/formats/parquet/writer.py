@@ -131,7 +131,16 @@ class ParquetWriting:
 
         def encode(group: pa.Table) -> IO[bytes]:
             file = TemporaryFile(dir=path.parent)  # noqa: SIM115 - `join_encoded` closes it
-            with _open(file, schema, codec, encoding) as writer:
+            with pq.ParquetWriter(
+                file,
+                schema,
+                compression=codec,
+                compression_level=_LEVELS[codec],
+                use_dictionary=encoding.dictionaries or False,
+                write_statistics=encoding.statistics or False,
+                write_batch_size=encoding.page_values,
+                version="2.6",
+            ) as writer:
                 writer.write_table(group, row_group_size=max(1, group.num_rows))
             return file
 
@@ -145,19 +154,6 @@ class ParquetWriting:
             return int(group.nbytes if group.nbytes <= held_bytes else max(group.nbytes, most + 1))
 
         return join_encoded(map_ordered(every, encode, parallel, cost=cost), path)
-
-
-def _open(sink: IO[bytes], schema: pa.Schema, codec: str, columns: ColumnEncoding) -> pq.ParquetWriter:
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        compression=codec,
-        compression_level=_LEVELS[codec],
-        use_dictionary=columns.dictionaries or False,
-        write_statistics=columns.statistics or False,
-        write_batch_size=columns.page_values,
-        version="2.6",
-    )
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.Table]:
