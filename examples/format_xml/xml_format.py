@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 
 import pyarrow as pa
 
+from singer_arrow.compression.chunk_file import ChunkFile
 from singer_arrow.compression.codecs import decompress, detect
 from singer_arrow.errors import DataError
 from singer_arrow.formats.delivery import FilePosition, deliver
@@ -22,7 +23,6 @@ from singer_arrow.formats.text.rows import TextDrift, TextRows, nulls_of
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.random_access import ChunkFile
 from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
 
 Row = dict[str, str]

@@ -30,8 +30,10 @@ def _bytes(values: pa.Array) -> int:
     if pt.is_struct(t):
         return sum(_bytes(part) for part in values.flatten())
     if pt.is_map(t):
-        values = _as_list(values)
-        t = values.type
+        # As a list of pairs; Arrow's cast crashes on slices of maps of objects.
+        pairs = pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
+        t, outer = pa.list_(pairs.type), values.buffers()[:2]
+        values = pa.ListArray.from_buffers(t, len(values), outer, offset=values.offset, children=[pairs])
     if pt.is_nested(t):
         offsets, inner = len(values) * _OFFSET, _width(t.value_type)
         if inner is not None:
@@ -40,13 +42,6 @@ def _bytes(values: pa.Array) -> int:
     if pt.is_string_view(t) or pt.is_binary_view(t):
         values = values.cast(pa.large_binary())
     return len(values) * _OFFSET + (pc.sum(pc.binary_length(values)).as_py() or 0)
-
-
-def _as_list(values: pa.MapArray) -> pa.ListArray:
-    """Return a map as a list of pairs; Arrow's cast crashes on slices of maps of objects."""
-    pairs = pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
-    outer = values.buffers()[:2]
-    return pa.ListArray.from_buffers(pa.list_(pairs.type), len(values), outer, offset=values.offset, children=[pairs])
 
 
 def _width(t: pa.DataType) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -78,77 +78,57 @@ def write_batch_files(
         held_bytes: Bytes of rows to hold in memory before encoding them.
         parallel: Limits the bytes of rows that are encoded in parallel, see `WritableFormat.write`.
     """
-    source = _FileSource(batches, target_bytes * ARROW_BYTES_PER_FILE_BYTE, first_row, mark, can_end)
+    waiting = ((batch, mark()) for batch in batches if batch.num_rows)
+    upcoming: tuple[pa.RecordBatch, Any] | None = None
+    rows, last_mark = first_row, None
+
+    def has_more() -> bool:
+        nonlocal upcoming
+        upcoming = next(waiting, None)
+        return upcoming is not None
+
+    def batches_of_a_file() -> Iterator[pa.RecordBatch]:
+        """Yield the batches of the next file, and hold no reference to one that was yielded."""
+        nonlocal upcoming, rows, last_mark
+        size = 0
+        while (size < target_bytes * ARROW_BYTES_PER_FILE_BYTE or not can_end(last_mark)) and (upcoming or has_more()):
+            assert upcoming is not None
+            (batch, last_mark), upcoming = upcoming, None
+            rows += batch.num_rows
+            size += row_bytes(batch)
+            yield batch
+            del batch
+
     with temporary_folder("batch-files-") as folder, ThreadPool(1, "upload") as uploads:
-        more, before, number = source.more(), None, 0
-        while more:
-            path, first, problem = folder / f"part-{number}{SUFFIXES[format]}", source.rows, None
+        is_more, number = has_more(), 0
+        before: tuple[BatchFile, Future[int]] | None = None  # the file before, whose upload returns its bytes
+        while is_more:
+            path, first, problem = folder / f"part-{number}{SUFFIXES[format]}", rows, None
             number += 1
             try:
-                rows = WRITABLE[format].write(
-                    source.file(), schema, path, compression=compression, held_bytes=held_bytes, parallel=parallel
+                count = WRITABLE[format].write(
+                    batches_of_a_file(),
+                    schema,
+                    path,
+                    compression=compression,
+                    held_bytes=held_bytes,
+                    parallel=parallel,
                 )
             except Exception as error:  # noqa: BLE001 - raised below, after the file before it
                 problem = error
             if before is not None:
-                yield before.finished(is_last=False)
+                yield replace(before[0], bytes=before[1].result(), is_last=False)
             if problem is not None:
                 raise problem
-            url = url_of(first, rows)
-            before = _Uploading(url, first, rows, source.mark, uploads.submit(storage.put_file, url, path))
+            url = url_of(first, count)
+            upload = uploads.submit(storage.put_file, url, path)
+            before = BatchFile(url, first, count, bytes=0, mark=last_mark), upload
             try:
-                more = source.more()
+                is_more = has_more()
             except Exception as error:  # noqa: BLE001 - raised below, after the file before it
                 problem = error
-            if problem is not None or not more or before.future.done():
-                yield before.finished(is_last=not more and problem is None)
+            if problem is not None or not is_more or upload.done():
+                yield replace(before[0], bytes=upload.result(), is_last=not is_more and problem is None)
                 before = None
             if problem is not None:
                 raise problem
-
-
-@dataclass(frozen=True, slots=True)
-class _Uploading:
-    """A batch file that is being uploaded."""
-
-    url: Url
-    first_row: int
-    rows: int
-    mark: Any
-    future: Future[int]
-
-    def finished(self, *, is_last: bool) -> BatchFile:
-        """Return the file once it is durable."""
-        return BatchFile(self.url, self.first_row, self.rows, self.future.result(), is_last, self.mark)
-
-
-class _FileSource:
-    """Batches, split into files; holds no reference to a batch that was yielded."""
-
-    def __init__(
-        self,
-        batches: Iterable[pa.RecordBatch],
-        limit: int,
-        first_row: int,
-        mark: Callable[[], Any],
-        can_end: Callable[[Any], bool],
-    ) -> None:
-        self.rows, self.mark, self._can_end = first_row, None, can_end
-        self._batches: Iterator[tuple[pa.RecordBatch, Any]] = ((b, mark()) for b in batches if b.num_rows)
-        self._next: tuple[pa.RecordBatch, Any] | None = None
-        self._limit = limit
-
-    def more(self) -> bool:
-        self._next = next(self._batches, None)
-        return self._next is not None
-
-    def file(self) -> Iterator[pa.RecordBatch]:
-        size = 0
-        while (size < self._limit or not self._can_end(self.mark)) and (self._next is not None or self.more()):
-            assert self._next is not None
-            batch, self.mark = self._next
-            self._next = None
-            self.rows += batch.num_rows
-            size += row_bytes(batch)
-            yield batch
-            del batch

@@ -80,7 +80,7 @@ def with_geometries(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -
         names = {name for name, about in columns.items() if about["encoding"] == "WKB"}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return schema
-    fields = [f.with_type(WkbType(f.type)) if f.name in names and _is_bytes(f.type) else f for f in schema]
+    fields = [f.with_type(WkbType(f.type)) if f.name in names and is_bytes(f.type) else f for f in schema]
     return pa.schema(fields, schema.metadata)
 
 
@@ -90,5 +90,6 @@ def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return batch if types.equals(batch.schema) else batch.cast(types, safe=False)
 
 
-def _is_bytes(t: pa.DataType) -> bool:
+def is_bytes(t: pa.DataType) -> bool:
+    """Return whether a type is binary of any variable length."""
     return bool(pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t))

@@ -17,7 +17,7 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import is_collecting, record_truncated, to_microseconds
 from singer_arrow.casting.decimals import cast_decimals, without_exponents
-from singer_arrow.casting.extension_types import is_variant, is_wkb
+from singer_arrow.casting.extension_types import is_bytes, is_variant, is_wkb
 from singer_arrow.casting.from_text import BadValueError, display_value, from_text, type_in_words
 from singer_arrow.casting.temporal_text import beyond_years, check_printable, temporal_to_text
 from singer_arrow.casting.to_json import is_list, json_texts, text_as_json, uuid_texts
@@ -51,7 +51,7 @@ def fit(column: pa.Array, field: pa.Field) -> pa.Array:
             return False
 
         row, t = _first(is_bad, len(column)), field.type
-        is_other = pt.is_floating(t) and not _is_text(column.type)
+        is_other = pt.is_floating(t) and not is_text_type(column.type)
         kind = f"a number that the type {t} holds" if is_other else type_in_words(t)
         kind = f"a value that JSON can hold: {error.reason}" if isinstance(error, DataError) else kind
         raise BadValueError(row, display_value(column, row), kind) from None
@@ -71,7 +71,7 @@ def fit_read(column: pa.Array, field: pa.Field, *, json_output: bool = False) ->
         raise BadValueError(row, display_value(column, row), fault)
     column = unwrap(column)
     low = _first(lambda low, high: not is_valid_utf8(_copied(column.slice(low, high - low))), len(column))
-    kind = "UTF-8" if _is_text(column.type) else type_in_words(column.type)
+    kind = "UTF-8" if is_text_type(column.type) else type_in_words(column.type)
     raise BadValueError(low, display_value(column, low), kind)
 
 
@@ -99,7 +99,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     if is_variant(source) or is_wkb(source):
         return _of_extension(column, field)
-    if _is_text(target) and isinstance(source, pa.BaseExtensionType) and source.extension_name == "arrow.uuid":
+    if is_text_type(target) and isinstance(source, pa.BaseExtensionType) and source.extension_name == "arrow.uuid":
         return convert(uuid_texts(column), field)
     if (stored := unwrap(column)) is not column:
         return convert(stored, field)
@@ -112,11 +112,12 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if pt.is_nested(source) and column.offset:  # Arrow does not accept offsets of a slice with a mask
         column = _copied(column)
     if is_json(field):
-        is_text = _is_text(source) or _is_bytes(source)
-        return text_as_json(column.cast(pa.string())) if is_text else _to_text(column, target)
-    if _is_text(target):
+        if is_text_type(source) or is_bytes(source):
+            return text_as_json(column.cast(pa.string()))
+        return _to_text(column, target)
+    if is_text_type(target):
         return _to_text(column.cast(pa.binary()) if pt.is_fixed_size_binary(source) else column, target)
-    if _is_text(source):
+    if is_text_type(source):
         return from_text(column.cast(pa.string()), target)
     if pt.is_struct(target) and pt.is_struct(source):
         parts = {f.name: part for f, part in zip(source, column.flatten(), strict=True)}
@@ -227,7 +228,7 @@ def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _to_text(column: pa.Array, target: pa.DataType) -> pa.Array:
     source = column.type
-    if _is_text(source) or _is_bytes(source):
+    if is_text_type(source) or is_bytes(source):
         return column.cast(target)  # validates UTF-8 of binary
     check_printable(column)
     if pt.is_timestamp(source):
@@ -248,9 +249,6 @@ def _first(is_bad: Callable[[int, int], bool], rows: int) -> int:
     return low
 
 
-def _is_text(t: pa.DataType) -> bool:
+def is_text_type(t: pa.DataType) -> bool:
+    """Return whether a type is text of any layout."""
     return bool(pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t))
-
-
-def _is_bytes(t: pa.DataType) -> bool:
-    return bool(pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t))

@@ -18,7 +18,9 @@ _BYTES = {
 
 def is_valid_utf8(column: pa.Array) -> bool:
     """Return whether all values of a column are valid for its type, at any depth."""
-    if not _needs_check(column.type) or _is_ascii(column):
+    t = column.type
+    is_checked = pt.is_nested(t) or pt.is_decimal(t) or pt.is_dictionary(t) or storage_type(t) != t
+    if not is_checked or _is_ascii(column):
         return True
     try:
         column.validate(full=True)
@@ -60,10 +62,6 @@ def storage_type(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
     if pt.is_list(t) or pt.is_large_list(t):
         return (pa.list_ if pt.is_list(t) else pa.large_list)(inner(t.value_field))
     return t
-
-
-def _needs_check(t: pa.DataType) -> bool:
-    return bool(pt.is_nested(t) or pt.is_decimal(t) or pt.is_dictionary(t) or storage_type(t) != t)
 
 
 def _is_ascii(column: pa.Array) -> bool:

@@ -14,13 +14,14 @@ from typing import Any
 
 from isal import igzip_lib
 
+from singer_arrow.compression.codecs import IsalError
+
 HEADER_BYTES = 18
 """Bytes of the header of a member."""
 MAX_MEMBER_BYTES = 64 << 10
 """Maximum decompressed bytes of a member."""
 _MARK = b"\x1f\x8b\x08\x04"
 _EXTRA = b"\x06\x00BC\x02\x00"
-_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub declares an instance
 
 
 def member_size(data: Any) -> int:
@@ -50,7 +51,7 @@ class Run:
             member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
             try:
                 text = member.decompress(view[start:end], MAX_MEMBER_BYTES + 1)
-            except (ValueError, EOFError, _IsalError):
+            except (ValueError, EOFError, IsalError):
                 break
             if not member.eof or member.unused_data or len(text) > MAX_MEMBER_BYTES:
                 break

@@ -9,11 +9,12 @@ from __future__ import annotations
 import bz2
 import lzma
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from isal import igzip_lib
 
 from singer_arrow.compression import snappy
+from singer_arrow.compression.chunk_file import ChunkFile
 from singer_arrow.errors import ConfigError, DataError
 
 SUFFIXES = {
@@ -75,19 +76,16 @@ def strip_suffix(name: str) -> str:
     if suffix not in SUFFIXES:
         return name
     base = name[: -len(suffix)]
-    return base[: -len(".tar")] if _is_tar(base) else base
+    return base[: -len(".tar")] if _suffix(base) == ".tar" else base
 
 
 def archive_of(name: str) -> str | None:
     """Return the archive type of a name, also of compressed tar archives; None for other names."""
-    codec = SUFFIXES.get(_suffix(name))
+    suffix = _suffix(name)
+    codec = SUFFIXES.get(suffix)
     if codec in ARCHIVES:
         return codec
-    return "tar" if codec is not None and _is_tar(name[: -len(_suffix(name))]) else None
-
-
-def _is_tar(name: str) -> bool:
-    return _suffix(name) == ".tar"
+    return "tar" if codec is not None and _suffix(name[: -len(suffix)]) == ".tar" else None
 
 
 def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
@@ -115,28 +113,12 @@ def _suffix(name: str) -> str:
     return dot + suffix if base else ""
 
 
-class _Member(Protocol):
-    """Common interface of the decompressors of gzip, bzip2 and xz; one per member of a stream."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: Any, max_length: int = -1, /) -> bytes: ...
-
-
-def _gzip_member() -> _Member:
-    member: _Member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
-    return member
-
-
-_MEMBERS: dict[str, Callable[[], _Member]] = {
-    "gzip": _gzip_member,
+_MEMBERS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP),
     "bzip2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
 }
+"""Decompressors of a member of a stream."""
 
 
 def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
@@ -170,34 +152,10 @@ def _pieces(chunks: Iterable[Any]) -> Iterator[memoryview]:
             yield view[start : start + _FEED]
 
 
-class _Pull:
-    """A file for Arrow over an iterator of chunks."""
-
-    closed = False
-
-    def __init__(self, chunks: Iterable[Any]) -> None:
-        self._chunks, self._left = iter(chunks), memoryview(b"")
-
-    def read(self, size: int) -> memoryview:
-        while not self._left:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                break
-            self._left = memoryview(chunk).cast("B")
-        taken, self._left = self._left[:size], self._left[size:]
-        return taken
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
     import pyarrow as pa
 
-    stream = pa.CompressedInputStream(pa.PythonFile(_Pull(chunks), "r"), codec)
+    stream = pa.CompressedInputStream(pa.PythonFile(ChunkFile(chunks), "r"), codec)
     while True:
         try:
             piece = stream.read(_FEED)  # part of the output before an error is lost

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from singer_arrow.compression.chunk_file import ChunkFile
+
 CODECS = ("snappy", "hadoop_snappy", "raw_snappy")
 _MARK = b"\xff\x06\x00\x00sNaPpY"
 _FRAME = 65_536
@@ -22,9 +24,9 @@ _PIECE = 4 << 20
 
 def decompress_snappy(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
     """Decompress a stream; EOFError if it is truncated, ValueError if it is corrupt or in another Snappy format."""
-    source = _Source(chunks)
+    source = ChunkFile(chunks)
     if codec == "raw_snappy":
-        data = source.up_to(_LONGEST_BLOCK + 1)
+        data = source.read(_LONGEST_BLOCK + 1)
         if len(data) > _LONGEST_BLOCK:
             msg = f"it is one block of more than {_LONGEST_BLOCK >> 20} MiB"
             raise ValueError(msg)
@@ -32,41 +34,22 @@ def decompress_snappy(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
     return _framed(source) if codec == "snappy" else _hadoop(source)
 
 
-class _Source:
-    def __init__(self, chunks: Iterable[Any]) -> None:
-        self._chunks, self._held = iter(chunks), memoryview(b"")
-
-    def up_to(self, n: int) -> bytes:
-        """Return the next `n` bytes, or fewer at the end."""
-        found: list[memoryview] = []
-        while n:
-            if not self._held:
-                chunk = next(self._chunks, None)
-                if chunk is None:
-                    break
-                self._held = memoryview(chunk).cast("B")
-            found.append(self._held[:n])
-            self._held = self._held[n:]
-            n -= len(found[-1])
-        return b"".join(found)
-
-    def exactly(self, n: int) -> bytes:
-        """Return the next `n` bytes."""
-        data = self.up_to(n)
-        if len(data) < n:
-            raise EOFError
-        return data
+def _exactly(source: ChunkFile, n: int) -> bytes:
+    data = source.read(n)
+    if len(data) < n:
+        raise EOFError
+    return data
 
 
-def _framed(source: _Source) -> Iterator[bytes]:
-    if source.exactly(len(_MARK)) != _MARK:
+def _framed(source: ChunkFile) -> Iterator[bytes]:
+    if _exactly(source, len(_MARK)) != _MARK:
         msg = "it does not begin with the mark of framed Snappy; is it hadoop_snappy or raw_snappy?"
         raise ValueError(msg)
-    while head := source.up_to(4):
+    while head := source.read(4):
         if len(head) < 4:
             raise EOFError
         kind, size = head[0], int.from_bytes(head[1:], "little")
-        data = source.exactly(size)
+        data = _exactly(source, size)
         if kind == _COMPRESSED:
             yield _block(data[_CHECKSUM:], _FRAME)
         elif kind == _PLAIN:
@@ -76,8 +59,8 @@ def _framed(source: _Source) -> Iterator[bytes]:
             raise ValueError(msg)
 
 
-def _hadoop(source: _Source) -> Iterator[bytes]:
-    while head := source.up_to(4):
+def _hadoop(source: ChunkFile) -> Iterator[bytes]:
+    while head := source.read(4):
         if len(head) < 4:
             raise EOFError
         due = int.from_bytes(head, "big")
@@ -85,11 +68,11 @@ def _hadoop(source: _Source) -> Iterator[bytes]:
             msg = f"a block claims {due} bytes; is it another kind of Snappy?"
             raise ValueError(msg)
         while due:
-            size = int.from_bytes(source.exactly(4), "big")
+            size = int.from_bytes(_exactly(source, 4), "big")
             if size > _LONGEST_BLOCK:
                 msg = f"a part of a block claims {size} bytes; is it another kind of Snappy?"
                 raise ValueError(msg)
-            data = _block(source.exactly(size), due)
+            data = _block(_exactly(source, size), due)
             if not data:
                 msg = "a part of a block is empty"
                 raise ValueError(msg)

@@ -21,6 +21,7 @@ from singer_arrow.enforcement.excluded_members import exclude_from_column
 from singer_arrow.enforcement.mismatches import mismatched_rows
 from singer_arrow.enforcement.row_json import float_to_json, row_to_json
 from singer_arrow.enforcement.row_policy import (
+    NO_PLACE,
     ParsedRows,
     RowError,
     apply_row_policy,
@@ -35,9 +36,9 @@ from singer_arrow.enforcement.schema_drift import (
     has_new_members,
     included_field,
     paths_with_exclusions,
-    raise_if_incompatible,
     rows_with_new_members,
     schema_columns,
+    type_name,
     unknown_columns,
     widened_field,
 )
@@ -49,7 +50,6 @@ __all__ = ["fit", "fit_batch"]
 
 logger = logging.getLogger(__name__)
 _PLAIN = ReadOptions()
-_NO_PLACE = "the schema has no place for it, or for some members of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +219,13 @@ def _new_values(fitting: EnforcementInput) -> Iterator[RowError]:
     batch, options = fitting.batch, fitting.options
     for name in unknown_columns(batch.schema.names, fitting.schema, options):
         rows = pc.indices_nonzero(batch.column(name).is_valid())
-        yield from _row_errors(fitting, name, rows, _NO_PLACE, with_json=True)
+        yield from _row_errors(fitting, name, rows, NO_PLACE, with_json=True)
     known = set(fitting.schema.names)
     for field in batch.schema:
         if field.name in known and has_new_members(field, fitting.schema, options):
             ours = fitting.schema.field(field.name)
             grown = rows_with_new_members(batch.column(field.name), fitting.included_field(field.name), ours)
-            yield from _row_errors(fitting, field.name, pc.indices_nonzero(grown), _NO_PLACE, with_json=True)
+            yield from _row_errors(fitting, field.name, pc.indices_nonzero(grown), NO_PLACE, with_json=True)
 
 
 def _refuse_drift(fitting: EnforcementInput, bad: Iterable[str]) -> None:
@@ -233,15 +233,11 @@ def _refuse_drift(fitting: EnforcementInput, bad: Iterable[str]) -> None:
     merged = [w for name, own in found.items() if (w := widened_field(fitting.schema.field(name), own)) is not None]
     if not merged:
         return
+    first, more = merged[0].name, f", and so {len(merged) - 1} more" if len(merged) > 1 else ""
+    ours = type_name(fitting.schema.field(first))
+    reason = f"the file has it as {type_name(found[first])}, the schema as {ours}{more}"
     where = {} if fitting.row_group is None else {"row_group": fitting.row_group}
-    first = merged[0].name
-    try:
-        raise_if_incompatible(fitting.schema.field(first), found[first], fitting.url, **where)
-    except DriftError as error:
-        if len(merged) == 1:
-            raise
-        reason = f"{error.reason}, and so {len(merged) - 1} more"
-        raise DriftError(reason, merged, url=fitting.url, column=first, **where) from None
+    raise DriftError(reason, merged, url=fitting.url, column=first, **where)
 
 
 def _included_values(fitting: EnforcementInput, name: str, rows: pa.Array) -> pa.Array:

@@ -46,16 +46,11 @@ def exclude_from_json(raw: bytes, ours: pa.Field | None, excluded: frozenset[str
     return raw if kept == value else to_json_bytes(kept)
 
 
-def exclude_from_column(column: pa.Array, field: pa.Field, excluded: frozenset[str]) -> pa.Array:
+def exclude_from_column(
+    column: pa.Array, field: pa.Field, excluded: frozenset[str], path: str | None = None
+) -> pa.Array:
     """Remove excluded members from the JSON texts of a column of a field with canonical types, at any depth."""
-    return (
-        _exclude(column, field, excluded, field.name)
-        if field.name in paths_with_exclusions(excluded) and _has_json(field)
-        else column
-    )
-
-
-def _exclude(column: pa.Array, field: pa.Field, excluded: frozenset[str], path: str) -> pa.Array:
+    path = field.name if path is None else path
     if path not in paths_with_exclusions(excluded) or not _has_json(field):
         return column
     if is_json(field):
@@ -69,12 +64,15 @@ def _exclude(column: pa.Array, field: pa.Field, excluded: frozenset[str], path: 
     )  # Arrow does not accept offsets of a slice with a mask
     t, mask = field.type, pc.is_null(column) if column.null_count else None
     if pt.is_struct(t):
-        parts = [_exclude(part, f, excluded, f"{path}.{f.name}") for f, part in zip(t, column.flatten(), strict=True)]
+        parts = [
+            exclude_from_column(part, f, excluded, f"{path}.{f.name}")
+            for f, part in zip(t, column.flatten(), strict=True)
+        ]
         return pa.StructArray.from_arrays(parts, fields=list(t), mask=mask)
     if pt.is_map(t):
-        items = _exclude(column.items, t.item_field, excluded, path)
+        items = exclude_from_column(column.items, t.item_field, excluded, path)
         return pa.MapArray.from_arrays(column.offsets, column.keys, items, type=t, mask=mask)
-    values = _exclude(column.values, t.value_field, excluded, path)
+    values = exclude_from_column(column.values, t.value_field, excluded, path)
     return pa.ListArray.from_arrays(column.offsets, values, type=t, mask=mask)
 
 

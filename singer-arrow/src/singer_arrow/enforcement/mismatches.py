@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_arrow import CAST_ERRORS, convert, json_fault, unwrap
+from singer_arrow.casting.from_arrow import CAST_ERRORS, convert, is_text_type, json_fault, unwrap
 from singer_arrow.casting.from_text import BadValueError, from_text, is_supported, parse_text
 from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.casting.utf8 import is_valid_utf8
@@ -27,7 +27,7 @@ def mismatched_rows(column: pa.Array, field: pa.Field, *, json_output: bool = Fa
     column = unwrap(column)
     valid = pc.indices_nonzero(column.is_valid()).cast(pa.int64())
     present = column.take(valid)
-    if _is_plain_text(column.type) and is_valid_utf8(present):
+    if is_text_type(column.type) and is_valid_utf8(present):
         distinct = present.unique()
         if 2 * len(distinct) < len(present):  # each text is tried once
             return valid.filter(
@@ -107,7 +107,7 @@ def _cast_error(piece: pa.Array, field: pa.Field, *, json_output: bool) -> Excep
     if not is_valid_utf8(piece):
         return ValueError("a value is invalid for its type")
     try:
-        if _is_plain_text(piece.type) and not _is_plain_text(field.type) and is_supported(field.type):
+        if is_text_type(piece.type) and not is_text_type(field.type) and is_supported(field.type):
             parse_text(piece.cast(pa.string()), field.type)
         elif (fault := json_fault(convert(piece, field))) and json_output:
             return ValueError(fault)
@@ -118,12 +118,8 @@ def _cast_error(piece: pa.Array, field: pa.Field, *, json_output: bool) -> Excep
 
 def _is_type_error(error: Exception, column: pa.Array, field: pa.Field) -> bool:
     """Return whether an error concerns the types, not values. Casts of children depend on the values present."""
-    of_parts = pt.is_nested(column.type) and (pt.is_nested(field.type) or _is_plain_text(field.type))
+    of_parts = pt.is_nested(column.type) and (pt.is_nested(field.type) or is_text_type(field.type))
     return isinstance(error, pa.ArrowNotImplementedError) and not of_parts
-
-
-def _is_plain_text(t: pa.DataType) -> bool:
-    return bool(pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t))
 
 
 _ODD = r"0[xX][0-9a-fA-F]+|[-+0-9.]*[eE][-+0-9]+|(?i:nan|inf|infinity)"  # numbers whose digits do not show their size

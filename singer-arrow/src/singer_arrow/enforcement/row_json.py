@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -53,12 +52,7 @@ def _value(one: pa.Array, field: pa.Field) -> str:
             return json_text(display_value(one, 0))
         return str(json_texts(one, field.with_type(one.type))[0].as_py())
     except (pa.ArrowException, DataError, ArithmeticError, ValueError, TypeError):
-        return json_text(_to_text(one[0]))
-
-
-def _to_text(scalar: Any) -> str:
-    """Return a text for a value that has no JSON."""
-    try:
-        return str(scalar.as_py())
-    except (ArithmeticError, ValueError, TypeError):  # a year outside Python's range
-        return str(scalar)
+        try:
+            return json_text(str(one[0].as_py()))
+        except (ArithmeticError, ValueError, TypeError):  # a year outside Python's range
+            return json_text(str(one[0]))

@@ -7,6 +7,7 @@ and `report_rows` counts and logs the others.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -21,6 +22,8 @@ from singer_arrow.enforcement.mismatches import escape_line
 from singer_arrow.errors import DataError
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, Skipped
+
+NO_PLACE = "the schema has no place for it, or for some members of it"
 
 
 class RowError(NamedTuple):
@@ -40,11 +43,6 @@ class UnknownKeys(NamedTuple):
 
     row: int
     values: Mapping[str, bytes]
-
-    def as_error(self) -> RowError:
-        """Return an error that names the first of these columns."""
-        column, raw = next(iter(self.values.items()))
-        return RowError(self.row, "the schema has no place for it, or for some members of it", column, raw=raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +77,6 @@ class BlockResult:
     left_out: Mapping[str, int] = field(default_factory=dict)  # how many values have no place, by path, if counted
     bytes: int = 0  # decompressed and in UTF-8
     lines: int = 0
-
-
-class Rescue:
-    """Values of a batch to store in `RESCUED`, by row and column."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, dict[str, msgspec.Raw]] = {}
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(self, row: int, column: str, json: str | bytes) -> None:
-        """Add the JSON of a value of a row, from 0; the column is `_raw` for a row that cannot be read."""
-        self._rows.setdefault(row, {})[column] = msgspec.Raw(json.encode() if isinstance(json, str) else json)
-
-    def array(self, rows: int) -> pa.Array:
-        """Return the column `RESCUED` of a batch: JSON objects, or null."""
-        found: list[str | None] = [None] * rows
-        for row, values in self._rows.items():
-            found[row] = msgspec.json.encode(values).decode()
-        return pa.array(found, pa.string())
 
 
 Locate = Callable[[RowError], RowError]
@@ -140,9 +117,9 @@ def apply_row_policy(
     elif lost := [i for row in skipped if (i := _index(kept, row)) is not None]:
         stay = rows_except(len(kept), pa.array(lost, pa.int64()))
         kept, batch = [kept[i] for i in stay.to_pylist()] if rescued else (), _take(batch, stay)
-    rescue = _rescue(rows, kept, text_of) if rescued else None
+    column = _rescued_column(rows, kept, batch.num_rows, text_of) if rescued else None
     return BlockResult(
-        _with_rescued(batch, schema, rescue, options),
+        _with_rescued(batch, schema, column, options),
         _reject(list(skipped.values()), locate, None if options.on_bad_row == "dead_letter" else MAX_LOGGED),
         _reject(list(rescued.values()), locate, MAX_LOGGED),
     )
@@ -194,8 +171,14 @@ def without_rescued(schema: pa.Schema, options: ReadOptions) -> pa.Schema:
 
 
 def _reject(found: Sequence[RowError | UnknownKeys], locate: Locate, most: int | None) -> RejectedRows:
-    errors = (each.as_error() if isinstance(each, UnknownKeys) else each for each in found[:most])
-    return RejectedRows(len(found), [locate(error) for error in errors])
+    errors = list[RowError]()
+    for each in found[:most]:
+        if isinstance(each, UnknownKeys):  # named by the first of its columns
+            column, raw = next(iter(each.values.items()))
+            errors.append(locate(RowError(each.row, NO_PLACE, column, raw=raw)))
+        else:
+            errors.append(locate(each))
+    return RejectedRows(len(found), errors)
 
 
 def row_numbers(count: int) -> pa.Array:
@@ -228,32 +211,34 @@ def _index(numbers: Sequence[int], number: int) -> int | None:
     return i if i < len(numbers) and numbers[i] == number else None
 
 
-def _rescue(rows: ParsedRows, kept: Sequence[int], text_of: Callable[[bytes], str]) -> Rescue:
-    """Collect what `RESCUED` holds of the rows with these numbers."""
-    rescue = Rescue()
+def _rescued_column(rows: ParsedRows, kept: Sequence[int], count: int, text_of: Callable[[bytes], str]) -> pa.Array:
+    """Return the column `RESCUED` of the rows with the numbers `kept`: JSON objects, or null.
+
+    A row that cannot be read has its text as `_raw`, and the reason as `_error`.
+    """
+    found = defaultdict[int, dict[str, msgspec.Raw]](dict)
     for keys in rows.unknown:
         if (i := _index(kept, keys.row)) is not None:
-            for column, json in keys.values.items():
-                rescue.add(i, column, json)
+            found[i].update((column, msgspec.Raw(json)) for column, json in keys.values.items())
     for error in rows.errors:
         if (i := _index(kept, error.row)) is None:
             continue
         if error.raw is None:
             reason = error.reason if error.column is None else f"column {error.column!r}: {error.reason}"
-            rescue.add(i, "_raw", json_text(text_of(error.text)))
-            rescue.add(i, "_error", json_text(reason))
+            found[i]["_raw"] = msgspec.Raw(json_text(text_of(error.text)).encode())
+            found[i]["_error"] = msgspec.Raw(json_text(reason).encode())
         elif error.column is not None:
-            rescue.add(i, error.column, error.raw)
-    return rescue
+            found[i][error.column] = msgspec.Raw(error.raw)
+    return pa.array([msgspec.json.encode(found[i]).decode() if i in found else None for i in range(count)], pa.string())
 
 
 def _with_rescued(
-    batch: pa.RecordBatch, schema: pa.Schema, rescue: Rescue | None, options: ReadOptions
+    batch: pa.RecordBatch, schema: pa.Schema, rescued: pa.Array | None, options: ReadOptions
 ) -> pa.RecordBatch:
     """Return the batch with the column `RESCUED`, if the schema has it and the reading fills it."""
     if not options.rescues or RESCUED not in schema.names:
         return batch
-    rows = batch.num_rows
-    rescued = pa.nulls(rows, pa.string()) if rescue is None else rescue.array(rows)
+    if rescued is None:
+        rescued = pa.nulls(batch.num_rows, pa.string())
     columns = [rescued.cast(f.type) if f.name == RESCUED else batch.column(f.name) for f in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -72,14 +72,14 @@ def _without(t: pa.DataType, ours: pa.DataType | None, excluded: frozenset[str],
     return t
 
 
-def raise_new_columns(found: Iterable[pa.Field], url: object, **where: int) -> None:
-    """Raise DriftError if there are new columns; `where` is `line` or `row_group`."""
+def raise_new_columns(found: Iterable[pa.Field], url: object) -> None:
+    """Raise DriftError if there are new columns."""
     fields = list(found)
     if fields:
         listed = ", ".join(f"{f.name!r} ({type_name(f)})" for f in fields[:5])
         more = f" and {len(fields) - 5} more" if len(fields) > 5 else ""
         word = "a new column" if len(fields) == 1 else "new columns"
-        raise DriftError(f"the file has {word}: {listed}{more}", fields, url=url, column=fields[0].name, **where)
+        raise DriftError(f"the file has {word}: {listed}{more}", fields, url=url, column=fields[0].name)
 
 
 def widened_field(field: pa.Field, found: pa.Field) -> pa.Field | None:
@@ -105,14 +105,6 @@ def _with_units(t: pa.DataType, found: pa.DataType) -> pa.DataType:
     if pt.is_map(t) and pt.is_map(found):
         return pa.map_(t.key_type, _with_units(t.item_type, found.item_type))
     return t
-
-
-def raise_if_incompatible(field: pa.Field, found: pa.Field, url: object, **where: int) -> None:
-    """Raise DriftError if a schema's field cannot hold the values of a file's; `where` is `line` or `row_group`."""
-    merged = widened_field(field, found)
-    if merged is not None:
-        reason = f"the file has it as {type_name(found)}, the schema as {type_name(field)}"
-        raise DriftError(reason, [merged], url=url, column=field.name, **where)
 
 
 def type_name(field: pa.Field) -> str:
@@ -141,7 +133,11 @@ def columns_to_read(file: pa.Schema, schema: pa.Schema, options: ReadOptions, ur
     grown = [f for f in file if f.name in known and has_new_members(f, schema, options)]
     if options.on_drift == "raise":
         raise_new_columns([included_field(file.field(name), schema, options) for name in new], url)
-        _raise_new_members([included_field(f, schema, options) for f in grown], schema, url)
+        fields = [included_field(f, schema, options) for f in grown]
+        if merged := [w for f in fields if (w := widened_field(schema.field(f.name), f)) is not None]:
+            first = fields[0]
+            reason = f"the file has it as {type_name(first)}, the schema as {type_name(schema.field(first.name))}"
+            raise DriftError(reason, merged, url=url, column=first.name)
         return found
     if new or grown:
         listed = ", ".join(repr(name) for name in [*new, *(f"{f.name} (members)" for f in grown)][:10])
@@ -154,15 +150,11 @@ def schema_columns(schema: pa.Schema, options: ReadOptions) -> list[str]:
     return [name for name in schema.names if name != RESCUED or not options.rescues]
 
 
-def canonical_field(field: pa.Field) -> pa.Field:
-    """Return a field of a file with canonical types."""
-    return canonical(pa.schema([field])).field(0)
-
-
 def included_field(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> pa.Field:
     """Return a field of a file with canonical types, without excluded members; of type null if nothing remains."""
     at = schema.get_field_index(field.name)
-    return without_excluded(canonical_field(field), schema.field(at) if at >= 0 else None, options.excluded_members)
+    found = canonical(pa.schema([field])).field(0)
+    return without_excluded(found, schema.field(at) if at >= 0 else None, options.excluded_members)
 
 
 def has_new_members(field: pa.Field, schema: pa.Schema, options: ReadOptions) -> bool:
@@ -176,14 +168,6 @@ def has_new_members(field: pa.Field, schema: pa.Schema, options: ReadOptions) ->
 def rows_with_new_members(column: pa.Array, kept: pa.Field, ours: pa.Field) -> pa.Array:
     """Return true for rows with a value in a new object member; `kept` is the file's `included_field`."""
     return _new_member_rows(fit(column, kept), ours.type)
-
-
-def _raise_new_members(fields: list[pa.Field], schema: pa.Schema, url: object) -> None:
-    merged = [w for f in fields if (w := widened_field(schema.field(f.name), f)) is not None]
-    if merged:
-        first = fields[0]
-        reason = f"the file has it as {type_name(first)}, the schema as {type_name(schema.field(first.name))}"
-        raise DriftError(reason, merged, url=url, column=first.name)
 
 
 def _has_more(found: pa.DataType, ours: pa.DataType) -> bool:

@@ -24,14 +24,15 @@ from typing import Any
 import pyarrow as pa
 from isal import igzip_lib
 
-from singer_arrow.compression.codecs import ARCHIVES, archive_of
+from singer_arrow.compression.chunk_file import ChunkFile
+from singer_arrow.compression.codecs import ARCHIVES, IsalError, archive_of
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats.base import Format, JoiningFormat
 from singer_arrow.formats.file_errors import naming_file
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.random_access import ChunkFile, RangeFile, random_access
+from singer_arrow.reading.random_access import RangeFile, random_access
 from singer_arrow.reading.range_planner import SMALL_OBJECT
 from singer_arrow.runtime.temporary import no_room
 from singer_arrow.schema.arrow_schema import merge_all
@@ -47,7 +48,6 @@ _METHODS: dict[int, Callable[[], Any]] = {
     12: bz2.BZ2Decompressor,
     95: lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
 }
-_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub declares an instance
 _SAMPLED = 5
 """Number of members from which a schema is inferred."""
 
@@ -213,7 +213,7 @@ class MemberReader(ObjectReader):
             return
         try:
             yield from _unpack(packed, _METHODS[info.compress_type]())
-        except (OSError, ValueError, EOFError, lzma.LZMAError, _IsalError) as error:
+        except (OSError, ValueError, EOFError, lzma.LZMAError, IsalError) as error:
             raise self._error(str(error)) from None
 
     def _error(self, reason: str) -> DataError:

@@ -34,8 +34,17 @@ def plan_requests(
     The smallest gaps are joined first, up to a total share `waste` of the needed bytes. The requests are sorted and
     disjoint. A span above `part` is split evenly; smaller ones are never split.
     """
-    needed = _disjoint(spans)
-    widest = _widest(needed, gap, int(waste * sum(end - start for start, end in needed)))
+    needed = list[Span]()  # in order, without overlaps
+    for start, end in sorted(s for s in spans if s[0] < s[1]):
+        begin = max(start, needed[-1][1]) if needed else start
+        if begin < end:
+            needed.append((begin, end))
+    widest, left = 0, int(waste * sum(end - start for start, end in needed))  # the widest gap that is joined
+    for width in sorted(after[0] - before[1] for before, after in pairwise(needed)):
+        left -= width
+        if width > gap or left < 0:
+            break
+        widest = width
     joined: list[Span] = []
     for start, end in needed:
         if joined and start - joined[-1][1] <= widest and end - joined[-1][0] <= part:
@@ -43,27 +52,6 @@ def plan_requests(
         else:
             joined += split_span(start, end, part)
     return joined
-
-
-def _disjoint(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans in order, without overlaps."""
-    found: list[Span] = []
-    for start, end in sorted(s for s in spans if s[0] < s[1]):
-        begin = max(start, found[-1][1]) if found else start
-        if begin < end:
-            found.append((begin, end))
-    return found
-
-
-def _widest(spans: list[Span], gap: int, waste: int) -> int:
-    """Return the widest gap such that all gaps up to it total at most `waste` bytes."""
-    widest = 0
-    for width in sorted(after[0] - before[1] for before, after in pairwise(spans)):
-        waste -= width
-        if width > gap or waste < 0:
-            break
-        widest = width
-    return widest
 
 
 def split_span(start: int, end: int, part: int) -> list[Span]:

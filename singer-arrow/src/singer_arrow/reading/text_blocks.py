@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from singer_arrow.compression import bgzip as bgzf
+from singer_arrow.compression.chunk_file import ChunkFile
 from singer_arrow.compression.codecs import TruncatedStreamError, decompress, detect
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.reading.object_reader import ObjectReader
@@ -57,15 +58,11 @@ def decoded(
     chunks = reader.chunks()
     first = next(chunks, b"")
     codec = _codec(reader, compression, bytes(memoryview(first)[:_MAGIC]))
-    text = _transcode(_plain(reader, _chain(first, chunks), codec, first), encoding, reader.url)
+    whole = chain([first], chunks)
+    is_blocked = codec == "gzip" and bgzf.member_size(first)
+    plain = _inflated(reader, whole) if is_blocked else decompress(whole, codec, url=reader.url)
+    text = _transcode(plain, encoding, reader.url)
     return text if not start and end is None else _between(text, start, end)
-
-
-def _plain(reader: ObjectReader, chunks: Iterator[Any], codec: str, first: Any) -> Iterator[Any]:
-    """Decompress the object's bytes; blocked gzip in parallel."""
-    if codec != "gzip" or not bgzf.member_size(first):
-        return decompress(chunks, codec, url=reader.url)
-    return _inflated(reader, chunks)
 
 
 def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
@@ -158,11 +155,6 @@ def whole_text(readers: Iterable[ObjectReader], compression: str, *, encoding: s
         yield found[0] if len(found) == 1 else b"".join(found)
 
 
-def _chain(first: Any, rest: Iterable[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
-
-
 def codec_name(encoding: str) -> str:
     """Return the name of an encoding, of which a setting may have another spelling; ConfigError if it is unknown."""
     try:
@@ -199,7 +191,7 @@ def _transcode_by_head(chunks: Iterator[Any], name: str, url: object, *, final: 
             break
     encoding = _detect_wide(head) or (None if name in PLAIN_ENCODINGS else name)
     if encoding is not None:
-        yield from _without_mark(_recoded(_chain(head, rest), encoding, url, final=final))
+        yield from _without_mark(_recoded(chain([head], rest), encoding, url, final=final))
         return
     yield memoryview(head)[len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0 :]
     yield from rest
@@ -226,14 +218,10 @@ def _recoded(chunks: Iterator[Any], encoding: str, url: object, *, final: bool) 
         if final:
             yield decoder.decode(b"", final=True).encode()
     except UnicodeError as error:
-        where = lines + 1
         msg = f"it is not text in {encoding} ({error.reason if isinstance(error, UnicodeDecodeError) else error})"
-        raise DataError(msg, url=url, line=where, hint=_encoding_hint(encoding)) from None
-
-
-def _encoding_hint(encoding: str) -> str:
-    order = ", with its byte order: utf-16-le or utf-16-be" if encoding == "utf-16" else ""
-    return f"Set csv.encoding to the file's encoding{order}"
+        order = ", with its byte order: utf-16-le or utf-16-be" if encoding == "utf-16" else ""
+        hint = f"Set csv.encoding to the file's encoding{order}"
+        raise DataError(msg, url=url, line=lines + 1, hint=hint) from None
 
 
 class LongRecordError(Exception):
@@ -246,9 +234,9 @@ def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview
     `cut` returns the end of the last whole record in a text that starts with a record; 0 if there is none. A block of
     several records has at most `size` bytes. LongRecordError is raised after the blocks before the record.
     """
-    source, carry, want = _Source(chunks), b"", size
+    source, carry, want = ChunkFile(chunks), b"", size
     while True:
-        data = b"".join((carry, *source.take(want - len(carry))))
+        data = b"".join((carry, *source.pieces(want - len(carry))))
         if len(data) < want:
             if data:
                 yield memoryview(data)
@@ -264,9 +252,9 @@ def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview
 
 def blocks_of_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:
     """Yield blocks as `blocks` does, for records that are lines; each is a view of a whole bytes object."""
-    source, carry, want = _Source(chunks), b"", size
+    source, carry, want = ChunkFile(chunks), b"", size
     while True:
-        pieces = [memoryview(carry), *source.take(want - len(carry))]
+        pieces = [memoryview(carry), *source.pieces(want - len(carry))]
         if sum(map(len, pieces)) < want:
             if data := b"".join(pieces):
                 yield memoryview(data)
@@ -290,22 +278,3 @@ def _last_line_end(text: memoryview) -> int:
         if at := bytes(text[start:end]).rfind(b"\n") + 1:
             return start + at
     return 0
-
-
-class _Source:
-    """Reads chunks by number of bytes."""
-
-    def __init__(self, chunks: Iterable[Any]) -> None:
-        self._chunks, self._left = iter(chunks), memoryview(b"")
-
-    def take(self, n: int) -> Iterator[memoryview]:
-        """Yield the next `n` bytes, or fewer at the end."""
-        while n > 0:
-            if not self._left:
-                chunk = next(self._chunks, None)
-                if chunk is None:
-                    return
-                self._left = memoryview(chunk).cast("B")
-            taken, self._left = self._left[:n], self._left[n:]
-            n -= len(taken)
-            yield taken

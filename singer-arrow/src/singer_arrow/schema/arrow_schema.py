@@ -31,6 +31,9 @@ SIMPLE: dict[str, pa.DataType] = {
 """Canonical types by name, without decimals and nested types."""
 
 
+_LISTS = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list, pt.is_list_view, pt.is_large_list_view)
+
+
 def json_field(name: str) -> pa.Field:
     """Return a field for JSON text of any value."""
     return pa.field(name, pa.string(), metadata=JSON_METADATA)
@@ -90,7 +93,14 @@ def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
     if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
         return _canonical_type(t.value_type, name)
     if pt.is_decimal(t):
-        return _canonical_decimal(t, name)
+        # The same values with a scale from 0 to the precision, as in SQL and Parquet.
+        scale = max(t.scale, 0)
+        precision = max(t.precision - min(t.scale, 0), scale)
+        if precision > MOST_DIGITS:
+            msg = f"Column {name!r} is of type {t}, whose values may have {precision} digits; leave it out by selection"
+            raise SchemaError(msg)
+        is_wide = pt.is_decimal256(t) or precision > DIGITS_OF_128
+        return pa.decimal256(precision, scale) if is_wide else pa.decimal128(precision, scale)
     if pt.is_large_string(t) or pt.is_string_view(t):
         return pa.string()
     if pt.is_large_binary(t) or pt.is_fixed_size_binary(t) or pt.is_binary_view(t):
@@ -106,37 +116,15 @@ def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
     if pt.is_struct(t):
         return pa.struct(_canonical_fields(t, f"{name}.")) if t.num_fields else None
     if pt.is_map(t):
-        return _canonical_map(t, name)
-    if (
-        pt.is_list(t)
-        or pt.is_large_list(t)
-        or pt.is_fixed_size_list(t)
-        or pt.is_list_view(t)
-        or pt.is_large_list_view(t)
-    ):
+        key, value = _canonical_field(pa.field(name, t.key_type)), _canonical_field(t.item_field.with_name(name))
+        if key.type == pa.string() and not is_json(key):
+            return None if is_json(value) else pa.map_(pa.string(), value.type)
+        return pa.list_(pa.struct([key.with_name("key"), value.with_name("value")]))
+    if any(is_kind(t) for is_kind in _LISTS):
         item = _canonical_field(t.value_field.with_name(name))
         return None if is_json(item) else pa.list_(item.type)
     msg = f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection"
     raise SchemaError(msg)
-
-
-def _canonical_map(t: pa.DataType, name: str) -> pa.DataType | None:
-    key, value = _canonical_field(pa.field(name, t.key_type)), _canonical_field(t.item_field.with_name(name))
-    if key.type == pa.string() and not is_json(key):
-        return None if is_json(value) else pa.map_(pa.string(), value.type)
-    return pa.list_(pa.struct([key.with_name("key"), value.with_name("value")]))
-
-
-def _canonical_decimal(t: pa.DataType, name: str) -> pa.DataType:
-    """Return the decimal type of the same values with a scale from 0 to the precision, as in SQL and Parquet."""
-    scale = max(t.scale, 0)
-    precision = max(t.precision - min(t.scale, 0), scale)
-    if precision > MOST_DIGITS:
-        msg = f"Column {name!r} is of type {t}, whose values may have {precision} digits; leave it out by selection"
-        raise SchemaError(msg)
-    if pt.is_decimal256(t) or precision > DIGITS_OF_128:
-        return pa.decimal256(precision, scale)
-    return pa.decimal128(precision, scale)
 
 
 def merge_schemas(a: pa.Schema, b: pa.Schema) -> pa.Schema:
@@ -184,7 +172,7 @@ def _merge_types(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return pa.list_(inner.type) if pt.is_list(a) else pa.map_(pa.string(), inner.type)
     if pt.is_nested(a) or pt.is_nested(b):
         return None
-    if _is_number(a) and _is_number(b):
+    if all(pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t) for t in (a, b)):
         return _merge_numbers(a, b)
     if pt.is_temporal(a) and pt.is_temporal(b) and not (pt.is_time(a) or pt.is_time(b)):
         return pa.timestamp("ns" if "ns" in (getattr(a, "unit", ""), getattr(b, "unit", "")) else "us", "UTC")
@@ -195,10 +183,6 @@ def _merge_types(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 def _inner(t: pa.DataType) -> pa.Field:
     return pa.field("item", t.value_type if pt.is_list(t) else t.item_type)
-
-
-def _is_number(t: pa.DataType) -> bool:
-    return bool(pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t))
 
 
 def _merge_numbers(a: pa.DataType, b: pa.DataType) -> pa.DataType:

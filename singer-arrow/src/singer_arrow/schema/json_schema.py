@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -127,9 +128,18 @@ def _is_open(prop: Any) -> bool:
 def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
     """Return the type of a property; None for JSON text."""
     if ANNOTATION in prop:
-        return _annotated(str(prop[ANNOTATION]), name)
+        text = str(prop[ANNOTATION])
+        if text == "json" or text in SIMPLE:
+            return SIMPLE.get(text)
+        if match := _DECIMAL.fullmatch(text):
+            make = pa.decimal128 if match[1] == "128" else pa.decimal256
+            return make(int(match[2]), int(match[3]))
+        msg = f"Column {name!r} has {ANNOTATION} {text!r}, which is not a known type; remove it from the catalog"
+        raise SchemaError(msg)
     if branches := prop.get("anyOf") or prop.get("oneOf"):
-        return _union([b for b in branches if isinstance(b, Mapping) and b.get("type") not in ("null", ["null"])], name)
+        given = [b for b in branches if isinstance(b, Mapping) and b.get("type") not in ("null", ["null"])]
+        merged = reduce(merge_fields, [_field(name, b) for b in given]) if given else json_field(name)
+        return None if is_json(merged) else merged.type
     kinds = _kinds(prop)
     if kinds == {"integer", "number"}:
         kinds = {"number"}
@@ -137,17 +147,34 @@ def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
         return None if kinds & {"object", "array"} else pa.string()
     match next(iter(kinds), None):
         case "integer":
-            return _integer(prop)
+            low, high = whole_limits(prop)
+            if (high or 0) < 2**63 and (low or 0) >= -(2**63):
+                return pa.int64()
+            return pa.uint64() if low is not None and low >= 0 and (high or 0) < 2**64 else _decimal(prop, 0)
         case "number":
-            return _number(prop)
+            if not (step := finite(prop.get("multipleOf"))):
+                return pa.float64()
+            return _decimal(prop, min(max(0, -int(step.normalize().as_tuple().exponent)), DIGITS_OF_128))
         case "boolean":
             return pa.bool_()
         case "string":
-            return _string(prop, name)
+            if prop.get("contentEncoding") == "base64":
+                return pa.binary()
+            if prop.get("format") in _SINGER_DECIMALS:
+                return _singer_decimal(prop, name)
+            return _FORMATS.get(prop.get("format", ""), pa.string())
         case "array":
-            return _array(prop, name)
+            items = prop.get("items")
+            if not isinstance(items, Mapping) or "prefixItems" in prop:
+                return None
+            item = _field(name, items).with_name("item")
+            return None if is_json(item) else pa.list_(item)
         case "object":
-            return _object(prop, name)
+            if properties := prop.get("properties"):
+                return pa.struct([_field(f"{n}", p) for n, p in properties.items()])
+            values = prop.get("additionalProperties")
+            if isinstance(values, Mapping) and (inner := _read(values, name)) is not None:
+                return pa.map_(pa.string(), inner)
     return None
 
 
@@ -156,43 +183,6 @@ def _kinds(prop: Mapping[str, Any]) -> set[str]:
     if given is None:
         return {"object"} if "properties" in prop else {"array"} if "items" in prop else set()
     return {given} - {"null"} if isinstance(given, str) else {str(k) for k in given} - {"null"}
-
-
-def _annotated(text: str, name: str) -> pa.DataType | None:
-    if text == "json":
-        return None
-    if text in SIMPLE:
-        return SIMPLE[text]
-    if match := _DECIMAL.fullmatch(text):
-        make = pa.decimal128 if match[1] == "128" else pa.decimal256
-        return make(int(match[2]), int(match[3]))
-    msg = f"Column {name!r} has {ANNOTATION} {text!r}, which is not a known type; remove it from the catalog"
-    raise SchemaError(msg)
-
-
-def _union(branches: list[Mapping[str, Any]], name: str) -> pa.DataType | None:
-    fields = [_field(name, b) for b in branches]
-    if not fields:
-        return None
-    merged = fields[0]
-    for other in fields[1:]:
-        merged = merge_fields(merged, other)
-    return None if is_json(merged) else merged.type
-
-
-def _integer(prop: Mapping[str, Any]) -> pa.DataType:
-    low, high = whole_limits(prop)
-    if (high or 0) < 2**63 and (low or 0) >= -(2**63):
-        return pa.int64()
-    return pa.uint64() if low is not None and low >= 0 and (high or 0) < 2**64 else _decimal(prop, 0)
-
-
-def _number(prop: Mapping[str, Any]) -> pa.DataType:
-    step = finite(prop.get("multipleOf"))
-    if not step:
-        return pa.float64()
-    scale = max(0, -int(step.normalize().as_tuple().exponent))
-    return _decimal(prop, min(scale, DIGITS_OF_128))
 
 
 def _decimal(prop: Mapping[str, Any], scale: int) -> pa.DataType:
@@ -212,14 +202,6 @@ def _decimal(prop: Mapping[str, Any], scale: int) -> pa.DataType:
     if whole + scale <= DIGITS_OF_128:
         return pa.decimal128(DIGITS_OF_128, scale)
     return pa.decimal256(min(max(whole, DIGITS_OF_128) + scale, MOST_DIGITS), scale)
-
-
-def _string(prop: Mapping[str, Any], name: str) -> pa.DataType:
-    if prop.get("contentEncoding") == "base64":
-        return pa.binary()
-    if prop.get("format") in _SINGER_DECIMALS:
-        return _singer_decimal(prop, name)
-    return _FORMATS.get(prop.get("format", ""), pa.string())
 
 
 def _digits(number: Any, least: int) -> int | None:
@@ -249,23 +231,6 @@ def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
         )
         raise SchemaError(msg)
     return (pa.decimal128 if digits <= DIGITS_OF_128 else pa.decimal256)(digits, max(scale, 0))
-
-
-def _array(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
-    items = prop.get("items")
-    if not isinstance(items, Mapping) or "prefixItems" in prop:
-        return None
-    item = _field(name, items).with_name("item")
-    return None if is_json(item) else pa.list_(item)
-
-
-def _object(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
-    if properties := prop.get("properties"):
-        return pa.struct([_field(f"{n}", p) for n, p in properties.items()])
-    values = prop.get("additionalProperties")
-    if isinstance(values, Mapping) and (inner := _read(values, name)) is not None:
-        return pa.map_(pa.string(), inner)
-    return None
 
 
 _LARGEST_EXPONENT = 400

@@ -16,6 +16,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.extension_types import cast_to, register, with_geometries
 from singer_arrow.casting.layouts import to_plain
 from singer_arrow.casting.utf8 import storage_type
+from singer_arrow.compression.chunk_file import ChunkFile
 from singer_arrow.compression.codecs import decompress, detect
 from singer_arrow.enforcement.schema_drift import columns_to_read
 from singer_arrow.errors import DataError
@@ -27,7 +28,6 @@ from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.random_access import ChunkFile
 from singer_arrow.schema.arrow_schema import MOST_DIGITS, canonical
 
 _MARK = 8

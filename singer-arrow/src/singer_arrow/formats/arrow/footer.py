@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from singer_arrow.compression.chunk_file import ChunkFile
 from singer_arrow.formats.arrow.messages import MAGIC, Messages, blocks_of
 from singer_arrow.reading.object_reader import FetchedRange, ObjectReader
-from singer_arrow.reading.random_access import ChunkFile, RangeFile, random_access
+from singer_arrow.reading.random_access import RangeFile, random_access
 from singer_arrow.reading.range_planner import MIB, Span
 
 _TAIL = 64 << 10

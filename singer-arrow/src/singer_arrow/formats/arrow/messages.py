@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterator
 
 import pyarrow as pa
 
+from singer_arrow.compression.chunk_file import ChunkFile
 from singer_arrow.errors import DataError
 from singer_arrow.formats.file_errors import too_large
-from singer_arrow.reading.random_access import ChunkFile
 from singer_arrow.reading.range_planner import Span
 
 MAX_INFLATION = 100

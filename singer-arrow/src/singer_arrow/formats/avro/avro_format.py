@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.to_json import json_text
+from singer_arrow.compression.chunk_file import ChunkFile
 from singer_arrow.compression.codecs import decompress, detect
 from singer_arrow.enforcement.schema_drift import columns_to_read
 from singer_arrow.errors import DataError
@@ -23,7 +24,6 @@ from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.memory_budget import Allowance
 from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.random_access import ChunkFile
 from singer_arrow.schema.arrow_schema import canonical, is_json
 
 GROUP_BYTES = 8 << 20
