@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
@@ -37,9 +38,10 @@ class BigQuery(Jobs):
 
     def dataset_location(self) -> str | None:
         """Return the location of the dataset; None if there is no dataset."""
-        where = f"dataset {self.settings.project}.{self.settings.dataset}"
         try:
-            dataset = self.call(f"Reading {where}", lambda: self.client.get_dataset(self._dataset, **ONCE))
+            dataset = self.call(
+                f"Reading dataset {self._dataset}", lambda: self.client.get_dataset(self._dataset, **ONCE)
+            )
         except NotFoundError:
             return None
         return str(dataset.location)
@@ -55,10 +57,8 @@ class BigQuery(Jobs):
             dataset.labels = dict(self.settings.labels)
         if self.settings.kms_key:
             dataset.default_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
-        try:
+        with suppress(AlreadyExistsError):
             self.call(f"Creating dataset {self._dataset}", lambda: self.client.create_dataset(dataset, **ONCE))
-        except AlreadyExistsError:
-            return
 
     def table(self, name: str) -> Table | None:
         """Return a table; None if it does not exist."""
@@ -159,18 +159,13 @@ class BigQuery(Jobs):
                 if fact == "labels":  # an update leaves those that it does not name
                     value = dict.fromkeys(found.labels) | value
                 setattr(found, fact, value)
-            if self._updated(where, found, differ):
-                return
+            try:
+                self.call(where, partial(self.client.update_table, found, differ, **ONCE))
+            except ChangedError:
+                continue
+            return
         msg = f"{where}: others change it all the time; run again when they are done"
         raise LoadError(msg)
-
-    def _updated(self, where: str, changed: Any, facts: Sequence[str]) -> bool:
-        """Update a table; return False if it was changed since it was read."""
-        try:
-            self.call(where, lambda: self.client.update_table(changed, list(facts), **ONCE))
-        except ChangedError:
-            return False
-        return True
 
     def has_row_policies(self, name: str) -> bool | None:
         """Return whether a table has row access policies; None if the credentials may not list them."""

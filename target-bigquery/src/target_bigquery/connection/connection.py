@@ -70,7 +70,21 @@ def _without_storage_api() -> Iterator[None]:
 
 def find_credentials(settings: Settings) -> Any:
     """Return the credentials that the settings name, or the application's default ones."""
-    credentials = _given(settings) or _anonymous(settings) or _default()
+    from google.auth.exceptions import DefaultCredentialsError
+
+    auth: Any = importlib.import_module("google.auth")  # its functions have no types
+    credentials = _given(settings)
+    if not credentials and not _is_google(settings):  # which must not get Google's credentials
+        credentials = importlib.import_module("google.auth.credentials").AnonymousCredentials()
+    if not credentials:
+        try:
+            credentials = auth.default(scopes=SCOPES)[0]
+        except DefaultCredentialsError:
+            msg = (
+                "No Google credentials were found; set credentials_path or credentials_json, "
+                "or run `gcloud auth application-default login`"
+            )
+            raise CredentialsError(msg) from None
     if settings.impersonate_service_account:
         impersonated: Any = importlib.import_module("google.auth.impersonated_credentials")
         return impersonated.Credentials(
@@ -145,26 +159,6 @@ def _federated(given: dict[str, Any]) -> Any:
     return module.Credentials.from_info(given, scopes=SCOPES)
 
 
-def _anonymous(settings: Settings) -> Any:
-    """Return credentials for a server other than Google's, which must not get Google's credentials."""
-    credentials: Any = importlib.import_module("google.auth.credentials")
-    return None if _is_google(settings) else credentials.AnonymousCredentials()
-
-
-def _default() -> Any:
-    from google.auth.exceptions import DefaultCredentialsError
-
-    auth: Any = importlib.import_module("google.auth")
-    try:
-        return auth.default(scopes=SCOPES)[0]
-    except DefaultCredentialsError:
-        msg = (
-            "No Google credentials were found; set credentials_path or credentials_json, "
-            "or run `gcloud auth application-default login`"
-        )
-        raise CredentialsError(msg) from None
-
-
 class Connection:
     """One project and dataset; safe to use from any thread, and opened on first use."""
 
@@ -221,7 +215,7 @@ class Connection:
                 return self.call_once(what, function)
             except ServiceError as error:
                 if pause is None:
-                    raise resources.retries_exhausted(error) from None
+                    raise ServiceError(f"{error}; all retries failed; run again later") from None
                 waiting.before_again(pause, error)
         raise AssertionError
 

@@ -87,7 +87,12 @@ class Jobs(Connection):
         with self._bill:
             self.bytes_billed += int(job.resource.total_bytes_billed or 0)
         affected = job.resource.num_dml_affected_rows
-        rows = self.call(what, lambda: _rows(job.resource)) if is_select else []
+
+        def read() -> list[Mapping[str, Any]]:
+            found = job.resource.result(retry=None, job_retry=None, timeout=REQUEST_SECONDS)
+            return [dict(row.items()) for row in found]
+
+        rows = self.call(what, read) if is_select else []
         return QueryResult(rows, job.started or job.created, affected or 0)
 
     def estimate(self, text: str, *, what: str) -> int:
@@ -112,38 +117,33 @@ class Jobs(Connection):
 
         config = bigquery.QueryJobConfig(
             query_parameters=[resources.parameter(name, value) for name, value in (parameters or {}).items()],
-            labels=dict(self.settings.labels),
             use_legacy_sql=False,
         )
         if self.settings.bytes_billed_limit:
             config.maximum_bytes_billed = self.settings.bytes_billed_limit
-        if has_result and self.settings.kms_key:
-            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
-        return self._reserved(config)
+        return self._completed(config, is_encrypted=has_result)
 
-    def _reserved(self, config: Any) -> Any:
-        """Add the reservation that is set to a job configuration; not every version of the library knows it."""
+    def _completed(self, config: Any, *, is_encrypted: bool = True) -> Any:
+        """Return a job configuration with the labels, the key and the reservation that are set."""
+        from google.cloud import bigquery
+
+        config.labels = dict(self.settings.labels)
+        if is_encrypted and self.settings.kms_key:
+            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
         if not self.settings.reservation:
             return config
+        # not every version of the library knows reservations
         return type(config).from_api_repr({**config.to_api_repr(), "reservation": self.settings.reservation})
 
     def copy(self, source: str, target: str, *, what: str) -> Job:
         """Replace a table by a copy of another, at once and whole; the job that did."""
         from google.cloud import bigquery
 
-        config = bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE", labels=dict(self.settings.labels))
-        if self.settings.kms_key:
-            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
-        reserved = self._reserved(config)
+        config = self._completed(bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE"))
 
         def insert(job_id: str) -> Any:
-            return self.client.copy_table(
-                *(self.path(source), self.path(target)),
-                job_id=job_id,
-                location=self.location,
-                job_config=reserved,
-                **ONCE,
-            )
+            where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": config}
+            return self.client.copy_table(self.path(source), self.path(target), **where, **ONCE)
 
         return self._run(what, insert)
 
@@ -159,7 +159,6 @@ class Jobs(Connection):
             write_disposition="WRITE_APPEND",
             create_disposition="CREATE_NEVER",
             schema=[bigquery.SchemaField.from_api_repr(dict(f)) for f in fields],
-            labels=dict(self.settings.labels),
         )
         if file_format in ("avro", "parquet"):
             config.decimal_target_types = ["NUMERIC", "BIGNUMERIC"]  # the first that holds a decimal's digits
@@ -169,43 +168,30 @@ class Jobs(Connection):
             options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call]  # the library lacks it
             options.enable_list_inference = True
             config.parquet_options = options
-        if self.settings.kms_key:
-            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.settings.kms_key)
-        reserved = self._reserved(config)
+        completed = self._completed(config)
 
         def insert(job_id: str) -> Any:
+            where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": completed}
             if not isinstance(source, Path):
-                where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": reserved}
                 return self.client.load_table_from_uri(list(source), self.path(table), **where, **ONCE)
+            size = source.stat().st_size
             with source.open("rb") as file:
                 return self.client.load_table_from_file(
-                    file,
-                    self.path(table),
-                    size=source.stat().st_size,
-                    num_retries=0,
-                    job_id=job_id,
-                    location=self.location,
-                    job_config=reserved,
-                    timeout=UPLOAD_SECONDS,
+                    file, self.path(table), size=size, num_retries=0, timeout=UPLOAD_SECONDS, **where
                 )
 
         return self._insert(f"Loading into table {self.path(table)}", insert, job_id)
-
-    def occupy(self, job_id: str) -> Job | None:
-        """Take a job id with a job that does nothing, so that no other has it; or return the job that has it."""
-
-        return self._take(job_id, sql.NOTHING)
 
     def claim(self, job_id: str, write_stream: str) -> bool:
         """Take a job id for a write stream, or return False if another process has it for something else.
 
         Any run that finds this claim must commit the stream.
         """
-        job = self._take(job_id, sql.claim(write_stream))
+        job = self.occupy(job_id, sql.claim(write_stream))
         return job is None or job.claims == write_stream
 
-    def _take(self, job_id: str, text: str) -> Job | None:
-        """Insert a job that costs nothing under an id; None if that was done, else the job that has it."""
+    def occupy(self, job_id: str, text: str = sql.NOTHING) -> Job | None:
+        """Take a job id with a job that costs nothing, so that no other has it; or return the job that has it."""
 
         def insert() -> Any:
             config = self._query_config(has_result=True)
@@ -282,7 +268,3 @@ def _asked_for(job: Job, job_id: str) -> Job:
         )
         raise LoadError(msg)
     return job
-
-
-def _rows(job: Any) -> list[Mapping[str, Any]]:
-    return [dict(row.items()) for row in job.result(retry=None, job_retry=None, timeout=REQUEST_SECONDS)]

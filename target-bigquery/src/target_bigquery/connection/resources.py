@@ -125,7 +125,7 @@ class QueryResult:
 def table(name: str, found: Any) -> Table:
     """Read a table of Google's library."""
     fields = tuple(f.to_api_repr() for f in found.schema)
-    recorded = records_owners(fields)
+    recorded, by = records_owners(fields), found.time_partitioning or found.range_partitioning
     return Table(
         name=name,
         columns=tuple(_existing(f, recorded=recorded) for f in fields),
@@ -135,15 +135,8 @@ def table(name: str, found: Any) -> Table:
         partitions=_partitions(found),
         clustered_by=tuple(found.clustering_fields or ()),
         resource=found,
-        filtered_by=_filtered_by(found),
+        filtered_by=(by.field or "_PARTITIONTIME") if by and found.require_partition_filter else None,
     )
-
-
-def _filtered_by(found: Any) -> str | None:
-    if not found.require_partition_filter:
-        return None
-    by = found.time_partitioning or found.range_partitioning
-    return (by.field or "_PARTITIONTIME") if by else None
 
 
 def _partitions(found: Any) -> Partitioning | None:
@@ -252,11 +245,6 @@ def translate_error(error: Exception, what: str) -> SingerArrowError:
     if isinstance(error, requests.RequestException | ConnectionError | TimeoutError | DataCorruption | api.RetryError):
         return ServiceError(f"{what}: BigQuery could not be reached ({_line(error)}); check the network")
     return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
-
-
-def retries_exhausted(error: ServiceError) -> ServiceError:
-    """Return the error to raise after the last retry."""
-    return ServiceError(f"{error}; all retries failed; run again later")
 
 
 def _call_error(error: Any, what: str) -> SingerArrowError:
