@@ -12,6 +12,7 @@ key_ranges     Ranges of values of a load, by which a MERGE is pruned
 ledger_lookup  Look up batches in a ledger by few queries
 load_method    Base of load methods
 metrics        Count what is loaded, by stream, for progress and closing lines
+row_spool      Converted rows on local disk
 scheduler      Group items into loads and run them
 staging        Name and remove staged files
 stream_ends    Detect where streams begin and end in the input. Pure

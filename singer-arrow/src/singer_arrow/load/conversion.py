@@ -1,4 +1,4 @@
-"""Convert batches of a batch file for upload: names and types of the table's columns, added columns. Pure."""
+"""Convert batches of a batch file for upload: names and types of the table's columns, added columns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.batch.message import Ranks
+from singer_arrow.batch.reader import read_file
 from singer_arrow.casting.cut_digits import to_microseconds
 from singer_arrow.casting.decimals import without_exponents
 from singer_arrow.enforcement.row_json import row_to_json
@@ -20,7 +21,9 @@ from singer_arrow.enforcement.row_policy import rows_except
 from singer_arrow.errors import DataError
 from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_rows
 from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.load.item import Item
 from singer_arrow.load.key_ranges import Extents
+from singer_arrow.storage.storage import Storage
 
 ORDER = "_sdc_order"
 """The column that holds the place of a row among those of its stream, where that matters."""
@@ -235,6 +238,34 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             reason = f"it is null, and column {column.name!r} of the table must not be"
             hint = "Let the table's column be null, or correct it in the tap"
         return DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
+
+
+def converted(
+    item: Item[Any], storage: Storage, *, prepare: BatchPreparation | None = None, rejects: Rejects | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an item's files as uploads have them; `rejects` is reset, and collects those that are left out.
+
+    Without it, the first row that cannot be loaded is an error.
+    """
+    conversion = item.conversion
+    read_schema = conversion.read_schema
+    if rejects is not None:
+        rejects.reset()
+
+    def rows(url: str) -> Iterator[pa.RecordBatch]:
+        return read_file(
+            storage,
+            url,
+            format=item.file_format,
+            schema=read_schema,
+            on_skip=rejects.skip_callback(url) if rejects is not None else None,
+            is_counted=item.rows is not None,
+            properties=item.properties,
+        )
+
+    sources = ((url, rows(url)) for url in item.urls)
+    made: Iterator[pa.RecordBatch] = conversion.all_batches(sources, prepare=prepare, rejects=rejects)
+    return made
 
 
 def _rank_array(runs: Sequence[tuple[int | None, str]], before: int, count: int, skipped: Sequence[int]) -> pa.Array:

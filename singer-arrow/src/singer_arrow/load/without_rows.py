@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -11,6 +12,14 @@ from singer_arrow.enforcement.row_policy import rows_except
 from singer_arrow.load.bisect import Refusal
 from singer_arrow.load.conversion import ORDER, RANK
 from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.load.row_spool import Spool, read, write
+
+
+def without_refused(spool: Spool, refused: Mapping[int, Refusal], rejects: Rejects, path: Path) -> Spool:
+    """Return a spool of an item's rows at `path`, without those that are refused; the former one is removed."""
+    rest = write(taken_rows(read([spool], 0, spool.rows), refused, rejects), spool.schema, path)
+    spool.path.unlink(missing_ok=True)
+    return rest
 
 
 def taken_rows(

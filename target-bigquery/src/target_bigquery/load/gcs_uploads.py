@@ -77,7 +77,7 @@ class StagedFiles(Files):
         rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
         groups = self.per_job(parts)
         jobs = tuple(self.join(group, upload_format) for group in groups) if len(groups) > 1 else ()
-        check = partial(_check_unchanged, self._storage, watched)
+        check = partial(_check_unchanged, self.storage, watched)
         return Upload(None, upload_format, rows, size, is_temporary=False, uris=uris, jobs=jobs, check=check)
 
     def per_job(self, parts: Iterable[PreparedItem]) -> list[list[PreparedItem]]:
@@ -101,7 +101,7 @@ class StagedFiles(Files):
             return None
         infos, rows = [], 0
         for url in urls:
-            reader = ObjectReader(self._storage, url)
+            reader = ObjectReader(self.storage, url)
             try:
                 metadata = read_footer(reader, url).metadata
             except (NotFoundError, EmptyObjectError):

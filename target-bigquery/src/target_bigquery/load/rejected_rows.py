@@ -6,17 +6,13 @@ are loaded into a temporary table until each refused row is isolated.
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-import pyarrow as pa
-
-from singer_arrow.batch import spool
+from singer_arrow.load import row_spool
 from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_of_each, refused_rows
-from singer_arrow.load.without_rows import taken_rows
+from singer_arrow.load.without_rows import without_refused
 from singer_arrow.naming import staging_name
 from target_bigquery.connection.jobs import Fields
 from target_bigquery.connection.resources import RefusedDataError
@@ -47,18 +43,24 @@ def drop_rejected(
     if not found:
         raise RefusedDataError(str(error))
     each = refused_of_each(found, [p.rows for p in parts])
-    return [_without(context, part, mine) if mine else part for part, mine in zip(parts, each, strict=True)]
+    made = list(parts)
+    for number, (part, mine) in enumerate(zip(parts, each, strict=True)):
+        if mine and part.spool and part.rejects is not None:
+            rest = without_refused(part.spool, mine, part.rejects, context.files.temporary(".arrow"))
+            made[number] = replace(part, rows=rest.rows, spool=rest)
+    return made
 
 
 def _found(
     context: BigQueryContext, parts: Sequence[PreparedItem], fields: Fields, error: RefusedDataError
 ) -> list[tuple[int, Refusal]]:
     """Return the rows that are refused, by their numbers among all."""
-    name, schema = staging_name(context.destination.name, uuid.uuid4().hex), parts[0].item.conversion.upload_schema
+    name, spools = staging_name(context.destination.name, uuid.uuid4().hex), [p.spool for p in parts if p.spool]
     migrate.create_staging_table(context.client, name, fields)
 
     def probe(low: int, high: int) -> Refusal | None:
-        upload = context.files.write(_rows(parts, low, high), schema, context.upload_format)
+        rows = row_spool.read(spools, low, high)
+        upload = context.files.write(rows, spools[0].schema, context.upload_format)
         try:
             load_job.run_until_done(context.client, upload, name, fields)
         except RefusedDataError as refused:
@@ -73,31 +75,3 @@ def _found(
         return [] if found and len(found) == count and probe(0, 0) else found  # what no row is in is refused too
     finally:
         context.client.delete_table(name)
-
-
-def _rows(parts: Sequence[PreparedItem], low: int, high: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows from `low` to `high` (exclusive) of all parts."""
-    before = 0
-    for batch in itertools.chain.from_iterable(spool.read(_spool(part)) for part in parts):
-        start, end = max(low - before, 0), min(high - before, batch.num_rows)
-        if start < end:
-            yield batch.slice(start, end - start)
-        before += batch.num_rows
-        if before >= high:
-            return
-
-
-def _without(context: BigQueryContext, part: PreparedItem, refused: dict[int, Refusal]) -> PreparedItem:
-    """Return an item without some of its rows, which become its rejects."""
-    assert part.rejects is not None
-    path = context.files.temporary(".arrow")
-    with spool.write(path, part.item.conversion.upload_schema) as rest:
-        for batch in taken_rows(spool.read(_spool(part)), refused, part.rejects):
-            rest.write_batch(batch)
-    _spool(part).unlink(missing_ok=True)
-    return replace(part, rows=part.rows - len(refused), spool=path)
-
-
-def _spool(part: PreparedItem) -> Path:
-    assert part.spool is not None
-    return part.spool

@@ -15,16 +15,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from singer_arrow.batch import spool
 from singer_arrow.batch.reader import missing_file, read_file
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.avro.writer import can_write_fast
 from singer_arrow.formats.parquet import concat as parquet_join
 from singer_arrow.load import item as items
+from singer_arrow.load import row_spool
+from singer_arrow.load.conversion import converted
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
 from singer_arrow.load.item import LocalFile
-from singer_arrow.read_progress import Skipped
+from singer_arrow.load.row_spool import Spool
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
@@ -71,7 +72,7 @@ class PreparedItem:
     staged: tuple[Url, ...] = ()
     in_place: tuple[ObjectInfo, ...] = ()
     rejects: Rejects | None = None
-    spool: Path | None = None
+    spool: Spool | None = None
 
     @property
     def kept(self) -> int:
@@ -102,9 +103,7 @@ class Files:
     """Makes uploads of items; safe to use from any thread."""
 
     def __init__(self, storage: Storage, temporary: Callable[[str], Path], processes: Processes) -> None:
-        self._storage = storage
-        self._temporary = temporary
-        self._processes = processes
+        self.storage, self.temporary, self._processes = storage, temporary, processes
 
     def prepare(self, item: Item, upload_format: str, rejects: Rejects | None = None) -> PreparedItem:
         """Make an item ready to be joined with others, as a file of the upload's format.
@@ -113,8 +112,9 @@ class Files:
         """
         if upload_format == "parquet" == item.file_format:
             return self._fetch(item, rejects)
-        path = self._temporary(f".{upload_format}")
-        rows = self._write(self._converted(item, rejects), item.conversion.upload_schema, path, upload_format)
+        path = self.temporary(f".{upload_format}")
+        batches = converted(item, self.storage, rejects=rejects)
+        rows = self._write(batches, item.conversion.upload_schema, path, upload_format)
         if item.is_temporary and rejects is None:  # else it may be read again
             item.remove_files()
         file = LocalFile(path, item.urls[0] if item.urls else "", is_temporary=True)
@@ -122,38 +122,28 @@ class Files:
 
     def spooled(self, part: PreparedItem) -> PreparedItem:
         """Return the part with its rows in an Arrow file on local disk, from which any of them can be uploaded."""
-        path, rows = self._temporary(".arrow"), 0
-        with spool.write(path, part.item.conversion.upload_schema) as out:
-            for batch in self._converted(part.item, part.rejects):
-                out.write_batch(batch)
-                rows += batch.num_rows
-        return replace(part, rows=rows, spool=path)
+        batches = converted(part.item, self.storage, rejects=part.rejects)
+        spool = row_spool.write(batches, part.item.conversion.upload_schema, self.temporary(".arrow"))
+        return replace(part, rows=spool.rows, spool=spool)
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, upload_format: str) -> Upload:
         """Write a file for a load job of converted rows."""
-        path = self._temporary(f".{upload_format}")
+        path = self.temporary(f".{upload_format}")
         rows = self._write(iter(batches), schema, path, upload_format)
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
-
-    def rows(self, item: Item, rejects: Rejects | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of an item as uploads have them; see `prepare` for `rejects`."""
-        return self._converted(item, rejects)
-
-    def temporary(self, suffix: str) -> Path:
-        """Return a new name for a temporary file."""
-        return self._temporary(suffix)
 
     def join(self, parts: Sequence[PreparedItem], upload_format: str) -> Upload:
         """Make one file of the files of a group, which stay until they are discarded."""
         schema = parts[0].item.conversion.upload_schema
-        if any(part.spool for part in parts):
-            return self.write(itertools.chain.from_iterable(map(self._spool_of, parts)), schema, upload_format)
+        if spools := [part.spool for part in parts if part.spool]:
+            rows = sum(spool.rows for spool in spools)
+            return self.write(row_spool.read(spools, 0, rows), schema, upload_format)
         files = [file for part in parts for file in part.files]
         rows = sum(part.rows for part in parts)
         if len(files) == 1 and parts[0].as_it_is:
             size = files[0].path.stat().st_size
             return Upload(files[0].path, upload_format, rows, size, is_temporary=files[0].is_temporary)
-        path = self._temporary(f".{upload_format}")
+        path = self.temporary(f".{upload_format}")
         if upload_format == "avro":
             join_avro([file.path for file in files], path)
         elif upload_format == "jsonl":
@@ -171,16 +161,12 @@ class Files:
         """Remove temporary files."""
         for thing in things:
             if isinstance(thing, PreparedItem) and thing.spool:
-                thing.spool.unlink(missing_ok=True)
+                thing.spool.path.unlink(missing_ok=True)
             if isinstance(thing, PreparedItem) and thing.rejects is not None and thing.item.is_temporary:
                 thing.item.remove_files()
             for file in thing.files if isinstance(thing, PreparedItem) else (thing,):
                 if file.is_temporary and file.path:
                     file.path.unlink(missing_ok=True)
-
-    def _spool_of(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
-        assert part.spool is not None
-        return spool.read(part.spool)
 
     def _fetch(self, item: Item, rejects: Rejects | None) -> PreparedItem:
         files, rows, size, fits = [], 0, 0, True
@@ -213,7 +199,7 @@ class Files:
         if not columns:
             return
         checked = pa.schema([conversion.read_schema.field(c.source) for c in columns])
-        for batch in self._read(file, "parquet", checked):
+        for batch in self._read(file, checked):
             for column, array in zip(columns, batch.columns, strict=True):
                 check_values(array, column, file.url)
 
@@ -221,52 +207,31 @@ class Files:
         parsed = Url.parse(url)
         try:
             if parsed.scheme == "file":
-                self._storage.head(parsed)
+                self.storage.head(parsed)
                 return LocalFile(parsed.local_path(), url, is_temporary)
-            path = self._temporary(".parquet")
-            self._storage.download(parsed, path)
+            path = self.temporary(".parquet")
+            self.storage.download(parsed, path)
         except NotFoundError as error:
             raise missing_file(error) from None
         return LocalFile(path, url, is_temporary=True)
-
-    def _converted(self, item: Item, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
-        read, on_skip, is_counted = item.conversion.read_schema, _skip_callbacks(rejects), item.rows is not None
-
-        def rows(url: str) -> Iterator[pa.RecordBatch]:
-            return read_file(
-                self._storage,
-                url,
-                format=item.file_format,
-                schema=read,
-                on_skip=on_skip(url),
-                is_counted=is_counted,
-                properties=item.properties,
-            )
-
-        return item.conversion.all_batches(((url, rows(url)) for url in item.urls), rejects=rejects)
 
     def _reread(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion
         if part.as_it_is:  # its names are those of columns, not of properties
             for file in part.files:
-                yield from self._read(file, "parquet", conversion.upload_schema)
+                yield from self._read(file, conversion.upload_schema)
             return
-        on_skip, schema = _skip_callbacks(part.rejects), conversion.read_schema
-        sources = ((f.url, self._read(f, "parquet", schema, on_skip=on_skip(f.url))) for f in part.files)
+        if part.rejects is not None:
+            part.rejects.reset()
+        sources = ((f.url, self._read(f, conversion.read_schema, part.rejects)) for f in part.files)
         yield from conversion.all_batches(sources, rejects=part.rejects)
 
-    def _read(
-        self,
-        file: LocalFile,
-        file_format: str,
-        schema: pa.Schema,
-        *,
-        on_skip: Callable[[Skipped], None] | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Read a local copy. Errors name the original file."""
+    def _read(self, file: LocalFile, schema: pa.Schema, rejects: Rejects | None = None) -> Iterator[pa.RecordBatch]:
+        """Read a local copy of a Parquet file. Errors name the original file."""
         url = str(Url.parse(str(file.path)))
+        on_skip = rejects.skip_callback(file.url) if rejects is not None else None
         try:
-            yield from read_file(self._storage, url, format=file_format, schema=schema, on_skip=on_skip)
+            yield from read_file(self.storage, url, format="parquet", schema=schema, on_skip=on_skip)
         except TooManyRejectedError:
             raise
         except DataError as error:
@@ -290,7 +255,7 @@ class Files:
                 break
         else:
             return WRITABLE["avro"].write(first, schema, path, compression=AVRO_CODEC)
-        stream = self._temporary(".arrows")
+        stream = self.temporary(".arrows")
         try:
             with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
                 for batch in itertools.chain(first, batches):
@@ -298,14 +263,6 @@ class Files:
             return self._processes.write_avro(stream, path, AVRO_CODEC)
         finally:
             stream.unlink(missing_ok=True)
-
-
-def _skip_callbacks(rejects: Rejects | None) -> Callable[[str], Callable[[Skipped], None] | None]:
-    """Return a factory of callbacks for skipped rows, by file; resets the rejects."""
-    if rejects is None:
-        return lambda _: None
-    rejects.reset()
-    return rejects.skip_callback
 
 
 def _footer(file: LocalFile, never_null: frozenset[str]) -> tuple[pa.Schema, int, set[str], set[str]]:

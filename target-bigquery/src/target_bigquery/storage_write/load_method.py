@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from singer_arrow.load.backoff import Waiting, pauses
-from singer_arrow.load.conversion import ORDER
+from singer_arrow.load.conversion import ORDER, converted
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.item import Item as AnyItem
 from singer_arrow.naming import staging_name
@@ -145,7 +145,7 @@ def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> Prep
     """Return an item's rows as they are sent; None if one of them is too large, or a batch has none."""
     path = context.files.temporary(".rows")
     try:
-        written = rows.write(item, context.files.rows(item, rejects), path, rejects)
+        written = rows.write(item, converted(item, context.files.storage, rejects=rejects), path, rejects)
     except rows.TooLargeError:
         path.unlink()
         limit = rows.REQUEST_BYTES / 1e6

@@ -7,7 +7,6 @@ upsert             upsert: one row per key is merged, in the order of the messag
 overwrite          overwrite: a staging table per run, whose rows replace the table's at the end
 overwrite_staging  The staging table of `overwrite`, and the replacement
 uploads            Batch files -> files that COPY reads in place, or rows on local disk
-row_spool          Converted rows on local disk
 load_group         A group of items that are loaded together, and its COPY batches
 copy_batch         COPYs files into a staging table and counts the rows
 s3_staging         Writes rows as files to `s3_stage`, and manifests

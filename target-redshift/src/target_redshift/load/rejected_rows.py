@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from singer_arrow.errors import DataError, LoadError
+from singer_arrow.load import row_spool as spool
 from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_of_each, refused_rows
-from singer_arrow.load.without_rows import taken_rows
+from singer_arrow.load.without_rows import without_refused
 from target_redshift.connection.resources import CopyRefusedError, RefusedDataError
-from target_redshift.load import row_spool as spool
 from target_redshift.load.context import RedshiftContext
 from target_redshift.load.load_group import Group
 from target_redshift.load.uploads import PreparedItem
@@ -59,7 +59,11 @@ def drop_rejected(
         raise error  # no row was taken, so it may be for what they share: a right, a region, a full disk
     forget(group)
     each = zip(parts, refused_of_each(found, [p.rows for p in parts]), strict=True)
-    without = {id(part): _without(context, part, mine) for part, mine in each if mine}
+    without = dict[int, PreparedItem]()
+    for part, mine in each:
+        if mine and part.spool and part.rejects is not None:
+            rest = without_refused(part.spool, mine, part.rejects, context.files.temporary(".arrow"))
+            without[id(part)] = replace(part, rows=rest.rows, bytes=rest.bytes, spool=rest)
     group.parts = [without.get(id(part), part) for part in group.parts]
 
 
@@ -80,13 +84,3 @@ def _refusal(context: RedshiftContext, trial: Group, first: int, try_group: Call
         column = error.column if isinstance(error, DataError) else None
         return Refusal(reason, column, is_of_value=isinstance(error, DataError | RefusedDataError))
     return None
-
-
-def _without(context: RedshiftContext, part: PreparedItem, refused: dict[int, Refusal]) -> PreparedItem:
-    """Return an item without some of its rows, which become its rejects."""
-    assert part.spool is not None
-    assert part.rejects is not None
-    batches = taken_rows(spool.read([part.spool], 0, part.rows), refused, part.rejects)
-    rows = spool.write(batches, part.spool.schema, context.files.temporary(".arrow"))
-    part.spool.path.unlink(missing_ok=True)
-    return replace(part, rows=rows.rows, bytes=rows.bytes, spool=rows)

@@ -12,13 +12,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from singer_arrow.load import row_spool as spool
 from singer_arrow.load import staging as stage
 from singer_arrow.load.daemon_pool import DaemonPool
+from singer_arrow.load.row_spool import Spool
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from target_redshift.load import row_spool as spool
 from target_redshift.load.file_count import file_count, row_ranges
-from target_redshift.load.row_spool import Spool
 
 logger = logging.getLogger("target-redshift")
 _SAMPLE_BYTES = 8 << 20

@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from singer_arrow.batch.reader import missing_file, read_file
+from singer_arrow.batch.reader import missing_file
 from singer_arrow.errors import EmptyObjectError, NotFoundError
 from singer_arrow.formats.parquet.parquet_format import codecs_of, columns_with_nulls, read_footer
 from singer_arrow.load import item as items
-from singer_arrow.load.conversion import RANK
+from singer_arrow.load import row_spool as spool
+from singer_arrow.load.conversion import RANK, converted
 from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.load.row_spool import Spool
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from target_redshift.conversion import Check, Conversion, ValueReport, has_long_json
-from target_redshift.load import row_spool as spool
-from target_redshift.load.row_spool import Spool
 from target_redshift.load.s3_staging import CopyFile
 from target_redshift.nul_characters import FAIL
 from target_redshift.tables import staging_columns as staging
@@ -127,12 +127,10 @@ class Files:
             self._upload_format,
             self.nul_text,
         )
-        if rejects is not None:
-            rejects.reset()
 
         def noted() -> Iterator[pa.RecordBatch]:
             nonlocal is_long
-            for batch in self._converted(item, check, rejects):
+            for batch in converted(item, self.storage, prepare=check, rejects=rejects):
                 is_long = is_long or has_long_json(batch)
                 yield batch
 
@@ -222,25 +220,6 @@ class Files:
         if compression is None and head[:1] != b"{":
             return NotCopyable("its compression is unknown")
         return Layout("jsonl", (*columns, *added, *ranks), compression), CopyFile(url, fetched.info.size, item.rows)
-
-    def _converted(self, item: Item, check: Check, rejects: Rejects | None) -> Iterator[pa.RecordBatch]:
-        conversion = item.conversion
-        read = conversion.read_schema
-
-        def rows(url: str) -> Iterator[pa.RecordBatch]:
-            on_skip = rejects.skip_callback(url) if rejects is not None else None
-            counted = item.rows is not None
-            return read_file(
-                self.storage,
-                url,
-                format=item.file_format,
-                schema=read,
-                on_skip=on_skip,
-                is_counted=counted,
-                properties=item.properties,
-            )
-
-        return conversion.all_batches(((url, rows(url)) for url in item.urls), prepare=check, rejects=rejects)
 
 
 def _is_moment(column: StagingColumn) -> bool:

@@ -15,10 +15,10 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import WRITABLE
+from singer_arrow.load import row_spool as spool
 from singer_arrow.load.daemon_pool import DaemonPool
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from target_redshift.load import row_spool as spool
 from target_redshift.load.file_count import LEAST_BYTES
 from target_redshift.load.s3_staging import CopyFile, S3StagingFolder, manifest
 

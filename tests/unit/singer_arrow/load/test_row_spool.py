@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from target_redshift.load import row_spool as spool
+from singer_arrow.load import row_spool as spool
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
