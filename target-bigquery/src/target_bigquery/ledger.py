@@ -32,7 +32,7 @@ import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,7 +41,7 @@ from singer_arrow.load.ledger_lookup import PAGE, BatchLookup, another_table
 from singer_arrow.naming import LEDGER
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
-from target_bigquery.connection.resources import Job, MissingError, QueryResult, Table
+from target_bigquery.connection.resources import MissingError, QueryResult, Table
 from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 from target_bigquery.tables import migrate
 from target_bigquery.tables.naming import job_prefix
@@ -266,9 +266,20 @@ class StreamLedger:
         return _by_batch(self._read(sql.ledger_entries_between(self.client.quoted(LEDGER), PAGE), parameters)[0])
 
     def _read(self, text: str, parameters: Mapping[str, Any]) -> tuple[list[Entry], datetime | None]:
-        """Return the entries of the table that a query finds, and the time of the query."""
-        answer = self._query(text, {"stream": self.stream, **parameters}, "Reading")
-        return self._with_outcomes(self._of_table(answer.rows)), answer.started
+        """Return the entries of the table that a query finds, under the ids of their jobs, and the query's time.
+
+        The outcome of those that are settled is kept.
+        """
+        answer, found = self._query(text, {"stream": self.stream, **parameters}, "Reading"), list[Entry]()
+        with self._lock:
+            for row in answer.rows:
+                if not row["job_id"].startswith(self.prefix):
+                    continue
+                job_id = row["job_id"].removesuffix(COMMITTED)
+                if job_id != row["job_id"]:
+                    self._outcomes[job_id] = Outcome(loaded=True, ended=row["started_at"])
+                found.append(Entry(row["batch_id"], job_id, row["rows"], row["started_at"]))
+        return found, answer.started
 
     def _void_if_emptied(self) -> None:
         """Void all entries if the table was filled and is empty: it was emptied on purpose, and must fill again.
@@ -302,21 +313,6 @@ class StreamLedger:
                 "the table"
             )
             raise LoadError(msg) from None
-
-    def _of_table(self, rows: Sequence[Mapping[str, Any]]) -> list[Entry]:
-        entries = [Entry(r["batch_id"], r["job_id"], r["rows"], r["started_at"]) for r in rows]
-        return [e for e in entries if e.job_id.startswith(self.prefix)]
-
-    def _with_outcomes(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries under the ids of their jobs, and keep the outcome of those that are settled."""
-        found = []
-        with self._lock:
-            for entry in entries:
-                job_id = entry.job_id.removesuffix(COMMITTED)
-                if job_id != entry.job_id:
-                    self._outcomes[job_id] = Outcome(loaded=True, ended=entry.started_at)
-                found.append(replace(entry, job_id=job_id))
-        return found
 
     def _loaded_meanwhile(self, batches: Mapping[str, int], job_id: str, known: Collection[str]) -> set[str]:
         """Batches that another process has loaded, by entries of jobs that were not known before this one's."""
@@ -359,7 +355,8 @@ class StreamLedger:
         if not job.is_done:
             logger.info("Job %s of another run is still loading; waiting for it", job.id)
             job = self.client.wait(job.id, f"Waiting for job {job.id}")
-        return Outcome(loaded=is_own_load(job, self._table), ended=job.ended or entry.started_at)
+        is_loaded = job.succeeded and job.kind == "load" and job.table in (self._table, None)
+        return Outcome(loaded=is_loaded, ended=job.ended or entry.started_at)
 
     def _commit_claimed(self, entry: Entry, write_stream: str) -> Outcome:
         """Commit the write stream that an entry's job claims, unless that was done."""
@@ -392,11 +389,6 @@ class StreamLedger:
             f"{sql.rename_entries(ledger, entry.job_id, f'{entry.job_id}{COMMITTED}')}"
         )
         raise LoadError(msg)
-
-
-def is_own_load(job: Job, table: str) -> bool:
-    """Return whether a job that is done has loaded rows into a table (`project.dataset.table`)."""
-    return job.succeeded and job.kind == "load" and job.table in (table, None)
 
 
 def _by_batch(entries: Iterable[Entry]) -> dict[str, list[Entry]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
@@ -114,17 +115,9 @@ class BigQueryRun(WarehouseRun[Settings]):
 
     def write_commits(self) -> None:
         """Write what was committed into the ledgers, before BigQuery forgets it; the end of the run waits a little."""
-        workers = DaemonPool(1, "ledger")
-        try:
-            for ledger in self._ledgers.values():
-                workers.submit(ledger.write_commits).result(GRACE_SECONDS)
-        except (
-            SingerArrowError,
-            TimeoutError,
-        ) as error:  # it is loaded; a run that meets these batches will see it too
-            self.logger.warning("What was committed could not be written down: %s", str(error) or "it took too long")
-        finally:
-            workers.stop()
+        tasks = [ledger.write_commits for ledger in self._ledgers.values()]
+        # it is loaded; a run that meets these batches will see it too
+        self._within_grace(tasks, "What was committed could not be written down: %s")
 
     def remove_old_entries(self, days: int) -> None:
         """Remove entries of this run's streams that are older than some days, by one query per dataset."""
@@ -132,12 +125,18 @@ class BigQueryRun(WarehouseRun[Settings]):
         for ledger in self._ledgers.values():
             if ledger.exists:
                 by_client.setdefault(ledger.client, []).append(ledger)
+        tasks = [partial(remove_old, client, ledgers, days) for client, ledgers in by_client.items()]
+        # everything is loaded, and the next run tries it again
+        self._within_grace(tasks, "Old entries of the ledger stay for now: %s")
+
+    def _within_grace(self, tasks: Iterable[Callable[[], None]], warning: str) -> None:
+        """Run what the end of the run waits for a little, one after the other, and log what prevents it."""
         workers = DaemonPool(1, "ledger")
         try:
-            for client, ledgers in by_client.items():
-                workers.submit(remove_old, client, ledgers, days).result(GRACE_SECONDS)
-        except (SingerArrowError, TimeoutError) as error:  # everything is loaded, and the next run tries it again
-            self.logger.warning("Old entries of the ledger stay for now: %s", str(error) or "it took too long")
+            for task in tasks:
+                workers.submit(task).result(GRACE_SECONDS)
+        except (SingerArrowError, TimeoutError) as error:
+            self.logger.warning(warning, str(error) or "it took too long")
         finally:
             workers.stop()
 

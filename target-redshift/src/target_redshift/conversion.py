@@ -15,7 +15,7 @@ from singer_arrow.schema.arrow_schema import is_json
 from target_redshift import long_texts
 from target_redshift import nul_characters as nuls
 from target_redshift.nul_characters import FAIL
-from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_schema, upload_schema
+from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_field, upload_field
 
 
 class Conversion(conversion.Conversion[Column]):
@@ -28,10 +28,10 @@ class Conversion(conversion.Conversion[Column]):
         return pa.schema([self.read_field(c) for c in read])
 
     def read_field(self, column: Column) -> pa.Field:
-        return read_schema([column], self.given).field(0)
+        return read_field(column, self.given.field(column.source))
 
     def upload_field(self, column: Column) -> pa.Field:
-        return upload_schema([column]).field(0)
+        return upload_field(column)
 
     def array(self, array: pa.Array, column: Column) -> pa.Array:
         if column.is_quoted:

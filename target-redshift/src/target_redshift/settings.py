@@ -19,11 +19,13 @@ from singer_arrow.warehouse.settings import (
     each_value,
     flag,
     given_settings,
+    names_by_stream,
     number,
     of_stream,
     secret,
     storage_options,
     text,
+    text_by_stream,
 )
 from target_redshift import nul_characters as nuls
 from target_redshift.long_texts import CHOICES, FAIL
@@ -98,19 +100,13 @@ SETTINGS: dict[str, Any] = {
     "on_bad_row": LOADS["on_bad_row"],
     "max_bad_rows": LOADS["max_bad_rows"],
     **PLACES,
-    "dist_key": {
-        "type": ["string", "object", "null"],
-        "description": "Column by which the rows of new tables are distributed over the slices; or an object from "
-        "streams (or patterns: `events_*`) to columns.",
-        "additionalProperties": {"type": "string"},
-    },
-    "sort_keys": {
-        "type": ["array", "object", "null"],
-        "description": "Columns by which the rows of new tables are sorted; or an object from streams (or patterns) "
-        "to such lists.",
-        "items": {"type": "string"},
-        "additionalProperties": {"type": "array", "items": {"type": "string"}},
-    },
+    "dist_key": text_by_stream(
+        "Column by which the rows of new tables are distributed over the slices; or an object from streams (or "
+        "patterns: `events_*`) to columns."
+    ),
+    "sort_keys": names_by_stream(
+        "Columns by which the rows of new tables are sorted; or an object from streams (or patterns) to such lists."
+    ),
     "varchar_max": {
         **number(
             "Most bytes that a VARCHAR column may grow to; for longer texts see long_text.",

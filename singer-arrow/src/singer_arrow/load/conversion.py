@@ -240,7 +240,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         return DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
 
 
-def converted(
+def converted_batches(
     item: Item[Any], storage: Storage, *, prepare: BatchPreparation | None = None, rejects: Rejects | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an item's files as uploads have them; `rejects` is reset, and collects those that are left out.

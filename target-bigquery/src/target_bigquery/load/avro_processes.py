@@ -28,7 +28,13 @@ class Processes:
         from singer_arrow.formats.avro.writer import write_stream
 
         try:
-            return self._opened().submit(write_stream, source, path, codec).result()
+            with self._lock:
+                if self._pool is None:
+                    # a fork would inherit locks and the SDK's signal handlers
+                    context = multiprocessing.get_context("spawn")
+                    self._pool = ProcessPoolExecutor(self._count, context, _end_with_parent, (os.getpid(),))
+                pool = self._pool
+            return pool.submit(write_stream, source, path, codec).result()
         except BrokenProcessPool:
             msg = "A process that wrote Avro was killed, probably for want of memory; lower max_parallel_loads"
             raise LoadError(msg) from None
@@ -43,15 +49,6 @@ class Processes:
                 if process.name.startswith("SpawnProcess"):
                     process.terminate()
             self._pool = None
-
-    def _opened(self) -> ProcessPoolExecutor:
-        with self._lock:
-            if self._pool is None:
-                context = multiprocessing.get_context(
-                    "spawn"
-                )  # a fork would inherit locks and the SDK's signal handlers
-                self._pool = ProcessPoolExecutor(self._count, context, _end_with_parent, (os.getpid(),))
-            return self._pool
 
 
 def _end_with_parent(parent: int) -> None:

@@ -47,25 +47,20 @@ class DeadLetterTable:
                 migrate.prepare_rejected(client)
                 migrate.remove_leftovers(client, REJECTED)
                 self._exists = True
-            upload = self._upload(stream, batches)
+            path, rows = self._temporary(".parquet"), list(_rows(stream, batches))
+            batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+            WRITABLE["parquet"].write([batch], _SCHEMA, path, compression=PARQUET_CODEC)
+            upload = Upload(path, "parquet", len(rows), path.stat().st_size, is_temporary=True)
             try:
                 migrate.create_staging_table(client, name, migrate.REJECTED_FIELDS)
                 load_job.run_until_done(client, upload, name, migrate.REJECTED_FIELDS)
             except RefusedDataError as error:  # it is not for a row of the stream
                 raise LoadError(str(error)) from None
             finally:
-                if upload.path:
-                    upload.path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
             what = f"Writing to {client.path(REJECTED)}"
             client.query(sql.add_rejected(client.quoted(REJECTED), client.quoted(name)), what=what)
             client.delete_table(name)
-
-    def _upload(self, stream: str, batches: Sequence[BatchRejects]) -> Upload:
-        path = self._temporary(".parquet")
-        rows = list(_rows(stream, batches))
-        batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
-        WRITABLE["parquet"].write([batch], _SCHEMA, path, compression=PARQUET_CODEC)
-        return Upload(path, "parquet", len(rows), path.stat().st_size, is_temporary=True)
 
 
 def _rows(stream: str, batches: Sequence[BatchRejects]) -> Iterator[dict[str, object]]:

@@ -95,7 +95,9 @@ class StagedFiles(Files):
     def _in_place(self, item: Item) -> PreparedItem | None:
         """Return the item's own files, if a load job takes all of them where they are."""
         conversion, urls = item.conversion, [Url.parse(url) for url in item.urls]
-        if item.is_temporary or not _are_readable(item.urls):
+        if item.is_temporary or not 0 < len(urls) <= MOST_URIS:
+            return None
+        if not all(url.startswith("gs://") and _SPECIAL.isdisjoint(url) for url in item.urls):
             return None
         if conversion.constants or conversion.place is not None:
             return None
@@ -133,12 +135,6 @@ class StagedFiles(Files):
                 self.discard(joined)
         uris = tuple(str(url) for url in urls)
         return PreparedItem(item, rows=rows, bytes=size, as_it_is=True, uris=uris, staged=tuple(urls))
-
-
-def _are_readable(urls: Sequence[str]) -> bool:
-    """Return whether a load job can be given the URLs of files."""
-    found = 0 < len(urls) <= MOST_URIS
-    return found and all(url.startswith("gs://") and _SPECIAL.isdisjoint(url) for url in urls)
 
 
 def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:

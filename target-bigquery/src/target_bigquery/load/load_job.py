@@ -11,7 +11,7 @@ from target_bigquery.connection.client import BigQuery
 from target_bigquery.connection.connection import logger
 from target_bigquery.connection.error_kinds import ErrorKind
 from target_bigquery.connection.jobs import Fields
-from target_bigquery.connection.resources import Job, QuotaError
+from target_bigquery.connection.resources import QuotaError
 from target_bigquery.load.uploads import Upload
 from target_bigquery.tables.naming import job_prefix
 
@@ -20,7 +20,7 @@ class BusyError(LoadError):
     """A load job did nothing, and another try under another id may do it."""
 
 
-def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: str) -> Job:
+def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: str) -> None:
     """Append a file to a table under a given job id, once; raise BusyError if BigQuery was busy, or the id is taken."""
     what = f"Loading into table {bigquery.path(table)}"
     try:
@@ -48,25 +48,20 @@ def run(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: 
         raise LoadError(msg)
     if upload.check:
         upload.check()
-    return job
 
 
 def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields) -> None:
     """Append an upload to a table that is this run's own, with as many jobs as it takes."""
     for some in upload.jobs or (upload,):
-        _run_until_done(bigquery, some, table, fields)
-
-
-def _run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields) -> Job:
-    prefix, waiting = job_prefix(table), Waiting(logger)
-    for pause in pauses(connection.DEADLINE_SECONDS):
-        try:
-            return run(bigquery, upload, table, fields, f"{prefix}{uuid.uuid4().hex}")
-        except BusyError as error:
-            if pause is None:
-                raise too_busy(error) from None
-            waiting.before_again(pause, error)
-    raise AssertionError
+        waiting = Waiting(logger)
+        for pause in pauses(connection.DEADLINE_SECONDS):
+            try:
+                run(bigquery, some, table, fields, f"{job_prefix(table)}{uuid.uuid4().hex}")
+                break
+            except BusyError as error:
+                if pause is None:
+                    raise too_busy(error) from None
+                waiting.before_again(pause, error)
 
 
 def _quota_error(bigquery: BigQuery, table: str, error: LoadError) -> LoadError:

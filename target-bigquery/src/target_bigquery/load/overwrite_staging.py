@@ -48,29 +48,20 @@ class OverwriteStaging:
         with self._lock:
             if self._name is None:
                 return None
-            table = self._client.table(destination.name) or destination.table
-            when = self._replace_rows(table) if self._must_stay(table) else self._copy(table)
-            self._client.delete_table(self._name)
+            client, table = self._client, self._client.table(destination.name) or destination.table
+            if self._must_stay(table):  # its rows are replaced; BigQuery bills what the staging table holds
+                staging = client.table(self._name)
+                assert staging
+                names = [c.name for c in staging.columns]
+                text = sql.replace_rows(client.quoted(table.name), client.quoted(staging.name), names)
+                when = client.query(text, what=f"Replacing the rows of table {client.path(table.name)}").started
+            else:  # a copy of the staging table takes its place, which costs nothing
+                client.copy_properties(self._name, table, ("expires",))  # an abandoned copy expires like the table
+                when = client.copy(self._name, table.name, what=f"Replacing table {client.path(table.name)}").created
+                client.copy_properties(table.name, table, KEPT)
+            client.delete_table(self._name)
             self._name = None
             return when
-
-    def _copy(self, table: Table) -> datetime | None:
-        """Replace the table by a copy of the staging table, which costs nothing."""
-        assert self._name
-        client = self._client
-        client.copy_properties(self._name, table, ("expires",))  # so that an abandoned copy expires like the table
-        job = client.copy(self._name, table.name, what=f"Replacing table {client.path(table.name)}")
-        client.copy_properties(table.name, table, KEPT)
-        return job.created
-
-    def _replace_rows(self, table: Table) -> datetime | None:
-        """Replace the rows within the table; BigQuery bills what the staging table holds."""
-        assert self._name
-        client, staging = self._client, self._client.table(self._name)
-        assert staging
-        names = [c.name for c in staging.columns]
-        text = sql.replace_rows(client.quoted(table.name), client.quoted(staging.name), names)
-        return client.query(text, what=f"Replacing the rows of table {client.path(table.name)}").started
 
     def _must_stay(self, table: Table) -> bool:
         """Return whether the table has something that a copy would remove: row access policies, or declared keys."""

@@ -22,7 +22,7 @@ from singer_arrow.formats.avro.writer import can_write_fast
 from singer_arrow.formats.parquet import concat as parquet_join
 from singer_arrow.load import item as items
 from singer_arrow.load import row_spool
-from singer_arrow.load.conversion import converted
+from singer_arrow.load.conversion import converted_batches
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
 from singer_arrow.load.item import LocalFile
 from singer_arrow.load.row_spool import Spool
@@ -113,7 +113,7 @@ class Files:
         if upload_format == "parquet" == item.file_format:
             return self._fetch(item, rejects)
         path = self.temporary(f".{upload_format}")
-        batches = converted(item, self.storage, rejects=rejects)
+        batches = converted_batches(item, self.storage, rejects=rejects)
         rows = self._write(batches, item.conversion.upload_schema, path, upload_format)
         if item.is_temporary and rejects is None:  # else it may be read again
             item.remove_files()
@@ -122,7 +122,7 @@ class Files:
 
     def spooled(self, part: PreparedItem) -> PreparedItem:
         """Return the part with its rows in an Arrow file on local disk, from which any of them can be uploaded."""
-        batches = converted(part.item, self.storage, rejects=part.rejects)
+        batches = converted_batches(part.item, self.storage, rejects=part.rejects)
         spool = row_spool.write(batches, part.item.conversion.upload_schema, self.temporary(".arrow"))
         return replace(part, rows=spool.rows, spool=spool)
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from singer_arrow.load.backoff import Waiting, pauses
-from singer_arrow.load.conversion import ORDER, converted
-from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.load.conversion import ORDER, converted_batches
 from singer_arrow.load.item import Item as AnyItem
 from singer_arrow.naming import staging_name
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
@@ -23,8 +21,8 @@ from target_bigquery.connection import connection
 from target_bigquery.connection.connection import logger
 from target_bigquery.load import load_job
 from target_bigquery.load.append import AppendOnly
-from target_bigquery.load.context import BigQueryContext
-from target_bigquery.load.uploads import Item, PreparedItem, Upload
+from target_bigquery.load.base import BigQueryLoadMethod
+from target_bigquery.load.uploads import PreparedItem, Upload
 from target_bigquery.load.upsert import Staged, Upsert
 from target_bigquery.storage_write import requests as rows
 from target_bigquery.storage_write import stream as write_stream
@@ -52,14 +50,45 @@ def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
     return None
 
 
-class StreamedAppend(AppendOnly):
+class _Streamed(BigQueryLoadMethod):
+    """What both load methods share: items become rows as they are sent, or else parts for a load job."""
+
+    def make_ready(self, item: AnyItem[Any]) -> Any:
+        """Return rows; a part for a load job if one of them is too large, or a batch has none."""
+        path, rejects = self.context.files.temporary(".rows"), self.rejects(item)
+        try:
+            written = rows.write(
+                item, converted_batches(item, self.context.files.storage, rejects=rejects), path, rejects
+            )
+        except rows.TooLargeError:
+            path.unlink()
+            limit = rows.REQUEST_BYTES / 1e6
+            logger.info("Stream %r: rows beyond %.0f MB go by a load job", self.context.stream, limit)
+            return super().make_ready(item)
+        if item.batch_id and not written.spans:  # the ledger needs a load
+            path.unlink()
+            return super().make_ready(item)
+        if item.is_temporary:
+            item.remove_files()
+        return written
+
+    def count(self, upload: Upload) -> None:
+        kind = "write_streams" if upload.file_format == _ROWS else "load_jobs"
+        self.context.tally.add(rows=upload.rows, bytes=upload.bytes, **{kind: 1})
+
+    def discard(self, parts: Sequence[Any]) -> None:
+        """Remove temporary files."""
+        for part in parts:
+            if isinstance(part, PreparedRows):
+                part.path.unlink(missing_ok=True)
+            else:
+                self.context.files.discard(part)
+
+
+class StreamedAppend(_Streamed, AppendOnly):
     """append-only: each group is one write stream into the table."""
 
     streams = True
-
-    def make_ready(self, item: AnyItem[Any]) -> Any:
-        """Rows, or a part for a load job."""
-        return _rows(self.context, item, self.rejects(item)) or super().make_ready(item)
 
     def stage(self, parts: Sequence[Any]) -> None:
         """Load a group."""
@@ -71,10 +100,7 @@ class StreamedAppend(AppendOnly):
             if rest := [p for p in ready if p.rows]:
                 self._write(rest)
         finally:
-            _discard(self.context, parts)
-
-    def count(self, upload: Upload) -> None:
-        _count(self.context, upload)
+            self.discard(parts)
 
     def _write(self, parts: Sequence[PreparedRows]) -> None:
         writes, ledger, table = self.context.client.writes, self.context.ledger, self.context.destination.name
@@ -90,23 +116,19 @@ class StreamedAppend(AppendOnly):
                     self._write(rest)
                 return
             if self.context.client.claim(job_id, name):
-                ledger.committed(batches | of_logs, job_id, _commit(self.context, name))
+                ledger.committed(batches | of_logs, job_id, write_stream.commit(writes, name))
                 break
             error = load_job.BusyError(f"Loading into table {table}: another process took the id of the job {job_id}")
             if pause is None:
                 raise load_job.too_busy(error)
             waiting.before_again(pause, error)
         else:
-            _commit(self.context, name)
+            write_stream.commit(writes, name)
         self.count(_uploaded(parts))
 
 
-class StreamedUpsert(Upsert):
+class StreamedUpsert(_Streamed, Upsert):
     """upsert: each group is one write stream into a staging table of its own, which is merged as ever."""
-
-    def make_ready(self, item: AnyItem[Any]) -> Any:
-        """Rows, or a part for a load job."""
-        return _rows(self.context, item, self.rejects(item)) or super().make_ready(item)
 
     def stage(self, parts: Sequence[Any]) -> Staged | None:
         """Load a group into a staging table."""
@@ -127,36 +149,15 @@ class StreamedUpsert(Upsert):
                 finally:
                     self.context.files.discard(upload)
             if rest := [p for p in ready if p.rows]:
-                _commit(self.context, write_stream.fill(bigquery.writes, name, rest))
+                write_stream.commit(bigquery.writes, write_stream.fill(bigquery.writes, name, rest))
         finally:
-            _discard(self.context, parts)
+            self.discard(parts)
         loaded: list[PreparedRows | PreparedItem] = [*ready, *large]
         upload = _uploaded(loaded)
         return Staged(name, upload, self.bounds([p.item for p in loaded], upload.rows))
 
-    def count(self, upload: Upload) -> None:
-        _count(self.context, upload)
-
 
 STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: StreamedAppend, UPSERT: StreamedUpsert}
-
-
-def _rows(context: BigQueryContext, item: Item, rejects: Rejects | None) -> PreparedRows | None:
-    """Return an item's rows as they are sent; None if one of them is too large, or a batch has none."""
-    path = context.files.temporary(".rows")
-    try:
-        written = rows.write(item, converted(item, context.files.storage, rejects=rejects), path, rejects)
-    except rows.TooLargeError:
-        path.unlink()
-        limit = rows.REQUEST_BYTES / 1e6
-        logger.info("Stream %r: rows beyond %.0f MB go by a load job", context.stream, limit)
-        return None
-    if item.batch_id and not written.spans:  # the ledger needs a load
-        path.unlink()
-        return None
-    if item.is_temporary:
-        item.remove_files()
-    return written
 
 
 def _sorted(parts: Sequence[Any]) -> tuple[list[PreparedRows], list[PreparedItem]]:
@@ -165,25 +166,8 @@ def _sorted(parts: Sequence[Any]) -> tuple[list[PreparedRows], list[PreparedItem
     return [p for p in live if isinstance(p, PreparedRows)], [p for p in live if isinstance(p, PreparedItem)]
 
 
-def _discard(context: BigQueryContext, parts: Sequence[Any]) -> None:
-    for part in parts:
-        if isinstance(part, PreparedRows):
-            part.path.unlink(missing_ok=True)
-        else:
-            context.files.discard(part)
-
-
-def _commit(context: BigQueryContext, name: str) -> datetime:
-    return write_stream.commit(context.client.writes, name)
-
-
 def _uploaded(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
     """Return the rows and bytes that load methods count."""
     kind = _ROWS if any(isinstance(p, PreparedRows) for p in parts) else ""
     count = sum(p.rows if isinstance(p, PreparedRows) else p.kept for p in parts)
     return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)
-
-
-def _count(context: BigQueryContext, upload: Upload) -> None:
-    kind = "write_streams" if upload.file_format == _ROWS else "load_jobs"
-    context.tally.add(rows=upload.rows, bytes=upload.bytes, **{kind: 1})

@@ -35,43 +35,25 @@ LEFTOVER_AGE = timedelta(days=1)
 """Staging tables that are younger may be those of a run that is still at work."""
 _TRIES = 20
 _LEDGER_FIELDS = [
-    {
-        "name": "batch_id",
-        "type": "STRING",
-        "mode": "NULLABLE",
-        "description": "The tap's id of the batch; empty: a mark",
-    },
-    {"name": "stream", "type": "STRING", "mode": "NULLABLE"},
-    {"name": "job_id", "type": "STRING", "mode": "NULLABLE", "description": "The load job that holds the batch"},
-    {"name": "rows", "type": "INTEGER", "mode": "NULLABLE"},
-    {"name": "started_at", "type": "TIMESTAMP", "mode": "NULLABLE"},
+    {"name": "batch_id", "type": "STRING", "description": "The tap's id of the batch; empty: a mark"},
+    {"name": "stream", "type": "STRING"},
+    {"name": "job_id", "type": "STRING", "description": "The load job that holds the batch"},
+    {"name": "rows", "type": "INTEGER"},
+    {"name": "started_at", "type": "TIMESTAMP"},
 ]
+_POSITION = "Its line or row in the file, of a RECORD message its line in the input; from 1"
+_PART = "1; a very long record takes several rows, one for each part of it"
 REJECTED_FIELDS: list[dict[str, Any]] = [
-    {"name": "stream", "type": "STRING", "mode": "NULLABLE"},
-    {
-        "name": "batch_id",
-        "type": "STRING",
-        "mode": "NULLABLE",
-        "description": "The tap's id of the batch, if it has one",
-    },
-    {"name": "file", "type": "STRING", "mode": "NULLABLE", "description": "The batch file; null for RECORD messages"},
-    {
-        "name": "position",
-        "type": "INTEGER",
-        "mode": "NULLABLE",
-        "description": "Its line or row in the file, of a RECORD message its line in the input; from 1",
-    },
-    {"name": "column_name", "type": "STRING", "mode": "NULLABLE", "description": "The property that is at fault"},
-    {"name": "reason", "type": "STRING", "mode": "NULLABLE"},
-    {"name": "record", "type": "STRING", "mode": "NULLABLE", "description": "The row as JSON text"},
-    {
-        "name": "part",
-        "type": "INTEGER",
-        "mode": "NULLABLE",
-        "description": "1; a very long record takes several rows, one for each part of it",
-    },
+    {"name": "stream", "type": "STRING"},
+    {"name": "batch_id", "type": "STRING", "description": "The tap's id of the batch, if it has one"},
+    {"name": "file", "type": "STRING", "description": "The batch file; null for RECORD messages"},
+    {"name": "position", "type": "INTEGER", "description": _POSITION},
+    {"name": "column_name", "type": "STRING", "description": "The property that is at fault"},
+    {"name": "reason", "type": "STRING"},
+    {"name": "record", "type": "STRING", "description": "The row as JSON text"},
+    {"name": "part", "type": "INTEGER", "description": _PART},
 ]
-_REJECTED_AT = {"name": "rejected_at", "type": "TIMESTAMP", "mode": "NULLABLE"}
+_REJECTED_AT = {"name": "rejected_at", "type": "TIMESTAMP"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +121,19 @@ def prepare_table(
         try:
             if table is None:
                 return _create(client, stream, name, schema, descriptions)
-            _check_kind(client, table)
+            if (kind := str(table.resource.table_type or "TABLE")) != "TABLE":
+                msg = (
+                    f"{client.path(name)} is no table but of the kind {kind}, into which nothing can be loaded; drop "
+                    "or rename it, or set 'tables' or 'table_prefix'"
+                )
+                raise SchemaError(msg)
             if settings.grants and OWNER in table.labels and not table.resource.num_rows:
                 client.grant(name, settings.grants)  # as the run that created it may have ended before
-            columns = _fitting(client, table, schema, may)
+            try:
+                columns = columns_of(schema, nested=settings.nested, existing=table.columns, drift=may)
+            except SchemaError as error:
+                msg = f"Table {client.path(name)}: {error}"
+                raise SchemaError(msg) from None
             if wider := drift.widened(columns, table.columns):
                 fixed |= {c.name for c in wider if not _widen(client, name, c)}
             else:
@@ -170,7 +161,7 @@ def follow(client: BigQuery, table: Table, like: Table) -> None:
 def prepare_ledger(client: BigQuery) -> None:
     """Make sure that the ledger exists."""
     if client.table(LEDGER) is None:
-        try:
+        with suppress(AlreadyExistsError):
             client.create_table(
                 LEDGER,
                 _LEDGER_FIELDS,
@@ -178,8 +169,6 @@ def prepare_ledger(client: BigQuery) -> None:
                 cluster=("stream", "batch_id"),
                 description="Which batches were loaded by which job; do not edit. Written by target-bigquery.",
             )
-        except AlreadyExistsError:
-            return
 
 
 def prepare_rejected(client: BigQuery) -> None:
@@ -222,16 +211,6 @@ def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
     return distinct, client.table(distinct)
 
 
-def _check_kind(client: BigQuery, table: Table) -> None:
-    kind = str(table.resource.table_type or "TABLE")
-    if kind != "TABLE":
-        msg = (
-            f"{client.path(table.name)} is no table but of the kind {kind}, into which nothing can be loaded; drop or "
-            "rename it, or set 'tables' or 'table_prefix'"
-        )
-        raise SchemaError(msg)
-
-
 def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descriptions: Descriptions) -> Destination:
     columns = columns_of(schema, nested=client.settings.nested)
     table = client.create_table(
@@ -245,14 +224,6 @@ def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descrip
     if client.settings.grants:
         client.grant(name, client.settings.grants)
     return Destination(table, columns)
-
-
-def _fitting(client: BigQuery, table: Table, schema: pa.Schema, may: ColumnEvolution) -> tuple[Column, ...]:
-    try:
-        return columns_of(schema, nested=client.settings.nested, existing=table.columns, drift=may)
-    except SchemaError as error:
-        msg = f"Table {client.path(table.name)}: {error}"
-        raise SchemaError(msg) from None
 
 
 def _widen(client: BigQuery, table: str, column: Column) -> bool:

@@ -191,18 +191,13 @@ def read_field(column: Column, given: pa.Field) -> pa.Field:
     if column.fields:
         fields = [read_field(f, item.field(f.source)) for f in column.fields]
         item = pa.struct(fields)
-    elif not _is_read_as_given(item, column.kind):
+    elif not (
+        (pt.is_timestamp(item) or pt.is_time(item))
+        or (pt.is_date(item) and column.kind == "TIMESTAMP")
+        or (pt.is_integer(item) and column.kind == "FLOAT")  # which may not hold it
+    ):  # else it is converted after reading
         item = column.arrow.value_type if column.repeated else column.arrow
     return pa.field(column.source, pa.list_(item) if column.repeated else item)
-
-
-def _is_read_as_given(t: pa.DataType, kind: str) -> bool:
-    """Return whether values are converted only after reading: also integers, which a FLOAT may not hold."""
-    return bool(
-        (pt.is_timestamp(t) or pt.is_time(t))
-        or (pt.is_date(t) and kind == "TIMESTAMP")
-        or (pt.is_integer(t) and kind == "FLOAT")
-    )
 
 
 def upload_field(column: Column) -> pa.Field:
@@ -215,9 +210,27 @@ def has_kind(columns: Sequence[Column], kind: str) -> bool:
     return any(c.kind == kind or has_kind(c.fields, kind) for c in columns)
 
 
-def column_of(field: pa.Field, name: str, nested: str = "record", existing: TableColumn | None = None) -> Column:
+def column_of(
+    field: pa.Field, name: str, nested: str = "record", existing: TableColumn | None = None, depth: int = 1
+) -> Column:
     """Return the column of a property, whatever type the table's own has; the fields of a RECORD keep their names."""
-    return _column(field, name, nested, 1, existing)
+    if is_json(field):
+        return Column(name, field.name, "JSON", pa.string())
+    t = field.type
+    if pt.is_list(t) or pt.is_large_list(t):
+        return _list_column(field, name, nested, existing, depth)
+    if pt.is_struct(t):
+        stays = existing is not None and existing.kind == "RECORD"  # members that it lacks are left out, and named
+        if nested == "json" or depth > MAX_DEPTH or not t.num_fields or (is_open(field) and not stays):
+            return Column(name, field.name, "JSON", pa.string())
+        have = {e.name: e for e in existing.fields} if existing else {}
+        names = columns_named([f.name for f in t], existing.fields if existing else (), RULES)
+        fields = tuple(column_of(f, names[f.name], nested, have.get(names[f.name]), depth + 1) for f in t)
+        return Column(name, field.name, "RECORD", _struct(fields), fields=fields)
+    if pt.is_map(t):
+        return Column(name, field.name, "JSON", pa.string())
+    kind, arrow = _scalar(t, field.name)
+    return Column(name, field.name, kind, arrow, is_empty=pt.is_null(t))
 
 
 def named_as(column: Column, existing: TableColumn) -> Column:
@@ -253,31 +266,11 @@ def _empty_as(column: Column, existing: TableColumn) -> Column | None:
     )
 
 
-def _column(field: pa.Field, name: str, nested: str, depth: int, existing: TableColumn | None) -> Column:
-    if is_json(field):
-        return Column(name, field.name, "JSON", pa.string())
-    t = field.type
-    if pt.is_list(t) or pt.is_large_list(t):
-        return _list_column(field, name, nested, depth, existing)
-    if pt.is_struct(t):
-        stays = existing is not None and existing.kind == "RECORD"  # members that it lacks are left out, and named
-        if nested == "json" or depth > MAX_DEPTH or not t.num_fields or (is_open(field) and not stays):
-            return Column(name, field.name, "JSON", pa.string())
-        have = {e.name: e for e in existing.fields} if existing else {}
-        names = columns_named([f.name for f in t], existing.fields if existing else (), RULES)
-        fields = tuple(_column(f, names[f.name], nested, depth + 1, have.get(names[f.name])) for f in t)
-        return Column(name, field.name, "RECORD", _struct(fields), fields=fields)
-    if pt.is_map(t):
-        return Column(name, field.name, "JSON", pa.string())
-    kind, arrow = _scalar(t, field.name)
-    return Column(name, field.name, kind, arrow, is_empty=pt.is_null(t))
-
-
-def _list_column(field: pa.Field, name: str, nested: str, depth: int, existing: TableColumn | None) -> Column:
+def _list_column(field: pa.Field, name: str, nested: str, existing: TableColumn | None, depth: int) -> Column:
     inner = field.type.value_field
     if nested == "json" or (pt.is_nested(inner.type) and not pt.is_struct(inner.type)):
         return Column(name, field.name, "JSON", pa.string())
-    item = _column(inner.with_name(field.name), name, nested, depth, existing)
+    item = column_of(inner.with_name(field.name), name, nested, existing, depth)
     if item.kind == "JSON":
         return item
     return replace(item, repeated=True, arrow=pa.list_(item.arrow))
@@ -291,7 +284,12 @@ def _scalar(t: pa.DataType, column: str) -> tuple[str, pa.DataType]:
     if pt.is_floating(t):
         return "FLOAT", pa.float64()
     if pt.is_decimal(t):
-        return _decimal(t)
+        kind = decimal_kind(t)
+        if kind == "STRING":
+            return kind, pa.string()
+        if t.scale >= 0:
+            return kind, t
+        return kind, (pa.decimal128 if t.precision - t.scale <= 38 else pa.decimal256)(t.precision - t.scale, 0)
     if pt.is_timestamp(t):
         return "TIMESTAMP", TIMESTAMP
     if pt.is_time(t):
@@ -316,15 +314,6 @@ def _bignumeric(t: pa.DataType) -> pa.DataType:
     """Return a type that load jobs take for BIGNUMERIC, by its digits, and that holds all values of a narrower one."""
     before, scale = (t.precision - t.scale, t.scale) if pt.is_decimal(t) else (19, 0)
     return pa.decimal128(38, 10) if before <= 28 and scale <= 10 else _AS_UPLOADED["BIGNUMERIC"]
-
-
-def _decimal(t: pa.DataType) -> tuple[str, pa.DataType]:
-    kind = decimal_kind(t)
-    if kind == "STRING":
-        return kind, pa.string()
-    if t.scale >= 0:
-        return kind, t
-    return kind, (pa.decimal128 if t.precision - t.scale <= 38 else pa.decimal256)(t.precision - t.scale, 0)
 
 
 def _struct(fields: Sequence[Column]) -> pa.DataType:

@@ -60,21 +60,18 @@ class Session:
         """Run a statement; `what` is for an error's message. After SessionLostError it may have been done."""
         self.statements += 1
         with self._in_use:
-            return self._execute(text, params, what)
-
-    def _execute(self, text: str, params: Sequence[Any], what: str) -> QueryResult:
-        try:
-            cursor = self._driver.cursor()
-            cursor.execute(text, list(params) or None)
-            rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-            return QueryResult(rows, cursor.rowcount)
-        except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
-            ours = resources.translate_error(error, what, text)
-            self.broken = self.broken or isinstance(ours, SessionLostError)
-            raise ours from None
-        except BaseException:  # the response is unread, and the next statement would read it
-            self.broken = True
-            raise
+            try:
+                cursor = self._driver.cursor()
+                cursor.execute(text, list(params) or None)
+                rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+                return QueryResult(rows, cursor.rowcount)
+            except Exception as error:  # noqa: BLE001 - all of the driver's errors pass this boundary
+                ours = resources.translate_error(error, what, text)
+                self.broken = self.broken or isinstance(ours, SessionLostError)
+                raise ours from None
+            except BaseException:  # the response is unread, and the next statement would read it
+                self.broken = True
+                raise
 
     @cached_property
     def id(self) -> int:
@@ -93,18 +90,14 @@ class Session:
             yield
             self.execute(sql.COMMIT, what=what)
         except BaseException:
-            self._roll_back(what)
+            if not self.broken:
+                try:
+                    self.execute(sql.ROLLBACK, what=what)
+                    self.in_transaction = False
+                except SingerArrowError:
+                    self.broken = True  # the error that led here is reported
             raise
         self.in_transaction = False
-
-    def _roll_back(self, what: str) -> None:
-        if self.broken:
-            return
-        try:
-            self.execute(sql.ROLLBACK, what=what)
-            self.in_transaction = False
-        except SingerArrowError:
-            self.broken = True  # the error that led here is reported
 
     def close(self) -> None:
         """End the session; a statement that another thread is waiting for is lost."""
@@ -249,9 +242,7 @@ class Connection:
             self._unreached_since = self._unreached_since or time.monotonic()
             raise resources.translate_error(error, what) from None
         self._was_reached, self._unreached_since = True, None
-        for (
-            option
-        ) in tcp.user_timeout():  # the driver sets keepalive alone, which does not count while data is on its way
+        for option in tcp.user_timeout():  # the driver sets keepalive alone, which does not count while data is sent
             driver._usock.setsockopt(*option)
         driver._usock.settimeout(None)  # a COPY may take hours, and the driver has no option for it
         driver.autocommit = True

@@ -136,38 +136,40 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             ):
                 made.append(copy_batch)  # one at a time: after an error those that were made are removed
         except BaseException:
-            self._remove(made)
+            context.staging_folder.remove(ours(made))
             raise
         group.copy_batches = made
 
     def staged(self, group: Group) -> StagingTables:
         """Return the group's staging tables, filled by COPY if they are not yet."""
-        if group.tables is None:
+        while group.tables is None:
             if not group.copy_batches:  # they were to be made again, and that failed
                 self.upload(group)
             tables = StagingTables(self.context.client)
             try:
-                for copy_batch in group.copy_batches:
-                    self._copy(copy_batch, tables)
-            except NulError:
-                tables.close()
-                if self.context.files.nul_text == FAIL:
-                    raise
-                self.convert(group, "its files hold NUL characters")
-                return self.staged(group)
-            except ConvertibleTextError:
-                tables.close()
-                self.convert(group, _LONG)
-                return self.staged(group)
+                why = self._unfit(group, tables)
             except BaseException:
                 tables.close()
                 raise
-            if self._is_unfilled(group, tables):
+            if why is None:
+                group.tables = tables
+            else:
                 tables.close()
-                self.convert(group, "its JSON Lines lack values that the SCHEMA requires")
-                return self.staged(group)
-            group.tables = tables
+                self.convert(group, why)
         return group.tables
+
+    def _unfit(self, group: Group, tables: StagingTables) -> str | None:
+        """COPY a group into staging tables, or return why its files must be read and uploaded first."""
+        try:
+            for copy_batch in group.copy_batches:
+                self._copy(copy_batch, tables)
+        except NulError:
+            if self.context.files.nul_text == FAIL:
+                raise
+            return "its files hold NUL characters"
+        except ConvertibleTextError:
+            return _LONG
+        return "its JSON Lines lack values that the SCHEMA requires" if self._is_unfilled(group, tables) else None
 
     def _is_unfilled(self, group: Group, tables: StagingTables) -> bool:
         """Return whether rows of JSON Lines that COPY read in place lack a required value, or all rows all values."""
@@ -242,15 +244,19 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             theirs = self._bring(group, self._fit(group) if group.rows else self.staged(group))
             if not theirs:
                 self.dead_letters_written(group)
-                rows, size = (
-                    sum(copy_batch.rows for copy_batch in group.copy_batches),
-                    sum(copy_batch.bytes for copy_batch in group.copy_batches),
-                )
+                size = sum(copy_batch.bytes for copy_batch in group.copy_batches)
+                rows = sum(copy_batch.rows for copy_batch in group.copy_batches)
                 self.context.tally.add(load_jobs=len(group.copy_batches), rows=rows, bytes=size)
                 return
             for batch_id in theirs:
                 self.skip(batch_id, "just now by another run")
-            self._leave_out(group, theirs)
+            out = [p for p in group.parts if p.item.batch_id in theirs]
+            rest = [p for p in group.parts if p.item.batch_id not in theirs]
+            self.forget(group)
+            self.context.files.discard(*out)
+            group.parts = rest
+            if rest:
+                self.upload(group)
 
     def _bring(self, group: Group, tables: StagingTables) -> set[str]:
         """Load a group and return an empty set, or return the batches that another run has loaded meanwhile."""
@@ -280,16 +286,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             group.may_be_committed = True
         return set()
 
-    def _leave_out(self, group: Group, batches: set[str]) -> None:
-        """Remove batches from a group, whose files and staging tables are then made again."""
-        out = [p for p in group.parts if p.item.batch_id in batches]
-        rest = [p for p in group.parts if p.item.batch_id not in batches]
-        self.forget(group)
-        self.context.files.discard(*out)
-        group.parts = rest
-        if rest:
-            self.upload(group)
-
     def removable_files(self, parts: Sequence[PreparedItem], staged: Group | None) -> list[Url]:
         """Return the files to remove after a load, including those staged for COPY."""
         return [*super().removable_files(parts, staged), *ours(staged.copy_batches if staged else ())]
@@ -300,15 +296,12 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         try:
             self._drop(group)
         finally:
-            self._remove(copy_batches)
+            self.context.staging_folder.remove(ours(copy_batches))
 
     def _drop(self, group: Group) -> None:
         tables, group.tables = group.tables, None
         if tables:
             tables.close()
-
-    def _remove(self, copy_batches: Sequence[CopyBatch]) -> None:
-        self.context.staging_folder.remove(ours(copy_batches))
 
     def _discard(self, group: Group) -> None:
         """Remove staging tables and what is on local disk; staged files stay, see `removable_files`."""

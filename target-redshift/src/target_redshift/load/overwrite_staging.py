@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +15,6 @@ from singer_arrow.load.dead_letters import BatchRejects, HeldBack, Rejected
 from singer_arrow.naming import staging_name
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
-from target_redshift.connection.connection import Session
 from target_redshift.connection.resources import AlreadyExistsError
 from target_redshift.ledger import MARK, StreamLedger
 from target_redshift.load.dead_letter_table import DeadLetterTable
@@ -50,11 +49,16 @@ class OverwriteStaging:
             columns = {c.name: roomy(c) for c in destination.columns}
             if self._name is None:
                 migrate.remove_leftovers(self._client, destination.name)
-                self._create(destination, columns)
-            elif self._name:
-                self._add([c for name, c in columns.items() if name not in self._columns])
+                now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ").lower()
+                name = staging_name(destination.name, now, uuid.uuid4().hex[:12])
+                text = sql.create_table(self._client.quoted(name), list(columns.values()))
+                self._done(text, f"Creating table {self._client.path(name)}")
+                self._name = name
+            else:
+                for column in (c for c in columns.values() if c.name not in self._columns):
+                    what = f"Adding column {column.name!r} to table {self._client.path(self._name)}"
+                    self._done(sql.add_column(self._client.quoted(self._name), column), what)
             self._columns |= columns
-            assert self._name
             return self._name
 
     def replace(self, ledger: StreamLedger, rejections: DeadLetterTable) -> list[Rejected]:
@@ -63,24 +67,38 @@ class OverwriteStaging:
         Return the rows that were not loaded, which are written now.
         """
         with self._lock:
-            rejected = self.rejected.take()
+            client, rejected = self._client, self.rejected.take()
             if rejected:
                 rejections.prepare()
             if self._name is None or self._newest is None:
                 if rejected:
-                    self._client.retried(lambda: self._write(rejections, ledger.stream, rejected))
+                    client.retried(lambda: self._write(rejections, ledger.stream, rejected))
                 return [row for batch in rejected for row in batch.rows]
-            destination = self._newest
-            mark = f"{MARK}{uuid.uuid4().hex}"
-            self._widen(destination, self._name)
-            staging = self._client.quoted(self._name)
+            destination, mark = self._newest, f"{MARK}{uuid.uuid4().hex}"
+            table, staging = client.quoted(destination.name), client.quoted(self._name)
+            names = [name for name, c in self._columns.items() if c.kind == "VARCHAR"]
+            names = [name for name in names if destination.lengths.get(name, 0) < MAX_VARCHAR]
+            if names:
+                text, measuring = sql.longest_texts(staging, names), f"Measuring texts of {client.path(self._name)}"
+                (found,) = client.query(text, what=measuring).rows
+                needed = {name: int(length or 0) for name, length in zip(names, found, strict=True)}
+                migrate.widen(client, destination, needed)
+            what = f"Replacing the rows of table {client.path(destination.name)}"
 
-            def write_rejected(session: Session) -> None:
-                if rejected:
-                    rejections.write(session, ledger.stream, rejected)
+            def swap() -> None:
+                with client.session() as session, session.transaction(what):
+                    ledger.lock(session)
+                    if ledger.loaded_meanwhile(session, [mark]):
+                        return  # the answer to the COMMIT was lost
+                    session.execute(sql.delete_all(table), what=what)
+                    session.execute(sql.insert_all(table, staging, list(self._columns.values())), what=what)
+                    if rejected:
+                        rejections.write(session, ledger.stream, rejected)
+                    ledger.clear(session)
+                    ledger.add(session, {mark: 0})
 
-            self._client.retried(lambda: self._swap(destination, ledger, staging, mark, write_rejected))
-            self._client.drop_table(self._name)
+            client.retried(swap)
+            client.drop_table(self._name)
             self._name, self._columns, self._newest = None, {}, None
             return [row for batch in rejected for row in batch.rows]
 
@@ -99,52 +117,10 @@ class OverwriteStaging:
         except SingerArrowError as error:
             logger.warning("%s; a run of the stream drops it when it is a day old", error)
 
-    def _create(self, destination: Destination, columns: dict[str, Column]) -> None:
-        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ").lower()
-        name = staging_name(destination.name, now, uuid.uuid4().hex[:12])
-        text = sql.create_table(self._client.quoted(name), list(columns.values()))
-        self._done(text, f"Creating table {self._client.path(name)}")
-        self._name = name
-
-    def _add(self, columns: list[Column]) -> None:
-        for column in columns:
-            assert self._name
-            what = f"Adding column {column.name!r} to table {self._client.path(self._name)}"
-            self._done(sql.add_column(self._client.quoted(self._name), column), what)
-
     def _done(self, text: str, what: str) -> None:
         """Run a statement on the staging table of this run; an object that exists is the result of a lost response."""
         with suppress(AlreadyExistsError):
             self._client.query(text, what=what)
-
-    def _widen(self, destination: Destination, staging: str) -> None:
-        names = [name for name, c in self._columns.items() if c.kind == "VARCHAR"]
-        names = [name for name in names if destination.lengths.get(name, 0) < MAX_VARCHAR]
-        if names:
-            text = sql.longest_texts(self._client.quoted(staging), names)
-            (found,) = self._client.query(text, what=f"Measuring texts of {self._client.path(staging)}").rows
-            needed = {name: int(length or 0) for name, length in zip(names, found, strict=True)}
-            migrate.widen(self._client, destination, needed)
-
-    def _swap(
-        self,
-        destination: Destination,
-        ledger: StreamLedger,
-        staging: str,
-        mark: str,
-        write_rejected: Callable[[Session], None],
-    ) -> None:
-        what = f"Replacing the rows of table {self._client.path(destination.name)}"
-        table, columns = self._client.quoted(destination.name), list(self._columns.values())
-        with self._client.session() as session, session.transaction(what):
-            ledger.lock(session)
-            if ledger.loaded_meanwhile(session, [mark]):
-                return  # the answer to the COMMIT was lost
-            session.execute(sql.delete_all(table), what=what)
-            session.execute(sql.insert_all(table, staging, columns), what=what)
-            write_rejected(session)
-            ledger.clear(session)
-            ledger.add(session, {mark: 0})
 
 
 def roomy(column: Column) -> Column:

@@ -20,7 +20,7 @@ from singer_arrow.errors import EmptyObjectError, NotFoundError
 from singer_arrow.formats.parquet.parquet_format import codecs_of, columns_with_nulls, read_footer
 from singer_arrow.load import item as items
 from singer_arrow.load import row_spool as spool
-from singer_arrow.load.conversion import RANK, converted
+from singer_arrow.load.conversion import RANK, converted_batches
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.row_spool import Spool
 from singer_arrow.reading.object_reader import ObjectReader
@@ -130,7 +130,7 @@ class Files:
 
         def noted() -> Iterator[pa.RecordBatch]:
             nonlocal is_long
-            for batch in converted(item, self.storage, prepare=check, rejects=rejects):
+            for batch in converted_batches(item, self.storage, prepare=check, rejects=rejects):
                 is_long = is_long or has_long_json(batch)
                 yield batch
 

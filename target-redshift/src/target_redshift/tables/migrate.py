@@ -71,12 +71,14 @@ def prepare_schema(client: Redshift) -> None:
     """Make sure that there are the schema and the ledger in it."""
     schema = client.settings.schema
     if not client.has_schema():
-        _created(client, sql.create_schema(schema), f"Creating schema {schema}")
+        with suppress(AlreadyExistsError):  # another run may create it just now
+            client.query(sql.create_schema(schema), what=f"Creating schema {schema}")
         for grantee in dict.fromkeys(grantee for _, grantee in client.settings.grantees):
             with _granting():
                 client.query(sql.grant_usage(schema, grantee), what=f"Granting {grantee} the use of schema {schema}")
     if client.table(LEDGER) is None:
-        _created(client, sql.create_ledger(client.quoted(LEDGER)), f"Creating table {client.path(LEDGER)}")
+        with suppress(AlreadyExistsError):
+            client.query(sql.create_ledger(client.quoted(LEDGER)), what=f"Creating table {client.path(LEDGER)}")
 
 
 def prepare_table(
@@ -142,7 +144,8 @@ def widen(client: Redshift, destination: Destination, needed: Mapping[str, int])
             try:
                 client.query(sql.widen_column(client.quoted(destination.name), name, wider), what=what)
             except LoadError as error:
-                wider = _length(client, destination.name, name)
+                table = client.table(destination.name)
+                wider = next((c.length or 0 for c in table.columns if c.name == name), 0) if table else 0
                 if wider < length:  # else another run has widened it
                     msg = f"{error}; {_SHOWN if 'used by a view' in str(error) else _FIXED}"
                     raise RefusedDataError(msg) from None
@@ -158,19 +161,6 @@ def remove_leftovers(client: Redshift, table: str) -> None:
     for name, created in found:
         if created is not None and now - created > timedelta(days=1):
             client.drop_table(name)
-
-
-def _length(client: Redshift, table: str, column: str) -> int:
-    found = client.table(table)
-    return next((c.length or 0 for c in found.columns if c.name == column), 0) if found else 0
-
-
-def _created(client: Redshift, text: str, what: str) -> None:
-    """Create something that another run may create just now."""
-    try:
-        client.query(text, what=what)
-    except AlreadyExistsError:
-        return
 
 
 def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:

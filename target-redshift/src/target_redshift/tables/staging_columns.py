@@ -33,8 +33,16 @@ from pyarrow import types as pt
 
 from singer_arrow.batch.message import PLACE
 from singer_arrow.load.conversion import RANK
-from singer_arrow.schema.arrow_schema import JSON_METADATA
-from target_redshift.tables.types import MAX_COLUMNS, MAX_DIGITS, MAX_SCALE, MAX_VARBYTE, MAX_VARCHAR, Column, ddl_type
+from target_redshift.tables.types import (
+    MAX_COLUMNS,
+    MAX_DIGITS,
+    MAX_SCALE,
+    MAX_VARBYTE,
+    MAX_VARCHAR,
+    Column,
+    ddl_type,
+    upload_field,
+)
 
 ORDER = "_sdc_order"
 """Column of staging tables that holds the place of a row among those of its group."""
@@ -184,7 +192,7 @@ def file_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = 
 def _upload_field(column: Column, file_format: str) -> pa.Field:
     if column.kind == "TIME" or (file_format == "jsonl" and column.kind in ("DECIMAL", *_FLOATS)):
         return pa.field(column.name, pa.string())
-    return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "SUPER" else None)
+    return upload_field(column)
 
 
 def _complete(staged: list[StagingColumn], keys: Sequence[str]) -> list[StagingColumn] | NotCopyable:

@@ -218,25 +218,17 @@ def wider_length(needed: int, varchar_max: int = MAX_VARCHAR) -> int | None:
     return next((step for step in VARCHAR_STEPS if needed <= step <= varchar_max), varchar_max)
 
 
-def read_schema(columns: Sequence[Column], given: pa.Schema) -> pa.Schema:
-    """Return the Arrow schema that batch files are read with: the properties' own names, and types that lose nothing.
+def upload_field(column: Column) -> pa.Field:
+    """Return a column as converted rows have it; JSON text is marked as such."""
+    return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "SUPER" else None)
 
-    Columns of SUPER are read as JSON text; times are read in the unit of SCHEMA, before they become microseconds.
+
+def read_field(column: Column, given: pa.Field) -> pa.Field:
+    """Return the field with which a column is read from batch files: the property's name, and a lossless type.
+
+    Columns of SUPER are read as JSON text; times are read in the unit of SCHEMA (`given`), before they become
+    microseconds.
     """
-    return pa.schema([_read_field(c, given.field(c.source)) for c in columns])
-
-
-def upload_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Return the Arrow schema of converted rows; JSON text is marked as such."""
-    return pa.schema([_upload_field(c) for c in columns])
-
-
-def _upload_field(column: Column) -> pa.Field:
-    metadata = JSON_METADATA if column.kind == "SUPER" else None
-    return pa.field(column.name, column.arrow, metadata=metadata)
-
-
-def _read_field(column: Column, given: pa.Field) -> pa.Field:
     if column.is_quoted:
         return pa.field(column.source, pa.string())
     if column.is_foreign:

@@ -13,9 +13,9 @@ from target_redshift.tables.types import (
     ddl_type,
     missing_required,
     new_columns,
-    read_schema,
+    read_field,
     table_column,
-    upload_schema,
+    upload_field,
     wider_length,
 )
 
@@ -66,7 +66,7 @@ def test_each_type_has_its_column(arrow: pa.DataType, ddl: str, uploaded: pa.Dat
 def test_json_text_is_super_and_marked_in_uploads() -> None:
     columns = columns_of(pa.schema([json_field("c")]))
     assert str(columns[0]) == "SUPER"
-    assert upload_schema(columns).field("c").metadata == {b"singer.json": b"true"}
+    assert upload_field(columns[0]).metadata == {b"singer.json": b"true"}
 
 
 def test_a_type_without_a_column_is_an_error_that_names_it() -> None:
@@ -184,7 +184,7 @@ def test_text_goes_into_super_where_configured_or_existing() -> None:
         ("VARCHAR", False),
         ("VARCHAR", False),
     ]
-    assert read_schema(columns, schema).field("t") == pa.field("t", pa.string())
+    assert read_field(columns[1], schema.field(columns[1].source)) == pa.field("t", pa.string())
     [there] = columns_of(pa.schema([("t", pa.string())]), [table_column("t", "super")])
     assert (there.kind, there.is_quoted) == ("SUPER", True)
     [kept] = columns_of(pa.schema([("t", pa.string())]), [table_column("t", "character varying", 9)], super_texts={"t"})
@@ -226,7 +226,7 @@ def test_what_files_are_read_with() -> None:
         [("S", STRUCT), ("At", pa.timestamp("ns", "UTC")), ("n", pa.int32()), ("d", pa.decimal256(50, 2))]
     )
     columns = columns_of(schema, [TableColumn("n", "BIGINT"), TableColumn("s", "VARCHAR", 10)])
-    read = read_schema(columns, schema)
+    read = pa.schema([read_field(c, schema.field(c.source)) for c in columns])
     assert read.names == ["S", "At", "n", "d"]
     assert read.types == [pa.string(), pa.timestamp("ns", "UTC"), pa.int64(), pa.string()]
     assert read.field("S").metadata == {b"singer.json": b"true"}
