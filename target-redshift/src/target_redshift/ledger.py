@@ -150,9 +150,7 @@ class StreamLedger:
             self.lock(session)
             text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
             ((_, newest, mark),) = session.execute(text, [self.stream], what=what).rows
-            made = self._table.created
-            is_void = newest is not None and made is not None and newest < made
-            is_ours = mark == self._mark or (mark is None and not is_void)  # earlier versions wrote none
+            is_ours = mark == self._mark or (mark is None and not self._is_void(newest))  # earlier versions wrote none
             path = self.client.path(self._table.name)
             if not session.execute(sql.has_rows(self.client.quoted(self._table.name)), what=what).rows:
                 logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
@@ -162,8 +160,9 @@ class StreamLedger:
                 raise another_table(path, self.stream)
             if not is_ours and self._replay == "load":
                 self.clear(session)
-            elif is_ours and made is not None:
-                session.execute(sql.delete_ledger_entries(self._quoted, TABLE_MARK), [self.stream, made], what=what)
+            elif is_ours and self._table.created is not None:
+                values = [self.stream, self._table.created]
+                session.execute(sql.delete_ledger_entries(self._quoted, TABLE_MARK), values, what=what)
             if self._mark:
                 session.execute(sql.delete_table_mark(self._quoted, TABLE_MARK), [self.stream], what=what)
                 session.execute(sql.add_ledger_entries(self._quoted, 1), [self._mark, self.stream, 0], what=what)
@@ -182,6 +181,9 @@ class StreamLedger:
         with self._present():
             rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
         return {str(batch): at for batch, at in rows}
+
+    def _is_void(self, loaded_at: datetime | None) -> bool:
+        return loaded_at is not None and self._table.created is not None and loaded_at < self._table.created
 
 
 def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
