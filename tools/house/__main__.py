@@ -27,7 +27,7 @@ def main() -> int:
     from house import report
 
     for measured, figure, goal in report.rows():
-        print(f"{measured:<56} {figure:<58} goal {goal}", flush=True)
+        print(f"{measured:<84} {figure:<44} goal {goal}", flush=True)
     return 0
 
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from house.source import Module, modules, product
+from house.source import PUBLISHED, Module, modules, product
 
 _MAP_LINE = re.compile(r"^(\w+)/? {2,}\S")
 
@@ -23,8 +23,29 @@ def lengths() -> dict[str, int]:
 
 
 def lines_of_packages() -> Counter[str]:
-    """Return the number of lines of each of the five packages."""
+    """Return the number of lines of each package."""
     return Counter({area: sum(m.text.count("\n") for m in product() if m.area == area) for area in _areas()})
+
+
+def sizes() -> dict[str, int]:
+    """Return what may only fall: the lines of the product and of the local cloud, and the files of the product."""
+    lines = lines_of_packages()
+    return {
+        "product": sum(lines[area] for area in PUBLISHED),
+        "local_cloud": lines["local_cloud"],
+        "files": sum(module.area in PUBLISHED for module in product()),
+    }
+
+
+def one_statement_share() -> float:
+    """Return the share of the product's functions, in per cent, that are one short statement beside a docstring."""
+    counts = Counter[bool]()
+    for module in product():
+        for node in module.nodes if module.area in PUBLISHED else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+                counts[len(body) <= 1 and all((n.end_lineno or 0) - n.lineno <= 2 for n in body)] += 1
+    return 100 * counts[True] / counts.total()
 
 
 def map_faults() -> list[str]:

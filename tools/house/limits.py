@@ -26,6 +26,9 @@ def faults() -> Iterator[str]:
     for path, lines in folders.lengths().items():
         if lines > kept["long_files"].get(path, LINES_OF_FILE):
             yield f"{path}: {lines} lines, {kept['long_files'].get(path, LINES_OF_FILE)} are allowed"
+    for name, size in folders.sizes().items():
+        if size > kept["sizes"][name]:
+            yield f"{name}: {size:,}, {kept['sizes'][name]:,} are allowed; say in the commit what it costs"
     for kind, lines_by_area in _falling().items():
         for area, lines_of_area in lines_by_area.items():
             if len(lines_of_area) > (limit := kept[kind].get(area, 0)):
@@ -41,6 +44,7 @@ def lower() -> None:
     for path, limit in sorted(kept["long_files"].items()):
         if (length := lengths.get(path, 0)) > LINES_OF_FILE:
             lines.append(f'"{path}" = {min(limit, length)}')
+    lines += ["", "[sizes]", *(f"{name} = {min(kept['sizes'][name], n)}" for name, n in folders.sizes().items())]
     for kind, found in _falling().items():
         lines += ["", f"[{kind}]"]
         for area in AREAS:

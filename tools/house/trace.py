@@ -1,4 +1,7 @@
-"""Run a command and record which of our functions it enters: `python -m house.trace RESULT MODULE [ARGUMENT...]`."""
+"""Run a command and record which of our functions it enters: `python -m house.trace RESULT MODULE [ARGUMENT...]`.
+
+The result is a list of [file, function, thread, frames of ours above it], by thread, in the order of first calls.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ _NO_FUNCTIONS = frozenset({"<module>", "<genexpr>", "<lambda>", "<listcomp>", "<
 
 
 class Trace:
-    """The functions of ours that were entered, each once, in the order of their first calls."""
+    """The functions of ours that were entered: each once a thread, in the order of first calls, and the least depth."""
 
     def __init__(self) -> None:
-        self.entered: dict[tuple[str, str], None] = {}
+        self.entered: dict[tuple[str, str, str], int] = {}
         self._files: dict[str, str | None] = {}
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
@@ -27,7 +30,18 @@ class Trace:
         if event != "call" or not code.co_flags & CO_OPTIMIZED or code.co_name in _NO_FUNCTIONS:
             return
         if (file := self._file(code.co_filename)) is not None:
-            self.entered.setdefault((file, code.co_qualname))
+            key = (file, code.co_qualname, threading.current_thread().name)
+            if key not in self.entered:
+                self.entered[key] = self._depth(frame)
+
+    def _depth(self, frame: FrameType) -> int:
+        depth, caller = 0, frame.f_back
+        while caller is not None:
+            code = caller.f_code
+            is_function = code.co_flags & CO_OPTIMIZED and code.co_name not in _NO_FUNCTIONS
+            depth += bool(is_function and self._file(code.co_filename) is not None)
+            caller = caller.f_back
+        return depth + 1
 
     def _file(self, path: str) -> str | None:
         if path not in self._files:
@@ -49,7 +63,7 @@ def main() -> None:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-        Path(result).write_text(json.dumps(list(trace.entered)))
+        Path(result).write_text(json.dumps([[*key, depth] for key, depth in trace.entered.items()]))
 
 
 if __name__ == "__main__":

@@ -23,25 +23,39 @@ TABLE = pa.table({"id": pa.array(range(1000)), "name": [f"name {number}" for num
 
 
 class Walk(NamedTuple):
-    """What a run enters.
+    """What a run, or one phase of it, enters.
 
     Attributes:
-        files: files of which a function was called.
         functions: functions that were called.
+        files: files of which a function was called.
         changes: changes of file in the list of functions, which is in the order of their first calls.
+        depth: the most frames of ours on the stack at a first call.
     """
 
-    files: int
     functions: int
+    files: int
     changes: int
+    depth: int
+
+
+Entered = list[tuple[str, str, str, int]]
+"""File, function, thread and depth of each first call."""
+TASK, LOADS = ("task",), ("prepare", "load")
+"""Threads of the two phases: of the tap, from an object to its BATCH; of the target, from a BATCH to its rows."""
+TASK_BEGINS = "convert_task"
+"""The function in which a thread of the tap begins to convert; before it, the same threads infer types."""
 
 
 def walks() -> dict[str, Walk]:
-    """Run four commands, which convert two objects and load a BATCH and a RECORD, and return what each enters."""
+    """Run commands that convert an object of each format and load a BATCH, and return what each enters.
+
+    A whole run, by the first calls in any thread; of it the phase that does the work, by the threads that do it.
+    """
     with tempfile.TemporaryDirectory() as name, Cloud(["bigquery"]) as cloud:
         folder = Path(name)
         pyarrow.parquet.write_table(TABLE, folder / "rows.parquet")
         pyarrow.csv.write_csv(TABLE, folder / "rows.csv")
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in TABLE.to_pylist()))
         (folder / "batches").mkdir()
         env = cloud.environ(PYTHONPATH=str(ROOT / "tools"))
         target: Settings = {
@@ -49,11 +63,28 @@ def walks() -> dict[str, Walk]:
         }
         target["batch_config"] = _batches(folder)
         found = {}
-        for kind in ("parquet", "csv"):
-            found[f"{kind} object -> BATCH"], batch = _walk("tap_s3_files.__main__", _tap(folder, kind), env)
-        found["BATCH -> BigQuery"], _ = _walk("target_bigquery.__main__", target, env, batch)
-        found["one RECORD -> BigQuery"], _ = _walk("target_bigquery.__main__", target, env, _one_record())
+        for kind in ("jsonl", "csv", "parquet"):
+            entered, batch = _entered("tap_s3_files.__main__", _tap(folder, kind), env)
+            begin = next(n for n, call in enumerate(entered) if call[1] == TASK_BEGINS)
+            found[f"{kind} object -> BATCH, thread of the task"] = _walk(entered, TASK, begin)
+        found["parquet, the whole run"] = _walk(entered)
+        entered, _ = _entered("target_bigquery.__main__", target, env, batch)
+        found["BATCH -> BigQuery, prepare and load"] = _walk(entered, LOADS)
+        found["BATCH -> BigQuery, the whole run"] = _walk(entered)
     return found
+
+
+def _walk(entered: Entered, threads: tuple[str, ...] = ("",), begin: int = 0) -> Walk:
+    """Return what was first entered, in the whole run, by these threads and behind a place in the list."""
+    seen: set[tuple[str, str]] = set()
+    ours: dict[tuple[str, str], int] = {}
+    for number, (file, function, thread, depth) in enumerate(entered):
+        if (file, function) not in seen and thread.startswith(threads) and number >= begin:
+            ours[file, function] = depth
+        seen.add((file, function))
+    files = [file for file, _ in ours]
+    changes = sum(file != after for file, after in pairwise(files))
+    return Walk(len(ours), len(set(files)), changes, max(ours.values(), default=0))
 
 
 def _tap(folder: Path, kind: str) -> Settings:
@@ -65,15 +96,7 @@ def _batches(folder: Path) -> Settings:
     return {"encoding": {"format": "parquet"}, "storage": {"root": (folder / "batches").as_uri()}}
 
 
-def _one_record() -> str:
-    properties = {"id": {"type": "integer"}, "name": {"type": ["string", "null"]}}
-    schema = {"type": "SCHEMA", "stream": "one", "schema": {"properties": properties}, "key_properties": ["id"]}
-    record = {"type": "RECORD", "stream": "one", "record": {"id": 1, "name": "a"}}
-    state = {"type": "STATE", "value": {"bookmarks": {"one": 1}}}
-    return "".join(json.dumps(message) + "\n" for message in (schema, record, state))
-
-
-def _walk(module: str, settings: Settings, env: Mapping[str, str], messages: str = "") -> tuple[Walk, str]:
+def _entered(module: str, settings: Settings, env: Mapping[str, str], messages: str = "") -> tuple[Entered, str]:
     """Run a connector with messages as its input and return what it entered, and its output."""
     with tempfile.TemporaryDirectory() as name:
         config, result = Path(name) / "config.json", Path(name) / "functions.json"
@@ -82,6 +105,4 @@ def _walk(module: str, settings: Settings, env: Mapping[str, str], messages: str
         ran = subprocess.run(command, env=dict(env), input=messages, capture_output=True, text=True, check=False)
         if ran.returncode:
             raise SystemExit(f"{module} failed: {ran.stderr}")
-        entered = json.loads(result.read_text())
-    files = [file for file, _ in entered]
-    return Walk(len(set(files)), len(entered), sum(file != after for file, after in pairwise(files))), ran.stdout
+        return json.loads(result.read_text()), ran.stdout
