@@ -28,7 +28,7 @@ def faults() -> Iterator[str]:
             yield f"{path}: {lines} lines, {kept['long_files'].get(path, LINES_OF_FILE)} are allowed"
     for name, size in folders.sizes().items():
         if size > kept["sizes"][name]:
-            yield f"{name}: {size:,}, {kept['sizes'][name]:,} are allowed; say in the commit what it costs"
+            yield f"{name}: {size:,}, {kept['sizes'][name]:,} are allowed"
     for kind, lines_by_area in _falling().items():
         for area, lines_of_area in lines_by_area.items():
             if len(lines_of_area) > (limit := kept[kind].get(area, 0)):
