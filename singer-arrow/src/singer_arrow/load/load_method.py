@@ -98,13 +98,12 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """
         found = self.loaded_of([of_source, of_log])
         if of_source in found and of_log not in found:
-            msg = (
+            raise IdentityError(
                 f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and this "
                 "run has no STATE, so it would load all of them a second time; nothing was loaded. Was plan_root, or "
                 "the root of the batch storage, changed, or the log removed? Restore it, or run the tap with its "
                 "STATE; to load all anew, empty the table, or set replay: load for one run"
             )
-            raise IdentityError(msg)
 
     def entries_of_logs(self, items: Iterable[Item[Any]]) -> dict[str, int]:
         """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of."""

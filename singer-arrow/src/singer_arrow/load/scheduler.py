@@ -200,8 +200,7 @@ class LoadScheduler:
     def _prepare(self, group: _Group, content: Any) -> Any:
         try:
             if self._error is not None or self._stopped:
-                msg = "the run is ending"
-                raise InterruptedError(msg)
+                raise InterruptedError("the run is ending")
             with self._timed(group.method, "prepare"):
                 part = group.method.prepare(content)
         except BaseException as error:

@@ -44,19 +44,17 @@ def check_load_method(schema_message: Mapping[str, Any], load_method: str) -> No
     run that sends what is new, which must not replace a table.
     """
     if load_method == "overwrite" and schema_message.get(WHOLE) is False:
-        msg = (
+        raise IdentityError(
             f"Stream {schema_message['stream']!r} comes with what is new since its STATE alone, and setting "
             "'load_method' is overwrite: the table would lose all else, so it is left as it is. Set the stream's "
             "replication_method to FULL_TABLE in the tap, or run it without STATE, or set load_method to append-only "
             "or upsert"
         )
-        raise IdentityError(msg)
     if (shard := schema_message.get(SHARD)) is not None and load_method != "append-only":
-        msg = (
+        raise ConfigError(
             f"Stream {schema_message['stream']!r} comes as shard {shard}, a part of its rows, and setting "
             f"'load_method' is {load_method}; set it to append-only, or run the tap without 'shard'"
         )
-        raise ConfigError(msg)
 
 
 def ended_stream(state_message: Mapping[str, Any]) -> str | None:

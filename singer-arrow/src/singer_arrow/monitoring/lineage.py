@@ -98,8 +98,7 @@ class LineageEndpoint:
         if not given.get("url"):
             return None
         if not _is_http(given["url"]) and Url.parse(given["url"]).scheme != "file":
-            msg = "Setting 'openlineage.url' must be an http or https URL, or a local file"
-            raise ConfigError(msg)
+            raise ConfigError("Setting 'openlineage.url' must be an http or https URL, or a local file")
         return cls(
             url=given["url"],
             namespace=given.get("namespace") or "singer",

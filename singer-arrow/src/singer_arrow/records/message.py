@@ -29,8 +29,7 @@ class NoMessageError(BadRowError):
 def message_of(line: bytes) -> Message:
     """Parse a RECORD message, or raise NoMessageError."""
     if not line or line.isspace():
-        reason = "the line is blank"
-        raise NoMessageError(reason)
+        raise NoMessageError("the line is blank")
     try:
         message = parse(line, constants=True)
     except BadRowError as error:
@@ -38,16 +37,13 @@ def message_of(line: bytes) -> Message:
     except ValueError as error:  # an integer of thousands of digits
         raise NoMessageError(str(error)) from None
     if not isinstance(message, dict):
-        reason = f"each line must hold a message, this one holds {json_kind(message)}"
-        raise NoMessageError(reason)
+        raise NoMessageError(f"each line must hold a message, this one holds {json_kind(message)}")
     twice: frozenset[str] = message.twice & {"type", "stream", "record"}  # type: ignore[attr-defined]  # of no other dict
     if twice:
-        reason = f"the key {min(twice)!r} occurs twice in its message"
-        raise NoMessageError(reason)
+        raise NoMessageError(f"the key {min(twice)!r} occurs twice in its message")
     if not isinstance(message.get("record"), dict):
         found = json_kind(message["record"]) if "record" in message else "nothing"
-        reason = f"'record' must hold an object, it holds {found}"
-        raise NoMessageError(reason)
+        raise NoMessageError(f"'record' must hold an object, it holds {found}")
     return message
 
 
@@ -104,16 +100,14 @@ def _version(value: Any) -> int | None:
         return None
     whole = isinstance(value, int | Decimal) and not isinstance(value, bool) and value == int(value)
     if not whole or not -(2**63) <= value < 2**63:
-        reason = f"its version {shorten(value)} is no integer of 64 bits"
-        raise BadRowError(reason)
+        raise BadRowError(f"its version {shorten(value)} is no integer of 64 bits")
     return int(value)
 
 
 def _time_extracted(value: Any) -> str | None:
     if value is None or (isinstance(value, str) and not _LONE.search(value)):
         return value
-    reason = f"its time_extracted {shorten(value)} is no text"
-    raise BadRowError(reason)
+    raise BadRowError(f"its time_extracted {shorten(value)} is no text")
 
 
 AROUND_VALUES: dict[str, Callable[[Any], Any]] = {"time_extracted": _time_extracted, "version": _version}

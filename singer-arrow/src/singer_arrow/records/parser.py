@@ -187,8 +187,7 @@ class RecordParser:
         for field in self._schema:
             if (found := constant_in(message["record"].get(field.name), field)) is not None:
                 name = "NaN" if math.isnan(found) else "Infinity" if found > 0 else "-Infinity"
-                reason = f"{name} is not JSON; write null"
-                raise BadRowError(reason, field.name)
+                raise BadRowError(f"{name} is not JSON; write null", field.name)
         self._check(message)
         return message
 

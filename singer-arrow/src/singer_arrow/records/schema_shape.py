@@ -21,11 +21,9 @@ def check_schema(stream: str, schema: Any, keys: Any) -> None:
     """Check the shape of a SCHEMA message; the SchemaError names the property."""
     what = f"SCHEMA of stream {stream!r}"
     if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
-        msg = f"{what} has no properties; a table needs at least one column"
-        raise SchemaError(msg)
+        raise SchemaError(f"{what} has no properties; a table needs at least one column")
     if not (keys is None or (isinstance(keys, list) and all(isinstance(k, str) for k in keys))):
-        msg = f"{what} has key_properties {shorten(keys)}; they must be a list of names"
-        raise SchemaError(msg)
+        raise SchemaError(f"{what} has key_properties {shorten(keys)}; they must be a list of names")
     _check(schema, what, "")
 
 
@@ -61,8 +59,7 @@ def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     for name, inner in properties.items():
         inside = f"{path}.{name}" if path else name
         if not is_unicode_text(name):
-            msg = f"{what}: the name {name!r} of a property is no Unicode; correct it in the tap"
-            raise SchemaError(msg)
+            raise SchemaError(f"{what}: the name {name!r} of a property is no Unicode; correct it in the tap")
         if isinstance(inner, Mapping):
             _check(inner, what, inside)
     others = [node.get("items"), *(b for branch in _BRANCHES for b in node.get(branch, []))]

@@ -120,8 +120,7 @@ def check_record(record: Mapping[str, Any], against: Validator) -> None:
         UnknownType,
         Unresolvable,
     ) as failed:  # of numbers with too many digits; of a lone surrogate; of a type that is none; of a $ref to nothing
-        reason = f"it cannot be checked against the SCHEMA ({type(failed).__name__})"
-        raise BadRowError(reason) from None
+        raise BadRowError(f"it cannot be checked against the SCHEMA ({type(failed).__name__})") from None
     if error is not None:
         message = error.message
         if len(message) > _LONGEST:  # its value is long: what is wrong with it comes after that
@@ -173,8 +172,7 @@ def check_dates(record: Mapping[str, Any], formats: Mapping[str, str]) -> None:
             _PARSERS[kind](value)
         except (ValueError, TypeError, OverflowError) as error:
             why = f" ({error})" if len(str(error)) <= _MOST_WHY else ""  # it may repeat a long value
-            reason = f"{shorten(value)} is no {kind}{why}"
-            raise BadRowError(reason, name) from None
+            raise BadRowError(f"{shorten(value)} is no {kind}{why}", name) from None
 
 
 def all_dates(texts: list[Any], kind: str) -> bool:

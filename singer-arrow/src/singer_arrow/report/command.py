@@ -33,8 +33,7 @@ def report(folder: str, last: int) -> None:
         reports = ReportFolder(Storage(), Url.parse(folder))
         names = reports.names()
         if not names:
-            msg = f"{folder} has no report; give the connectors the setting report, with this folder"
-            raise NotFoundError(msg)
+            raise NotFoundError(f"{folder} has no report; give the connectors the setting report, with this folder")
         text = history_page(list(reports.reports(last)), now=datetime.now(UTC), runs=len(names))
         click.echo(reports.write_page(INDEX, text))
     except SingerArrowError as error:

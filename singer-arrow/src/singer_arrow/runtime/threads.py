@@ -89,8 +89,7 @@ def within(seconds: float, action: Callable[[], T]) -> T:
     except TimeoutError:
         if future.done():
             raise
-        msg = f"it took longer than {seconds:g} s"
-        raise TimeoutError(msg) from None
+        raise TimeoutError(f"it took longer than {seconds:g} s") from None
 
 
 @contextmanager

@@ -42,14 +42,11 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
     try:
         given = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        msg = f"{what} is no JSON: it is not text in UTF-8; save it as that"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{what} is no JSON: it is not text in UTF-8; save it as that") from None
     except (ValueError, RecursionError) as error:
-        msg = f"{what} is no JSON: {error}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{what} is no JSON: {error}") from None
     if not isinstance(given, dict):
-        msg = f"{what} must hold a JSON object"
-        raise ConfigError(msg)
+        raise ConfigError(f"{what} must hold a JSON object")
     return bounded(given, what)
 
 
@@ -75,11 +72,9 @@ def yaml_object(text: bytes, what: str) -> dict[str, Any]:
         raise ConfigError(msg) from None
     except (ValueError, RecursionError) as error:  # of a tag such as `!!int`, or of values that nest too deeply
         fault = "values nest too deeply" if isinstance(error, RecursionError) else "a value is not what its tag demands"
-        msg = f"{what} is no YAML: {fault}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{what} is no YAML: {fault}") from None
     if not isinstance(given, dict):
-        msg = f"{what} must hold a YAML mapping, such as 'streams:' and what belongs to it"
-        raise ConfigError(msg)
+        raise ConfigError(f"{what} must hold a YAML mapping, such as 'streams:' and what belongs to it")
     return bounded(given, what)
 
 
@@ -95,8 +90,7 @@ def bounded(given: ValueT, what: str) -> ValueT:
         inner = list[Any]()
         for value in values:
             if isinstance(value, float) and not math.isfinite(value):
-                msg = f"{what} has the number {value}, which JSON has not: numbers must be finite"
-                raise ConfigError(msg)
+                raise ConfigError(f"{what} has the number {value}, which JSON has not: numbers must be finite")
             if isinstance(value, dict | list):
                 inner.extend(value.values() if isinstance(value, dict) else value)
                 if count + len(inner) > _MOST_VALUES:
@@ -110,8 +104,7 @@ def object_file(path: str, what: str) -> dict[str, Any]:
     try:
         text = Path(path).read_bytes()
     except OSError as error:
-        msg = f"{what} cannot be read: {error.strerror}"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{what} cannot be read: {error.strerror}") from None
     return yaml_object(text, what) if path.endswith((".yml", ".yaml")) else json_object(text, what)
 
 
@@ -119,8 +112,7 @@ def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a STATE that was given, or raise ConfigError."""
     bookmarks = state.get("bookmarks", {}) if isinstance(state, Mapping) else None
     if not isinstance(bookmarks, Mapping) or not all(isinstance(b, Mapping) for b in bookmarks.values()):
-        msg = 'The STATE is damaged: it must be {"bookmarks": {stream: {...}}}; restore an earlier one'
-        raise ConfigError(msg)
+        raise ConfigError('The STATE is damaged: it must be {"bookmarks": {stream: {...}}}; restore an earlier one')
     if state and "bookmarks" not in state:
         msg = 'The STATE holds no "bookmarks"; give the value of the last STATE message: {"bookmarks": {stream: {...}}}'
         raise ConfigError(msg)

@@ -42,8 +42,7 @@ def from_environment(environ: Mapping[str, str], prefix: str, schema: Mapping[st
         elif name.startswith(prefix) and not name.removeprefix(prefix).startswith(_NOT_SETTINGS):
             own = {n.removeprefix(prefix) for n in names}
             hint = nearest(name.removeprefix(prefix), own) or "; unset it, or see --about for the settings"
-            msg = f"Environment variable {name} names no setting{hint}"
-            raise ConfigError(msg)
+            raise ConfigError(f"Environment variable {name} names no setting{hint}")
     return found
 
 
@@ -66,8 +65,7 @@ def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
         try:
             value = bounded(json.loads(text), _WHAT)
         except RecursionError:
-            msg = f"{_WHAT} nests too deeply"
-            raise ConfigError(msg) from None
+            raise ConfigError(f"{_WHAT} nests too deeply") from None
         except ValueError:
             return text.split(",") if "array" in kinds and "string" not in kinds else text
         if value is None or any(isinstance(value, _JSON_KINDS[k]) for k in kinds & _JSON_KINDS.keys()):

@@ -75,8 +75,7 @@ class LineReader(SingerReader):
         """Read all lines; the error of a line that is no message, or that was passed to `interrupt`, is raised."""
         given = file_input or self.default_input
         if given is None:
-            msg = "There is no input: standard input is closed; pipe the messages of a tap into the target"
-            raise DataError(msg)
+            raise DataError("There is no input: standard input is closed; pipe the messages of a tap into the target")
         self._callbacks, self._stats = callbacks, Counter()
         try:
             with contextlib.closing(self._lines.of(given)) as chunks:
@@ -87,8 +86,7 @@ class LineReader(SingerReader):
         except LongRecordError:
             self.number += 1
             most = limits.MAX_RECORD_BYTES >> 20
-            reason = f"is longer than {most} MiB; does the tap end each message with a line break?"
-            raise self._bad(reason) from None
+            raise self._bad(f"is longer than {most} MiB; does the tap end each message with a line break?") from None
         return self._stats
 
     def interrupt(self, error: BaseException) -> None:
@@ -100,8 +98,7 @@ class LineReader(SingerReader):
         try:
             message = deserialize_json(line, parse_constant=_no_constant)
         except UnicodeDecodeError as error:
-            reason = f"is no UTF-8 (byte 0x{error.object[error.start]:02x}); the tap must write UTF-8"
-            raise self._bad(reason) from None
+            raise self._bad(f"is no UTF-8 (byte 0x{error.object[error.start]:02x}); the tap must write UTF-8") from None
         except (ValueError, RecursionError) as error:
             what = "is blank" if not line.strip() else f"is no JSON ({error}): {_shortened(line)}"
             if line.strip() and isinstance(line, bytes) and not line.endswith(b"\n"):
@@ -259,8 +256,7 @@ def _check_stream(message: dict[str, Any]) -> None:
 
 
 def _no_constant(name: str) -> Any:
-    msg = f"{name} is not JSON; the tap must write null"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is not JSON; the tap must write null")
 
 
 def _shortened(line: str | bytes) -> str:

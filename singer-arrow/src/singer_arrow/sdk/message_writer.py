@@ -66,8 +66,7 @@ class LineWriter(SingerWriter):
             yield
         except BrokenPipeError:
             discard_output()
-            msg = "The target has closed the pipe; see its log for the reason"
-            raise ClosedPipeError(msg) from None
+            raise ClosedPipeError("The target has closed the pipe; see its log for the reason") from None
         finally:
             self._writing = False
         self._exit_if_signalled()

@@ -176,8 +176,7 @@ class WarehouseTarget(CheckedPlugin, Target):
             self.run.record_queue.check()
             if not isinstance(message_dict.get("record"), dict):
                 self._assert_line_requires(message_dict, {"stream", "record"})
-                msg = f"A RECORD message of stream {message_dict['stream']!r} holds no object"
-                raise DataError(msg)
+                raise DataError(f"A RECORD message of stream {message_dict['stream']!r} holds no object")
             self.message_version = message_dict.get("version")
             for stream_map in self.mapper.stream_maps.get(message_dict.get("stream", ""), ()):
                 sink = self._sinks.active(stream_map.stream_alias)

@@ -89,8 +89,7 @@ def session(options: AwsOptions) -> AwsSession:
         own.core.get_scoped_config()  # fails if the profile is missing, which not every lookup below does
         _trust(own.core)
     except ProfileNotFound as error:
-        msg = f"Setting aws.profile: {error}; add it to ~/.aws/config or name another"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"Setting aws.profile: {error}; add it to ~/.aws/config or name another") from None
     if not options.role_arn:
         return own
     assumed = AwsSession(options.profile, own.region_name)

@@ -44,8 +44,7 @@ class AwsOptions:
         config = {k: v for k, v in (config or {}).items() if v is not None}
         known = [f.name for f in fields(cls)]
         if unknown := sorted(set(config) - set(known)):
-            msg = f"Setting 'aws' has no {unknown[0]!r}; it has {', '.join(known)}"
-            raise ConfigError(msg)
+            raise ConfigError(f"Setting 'aws' has no {unknown[0]!r}; it has {', '.join(known)}")
         if ("access_key_id" in config) != ("secret_access_key" in config):
             msg = "Settings aws.access_key_id and aws.secret_access_key belong together; give both or neither"
             raise ConfigError(msg)
@@ -54,8 +53,7 @@ class AwsOptions:
             raise ConfigError(msg)
         for name in ("external_id", "role_session_name"):
             if name in config and "role_arn" not in config:
-                msg = f"Setting aws.{name} is for a role; set aws.role_arn too"
-                raise ConfigError(msg)
+                raise ConfigError(f"Setting aws.{name} is for a role; set aws.role_arn too")
         if "sse_customer_key" in config:
             _check_key(config["sse_customer_key"])
         return cls(**config)
@@ -67,8 +65,7 @@ def _check_key(text: str) -> None:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != _KEY_BYTES:
-        msg = f"Setting aws.sse_customer_key must be the base64 text of {_KEY_BYTES} bytes; it is not"
-        raise ConfigError(msg)
+        raise ConfigError(f"Setting aws.sse_customer_key must be the base64 text of {_KEY_BYTES} bytes; it is not")
 
 
 _NEED_BOTOCORE = (

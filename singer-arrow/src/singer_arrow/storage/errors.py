@@ -104,8 +104,7 @@ def translate_credential_errors() -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        msg = f"AWS credentials could not be had: {' '.join(str(error).split())}"
-        raise CredentialsError(msg) from None
+        raise CredentialsError(f"AWS credentials could not be had: {' '.join(str(error).split())}") from None
 
 
 def no_credentials() -> CredentialsError:

@@ -81,11 +81,10 @@ def write_head(storage: Storage, folder: Url, head: LogHead) -> LogHead:
     url, data = folder.join(head_name(head.first)), head.to_bytes()
     if storage.put(url, data, if_absent=True) and storage.put(url, data, if_absent=True):
         storage.delete([url])
-        msg = (
+        raise ConfigError(
             f"{url}: the storage ignores conditional writes (If-None-Match: *), by which two runs at once are kept "
             "apart; set plan_root to a place that has them, such as S3, Google Cloud Storage, Azure or a disk"
         )
-        raise ConfigError(msg)
     return read_head(storage, folder, head.first, head.stream)
 
 

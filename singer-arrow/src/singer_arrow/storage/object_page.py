@@ -90,8 +90,7 @@ def page_from_xml(body: bytes) -> tuple[ObjectPage, str | None, bool]:
     space, tag = root.tag.rpartition("}")[0], root.tag.rpartition("}")[2]
     space += "}" if space else ""
     if tag != _TAG:  # for example a proxy's error page
-        msg = f"the answer to a listing is <{root.tag}>, which S3 never sends; try again"
-        raise ServiceError(msg)
+        raise ServiceError(f"the answer to a listing is <{root.tag}>, which S3 never sends; try again")
     page = _any_page(root, space) if usual is None else usual
     if root.findtext(f"{space}EncodingType") == "url":
         page = page._replace(keys=decoded_keys(page.keys))

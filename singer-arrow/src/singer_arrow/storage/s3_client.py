@@ -81,19 +81,17 @@ class Bucket:
             try:
                 answer = self.client.list_objects_v2(Bucket=self.name, Prefix=prefix, **position, **self._payer())
             except ServiceError as error:
-                msg = f"s3://{self.name}: {error}"
-                raise ServiceError(msg) from None
+                raise ServiceError(f"s3://{self.name}: {error}") from None
             page, token, is_truncated = answer["Page"]
             yield page
             if not is_truncated:
                 return
             if not token or token == position.get("ContinuationToken"):
                 what = "repeats its continuation token" if token else "has no continuation token"
-                msg = (
+                raise ServiceError(
                     f"s3://{self.name}: a listing of {prefix!r} is truncated and {what}, so it cannot be completed; "
                     "the service does not list as S3 does (ListObjectsV2)"
                 )
-                raise ServiceError(msg)
             position = {"ContinuationToken": token}
 
     def head(self, url: Url, *, keyed: bool) -> ObjectInfo:

@@ -172,8 +172,7 @@ class Storage:
         first, last = result.range
         data = result.bytes()
         if len(data) != last - first:
-            msg = f"{url}: the answer broke off after {len(data)} of {last - first} bytes; try again"
-            raise ServiceError(msg)
+            raise ServiceError(f"{url}: the answer broke off after {len(data)} of {last - first} bytes; try again")
         return Fetched(data, first, info)
 
     def put(
@@ -264,8 +263,7 @@ class Storage:
         try:
             return smart_open.open(str(url), "rb", compression="disable")
         except (OSError, ValueError, NotImplementedError, ImportError) as error:
-            msg = f"{url} cannot be opened: {summary(error)}"
-            raise NotFoundError(msg) from None
+            raise NotFoundError(f"{url} cannot be opened: {summary(error)}") from None
 
     def _make_folder(self, url: Url) -> None:
         if url.scheme == "file":
@@ -296,8 +294,7 @@ class Storage:
         from botocore.exceptions import ClientError
 
         if not s3.is_valid_key(url.key):
-            reason = "S3 allows keys of 1 to 1,024 bytes"
-            raise DataError(reason, url=url, hint="Correct the key")
+            raise DataError("S3 allows keys of 1 to 1,024 bytes", url=url, hint="Correct the key")
         bucket = self._bucket(url)
         if self._aws.sse_customer_key:
             try:

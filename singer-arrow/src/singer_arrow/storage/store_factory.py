@@ -104,8 +104,7 @@ def open_store(
         return _open_gcs(url.bucket, google, day, persistent=persistent)
     if url.scheme == "az":
         return store.AzureStore(url.bucket, client_options=_client(), **retry_options(persistent=persistent))
-    msg = f"{url}: the scheme {url.scheme!r} can only be read one object at a time; use s3, gs, az or file"
-    raise ConfigError(msg)
+    raise ConfigError(f"{url}: the scheme {url.scheme!r} can only be read one object at a time; use s3, gs, az or file")
 
 
 def _open_s3(

@@ -41,12 +41,10 @@ class Url(NamedTuple):
         ConfigError: the text is empty, names no bucket, or has one slash where two are due.
         """
         if not text.strip():
-            msg = "A path or URL is empty; omit the setting, or set a location"
-            raise ConfigError(msg)
+            raise ConfigError("A path or URL is empty; omit the setting, or set a location")
         match = _SCHEME.match(text)
         if match is None and (one := _ONE_SLASH.match(text)):
-            msg = f"{shown(text)!r} has one slash after {one[1]}:; write it as {one[1]}://bucket/path"
-            raise ConfigError(msg)
+            raise ConfigError(f"{shown(text)!r} has one slash after {one[1]}:; write it as {one[1]}://bucket/path")
         if match is None:
             return cls("file", "", Path(text.removeprefix("file:")).expanduser().absolute().as_posix().lstrip("/"))
         scheme = _ALIASES.get(match[1].lower(), match[1].lower())
@@ -57,8 +55,7 @@ class Url(NamedTuple):
             return cls("file", "", path.lstrip("/"))
         bucket, _, key = rest.partition("/")
         if not bucket:
-            msg = f"{shown(text)!r} names no bucket; write it as {scheme}://bucket/path"
-            raise ConfigError(msg)
+            raise ConfigError(f"{shown(text)!r} names no bucket; write it as {scheme}://bucket/path")
         return cls(scheme, bucket, key)
 
     def __str__(self) -> str:
@@ -78,8 +75,7 @@ class Url(NamedTuple):
     def local_path(self) -> Path:
         """Return the path of a local file."""
         if self.scheme != "file":
-            msg = f"{self} is not a local file"
-            raise ValueError(msg)
+            raise ValueError(f"{self} is not a local file")
         return Path("/" + self.key)
 
 
@@ -147,5 +143,4 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile("".join(out), re.DOTALL)
     except re.error as error:
-        msg = f"{pattern!r} is not a valid pattern ({error.msg}); check its brackets and braces"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{pattern!r} is not a valid pattern ({error.msg}); check its brackets and braces") from None

@@ -83,10 +83,9 @@ def check_new(
             f"property {there.owner}" if there.owner else "another property"
         )
         if column.source in keys:
-            msg = (
+            raise SchemaError(
                 f"Table {table}: {whose}, so by key property {column.source!r} no row of the table would be found; "
                 f"rename the property by stream_maps, or describe the column by {MARK}{owner_key(column.source)}"
             )
-            raise SchemaError(msg)
         warnings.append(f"Table {table}: property {column.source!r} goes into column {column.name!r}, because {whose}")
     return warnings

@@ -115,11 +115,10 @@ class WarehouseRun(Generic[SettingsT_co]):
         SchemaError: another stream has it: entries of the ledger, or a replacement, of one would count for both.
         """
         if (other := self._streams_of.setdefault(table, stream)) != stream:
-            msg = (
+            raise SchemaError(
                 f"Streams {other!r} and {stream!r} both go to table {table}, which existed before and is neither's; "
                 "give each one of its own by the setting tables or, if their SCHEMAs are alike, both one __alias__"
             )
-            raise SchemaError(msg)
 
     @property
     def bytes_billed(self) -> int | None:

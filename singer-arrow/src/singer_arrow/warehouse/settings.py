@@ -212,11 +212,10 @@ class LoadSettings:
         for spec in given.get("tables", {}).values():
             place_in(spec)
         if given.get("clean_up_batch_files") and not given.get("manifest_roots"):
-            msg = (
+            raise ConfigError(
                 "Setting 'clean_up_batch_files' needs 'manifest_roots': name the folders of the tap's batch storage, "
                 "so that nothing else is removed"
             )
-            raise ConfigError(msg)
         return {
             **{name: given[name] for name in plain if name in given},
             "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),
@@ -316,8 +315,7 @@ def place_in(spec: str) -> tuple[str | None, str]:
     """Return the schema, if it names one, and the table of an entry of `tables`, or raise ConfigError."""
     schema, dot, table = spec.rpartition(".")
     if not table or (dot and not schema) or "." in schema or "*" in schema:
-        msg = f"Setting 'tables' has {spec!r}; a table reads table, schema.table or schema.*"
-        raise ConfigError(msg)
+        raise ConfigError(f"Setting 'tables' has {spec!r}; a table reads table, schema.table or schema.*")
     return schema or None, table
 
 

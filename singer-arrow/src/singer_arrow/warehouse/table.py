@@ -108,10 +108,9 @@ class WarehouseTable(abc.ABC):
             self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
             load_method = APPEND
         if missing := [key for key in self.key_properties if key not in self._names]:
-            msg = (
+            raise SchemaError(
                 f"Key property {missing[0]!r} of stream {self.stream_name!r} is not among the properties of its SCHEMA"
             )
-            raise SchemaError(msg)
         self.method = self.make_load_method(load_method, tuple(self._names[key] for key in self.key_properties))
 
     @abc.abstractmethod

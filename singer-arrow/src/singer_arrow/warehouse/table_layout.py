@@ -23,8 +23,7 @@ def layout_column(
     column = _find(columns, named)
     if column is None:
         if isinstance(given, Mapping):
-            msg = f"Setting {setting!r} names column {named!r}, which stream {stream!r} does not have"
-            raise ConfigError(msg)
+            raise ConfigError(f"Setting {setting!r} names column {named!r}, which stream {stream!r} does not have")
         logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, named, setting)
     return column
 
