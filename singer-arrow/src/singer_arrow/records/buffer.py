@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
@@ -18,43 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-
-
-class LinesFile:
-    """JSON Lines, of records that are Python objects; `size` is in bytes."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.size = 0
-        self._file = path.open("wb")
-
-    def write(self, record: dict[str, Any]) -> None:
-        """Add a record; UnicodeEncodeError if it holds text that is no Unicode."""
-        line = _encode(record) + b"\n"
-        self._file.write(line)
-        self.size += len(line)
-
-    def close(self) -> None:
-        """End the file."""
-        self._file.close()
-
-
-class ArrowFile:
-    """A spool of rows; `size` is about that in memory."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.path = path
-        self.size = 0
-        self._file = spool.write(path, schema)
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Add rows of the schema."""
-        self._file.write_batch(rows)
-        self.size += rows.nbytes
-
-    def close(self) -> None:
-        """End the file."""
-        self._file.close()
 
 
 class RefusedRecords:
@@ -100,7 +63,10 @@ class RecordBuffer:
 
     def __init__(self, temporary: Callable[[str], Path]) -> None:
         self._temporary = temporary
-        self._file: ArrowFile | LinesFile | None = None
+        self._path: Path | None = None
+        self._lines: BinaryIO | None = None  # JSON Lines, of records that are Python objects
+        self._rows: pa.RecordBatchFileWriter | None = None  # a spool
+        self._size = 0
         self.refused = RefusedRecords()
         self.token = 0
         """Token of the records at the checkpoints."""
@@ -108,22 +74,22 @@ class RecordBuffer:
         """Time of the first record that waits, or of those that were taken last; by time.monotonic."""
 
     def __bool__(self) -> bool:
-        return self._file is not None or bool(self.refused)
+        return self._path is not None or bool(self.refused)
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
-        return (self._file.size if self._file else 0) + self.refused.size
+        """Size in bytes; of rows about that in memory."""
+        return self._size + self.refused.size
 
     @property
     def holds_rows(self) -> bool:
         """Whether rows of Arrow wait, to which no single records can be added."""
-        return isinstance(self._file, ArrowFile)
+        return self._rows is not None
 
     @property
     def holds_records(self) -> bool:
         """Whether single records wait, to which no rows of Arrow can be added."""
-        return isinstance(self._file, LinesFile)
+        return self._lines is not None
 
     def begin(self, token: int) -> None:
         """Note the token of the records to come."""
@@ -135,22 +101,29 @@ class RecordBuffer:
 
     def add_record(self, record: dict[str, Any]) -> None:
         """Write a single record; UnicodeEncodeError if it holds text that is no Unicode."""
-        if self._file is None:
-            self._file = LinesFile(self._temporary(".jsonl"))
-        assert isinstance(self._file, LinesFile)
-        self._file.write(record)
+        assert self._rows is None
+        if self._lines is None:
+            self._path = self._temporary(".jsonl")
+            self._lines = self._path.open("wb")
+        line = _encode(record) + b"\n"
+        self._lines.write(line)
+        self._size += len(line)
 
     def add_rows(self, rows: pa.RecordBatch) -> None:
         """Write rows."""
-        if self._file is None:
-            self._file = ArrowFile(self._temporary(spool.SUFFIX), rows.schema)
-        assert isinstance(self._file, ArrowFile)
-        self._file.write(rows)
+        assert self._lines is None
+        if self._rows is None:
+            self._path = self._temporary(spool.SUFFIX)
+            self._rows = spool.write(self._path, rows.schema)
+        self._rows.write_batch(rows)
+        self._size += rows.nbytes
 
     def take(self) -> tuple[Path | None, RefusedRecords, int]:
         """Close the file and return its path, the refused records and their token; the buffer is empty afterwards."""
-        file, self._file, token, self.token = self._file, None, self.token, 0
+        path, file, token, refused = self._path, self._lines or self._rows, self.token, self.refused
+        self._path = self._lines = self._rows = None
+        self._size = self.token = 0
         if file is not None:
             file.close()  # where this fails, the token stays open for good, and no STATE passes these records
-        refused, self.refused = self.refused, RefusedRecords()
-        return file.path if file else None, refused, token
+        self.refused = RefusedRecords()
+        return path, refused, token

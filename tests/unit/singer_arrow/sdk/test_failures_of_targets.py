@@ -6,6 +6,7 @@ import io
 import json
 import signal
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,8 @@ import pytest
 from recording_target import RecordingTable, RecordingTarget
 from singer_lines import states
 
+from singer_arrow.batch import spool
 from singer_arrow.errors import DataError
-from singer_arrow.records.buffer import ArrowFile
 from singer_arrow.records.parser import ParsedLines, RecordParser
 from singer_arrow.records.queue import Block, RecordQueue
 from singer_arrow.schema.json_schema import from_json_schema
@@ -127,14 +128,19 @@ def test_records_that_are_all_bad_wait_no_longer_than_others(monkeypatch: pytest
 def test_no_state_passes_a_file_that_the_ticker_could_not_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end, failures = ArrowFile.close, [OSError("No space left on device")]
+    write, failures = spool.write, [OSError("No space left on device")]
 
-    def close(self: ArrowFile) -> None:
-        if failures:
-            raise failures.pop()
-        end(self)
+    class Writer:
+        def __init__(self, path: Path, schema: pa.Schema) -> None:
+            self.inner = write(path, schema)
+            self.write_batch = self.inner.write_batch
 
-    monkeypatch.setattr(ArrowFile, "close", close)
+        def close(self) -> None:
+            if failures:
+                raise failures.pop()
+            self.inner.close()
+
+    monkeypatch.setattr(spool, "write", Writer)
     error = failure(Overtaken(config={"max_batch_age_seconds": 0}), schema(), *RECORDS_AND_STATES)
     assert isinstance(error, OSError)
     assert states(capsys.readouterr().out) == []
