@@ -8,7 +8,10 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
+
+from singer_arrow.runtime.threads import fulfil
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,12 +42,8 @@ class DaemonPool:
         future: Future[R] = Future()
 
         def task() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                future.set_result(function(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - raised again by future.result()
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():
+                fulfil(future, partial(function, *args, **kwargs))
 
         with self._lock:
             self._tasks.put((future, task))

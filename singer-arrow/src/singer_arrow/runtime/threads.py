@@ -73,17 +73,18 @@ def join_thread(thread: threading.Thread) -> None:
         thread.join()
 
 
+def fulfil(future: Future[T], action: Callable[[], T]) -> None:
+    """Give a future what an action returns, or raises."""
+    try:
+        future.set_result(action())
+    except BaseException as error:  # noqa: BLE001 - raised again by future.result()
+        future.set_exception(error)
+
+
 def within(seconds: float, action: Callable[[], T]) -> T:
     """Return what an action returns, which runs in a thread that is abandoned after some seconds, by TimeoutError."""
     future: Future[T] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(action())
-        except BaseException as error:  # noqa: BLE001 - raised again by future.result()
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="within", daemon=True).start()
+    threading.Thread(target=fulfil, args=(future, action), name="within", daemon=True).start()
     try:
         return future.result(seconds)
     except TimeoutError:
