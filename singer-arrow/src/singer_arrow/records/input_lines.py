@@ -62,7 +62,12 @@ class InputLines:
             yield b"".join(begun)
 
     def _plain(self, source: IO[str]) -> Generator[bytes]:
-        for chunk in _chunks(source):
+        """Yield the bytes of a file, or of an input without a file descriptor."""
+        binary: Any = getattr(source, "buffer", None)
+        chunks: Iterator[bytes] = iter(lambda: binary.read(_CHUNK), b"")
+        if binary is None:  # lone surrogates are reported by the reader of the line
+            chunks = (line.encode(errors="surrogatepass") for line in source)
+        for chunk in chunks:
             self._check()
             yield chunk
 
@@ -72,7 +77,11 @@ class InputLines:
         with self._lock:
             self._waker = waker
         try:
-            _widen(handle)
+            # a pipe of larger capacity lets writer and reader wait less for each other
+            with contextlib.suppress(ImportError, AttributeError, OSError):  # only Linux can, and it may not allow it
+                import fcntl
+
+                fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
             poll = select.poll()
             for each in (handle, woken):
                 poll.register(each, select.POLLIN)
@@ -92,24 +101,6 @@ class InputLines:
     def _check(self) -> None:
         if self.error is not None:
             raise self.error
-
-
-def _chunks(source: IO[str]) -> Iterator[bytes]:
-    """Yield the bytes of a file, or of an input without a file descriptor."""
-    binary: Any = getattr(source, "buffer", None)
-    if binary is not None:
-        yield from iter(lambda: binary.read(_CHUNK), b"")
-        return
-    for line in source:  # lone surrogates are reported by the reader of the line
-        yield line.encode(errors="surrogatepass")
-
-
-def _widen(handle: int) -> None:
-    """Increase the capacity of a pipe, so that writer and reader wait less for each other."""
-    with contextlib.suppress(ImportError, AttributeError, OSError):  # only Linux can, and it may not allow it
-        import fcntl
-
-        fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _pollable(source: IO[str]) -> int | None:

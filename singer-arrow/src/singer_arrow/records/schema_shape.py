@@ -52,7 +52,8 @@ def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     for branch in _BRANCHES:
         if not isinstance(node.get(branch, []), list):
             raise refuse(branch, "a list")
-    if "type" in node and not _is_type(node["type"]):
+    kinds = node.get("type", [])
+    if not isinstance(kinds, str) and not (isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds)):
         raise refuse("type", "text or a list of texts")
     if not isinstance(node.get("format", ""), str | None):
         raise refuse("format", "text")
@@ -66,7 +67,3 @@ def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     for inner in others:
         if isinstance(inner, Mapping):
             _check(inner, what, path)
-
-
-def _is_type(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value))

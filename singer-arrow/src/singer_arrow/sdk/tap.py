@@ -375,8 +375,12 @@ class ArrowStream(MarkedStream):
     def _sync_records(self, context: Any = None, *, write_messages: bool = True) -> Generator[dict[str, Any]]:
         from singer_arrow.records.encoder import EncodedRecords, rows_in
 
-        writer = self._tap.message_writer
-        if not (write_messages and isinstance(writer, LineWriter) and self._has_plain_records(context)):
+        writer, kind = self._tap.message_writer, type(self)
+        own = kind.get_records is not ArrowStream.get_records or kind.post_process is not Stream.post_process
+        divided = context is not None or self.partitions or self.child_streams
+        needs_single = own or divided or self.is_mapped_away or self.records_needed_by()
+        is_sent = write_messages and self.selected and self.is_whole_run
+        if not isinstance(writer, LineWriter) or needs_single or not is_sent:
             with self._failing_alone():
                 yield from super()._sync_records(context, write_messages=write_messages)
             return
@@ -408,14 +412,6 @@ class ArrowStream(MarkedStream):
         except SingerArrowError as error:
             selected = [s for s in self._tap.streams.values() if s.selected]
             self._tap.fail_stream(self.name, error, is_only=selected == [self] and not self._tap.failures)
-
-    def _has_plain_records(self, context: Any) -> bool:
-        """Return whether no stream map or flattening needs single records."""
-        kind = type(self)
-        own = kind.get_records is not ArrowStream.get_records or kind.post_process is not Stream.post_process
-        divided = context is not None or self.partitions or self.child_streams
-        changed = self.is_mapped_away or self.records_needed_by()
-        return self.selected and self.is_whole_run and not (own or divided or changed)
 
     def _encoder(self) -> Encode[EncodedRecords | dict[str, Any]]:
         """Return what makes lines of batches, or records where selection or flattening changes some."""

@@ -10,7 +10,7 @@ import logging
 import re
 import xml.etree.ElementTree as ET
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,8 @@ class Bucket:
 
     def get(self, url: Url, options: Mapping[str, Any], *, keyed: bool) -> Fetched:
         """Return bytes of an object, by obstore's options `range` and `if_match`; `keyed`: with the customer's key."""
+        from botocore.exceptions import HTTPClientError, IncompleteReadError
+
         request = {**self._payer(), **self._key(keyed=keyed)}
         if "if_match" in options:
             request["IfMatch"] = options["if_match"]
@@ -108,7 +110,14 @@ class Bucket:
             request["Range"] = f"bytes={span[0]}-{span[1] - 1}"
         elif span is not None:
             request["Range"] = f"bytes=-{span['suffix']}" if "suffix" in span else f"bytes={span['offset']}-"
-        answer, data = _with_body(lambda: self.client.get_object(Bucket=self.name, Key=url.key, **request))
+        for left in reversed(range(MAX_TRIES)):  # botocore does not try again if a body breaks off
+            answer = self.client.get_object(Bucket=self.name, Key=url.key, **request)
+            try:
+                data = answer["Body"].read()
+                break
+            except (HTTPClientError, IncompleteReadError):
+                if not left:
+                    raise
         start, size = 0, len(data)
         if found := _RANGE.match(answer.get("ContentRange", "")):
             start, size = int(found[1]), int(found[2])
@@ -161,17 +170,3 @@ def _keep_page(response_dict: dict[str, Any], customized_response_dict: dict[str
         response_dict["status_code"] = 500
     else:
         customized_response_dict["Page"], response_dict["body"] = page, _NOTHING
-
-
-def _with_body(request: Callable[[], Any]) -> tuple[Any, bytes]:
-    """Return an answer and its body; retries if the body breaks off, which botocore does not do."""
-    from botocore.exceptions import HTTPClientError, IncompleteReadError
-
-    for _ in range(MAX_TRIES - 1):
-        answer = request()
-        try:
-            return answer, answer["Body"].read()
-        except (HTTPClientError, IncompleteReadError):
-            continue
-    answer = request()
-    return answer, answer["Body"].read()

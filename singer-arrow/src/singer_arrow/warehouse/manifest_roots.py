@@ -50,7 +50,12 @@ class Roots:
             if url is None or (url.scheme != "file" and _climbs(url.key)):
                 msg = f"Setting 'manifest_roots' has {shown(text)!r}; a root reads s3://bucket/folder or /local/folder"
                 raise ConfigError(msg)
-        return cls(tuple(roots), _local_folder(own))
+        try:
+            folder = Url.parse(own or "")
+            local = (_real(folder),) if folder.scheme == "file" else ()
+        except (ConfigError, OSError, ValueError, RuntimeError):
+            local = ()
+        return cls(tuple(roots), local)
 
     def check(self, stream: str, manifest: Iterable[str]) -> None:
         """Refuse a manifest with a file elsewhere: the DataError names it without what may be secret in its URL."""
@@ -93,15 +98,6 @@ class Roots:
         except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
             return False
         return any(_is_below(url, root) for root in self.roots)
-
-
-def _local_folder(root: str | None) -> tuple[Url, ...]:
-    """Return the folder that a `batch_config.storage.root` names, if it is a local one."""
-    try:
-        url = Url.parse(root or "")
-        return (_real(url),) if url.scheme == "file" else ()
-    except (ConfigError, OSError, ValueError, RuntimeError):
-        return ()
 
 
 def _is_below(url: Url, root: Url) -> bool:

@@ -62,17 +62,14 @@ class Ticker:
                 run.scheduler.tick()
                 run.checkpoints.tick()
                 if time.monotonic() - logged_at >= _PROGRESS_SECONDS:
-                    self._log_progress()
+                    # the progress of each stream, or how many loads run where there was none
+                    if not run.tallies.log_progress(run.logger) and (running := run.scheduler.running):
+                        waiting = sum(count for _, count in run.scheduler.waiting())
+                        loads, batches = counted(running, "load"), counted(waiting, "batch", "batches")
+                        text = f"Progress: waiting for {loads}; {batches} not loaded yet"
+                        run.logger.info(text, extra=PROGRESS_LINE)
                     logged_at = time.monotonic()
                 ages = (run.limits.age_seconds, run.record_age_seconds)
                 time.sleep(min(1.0, max(0.05, min(age for age in ages if age is not None) / 2)))
         except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
             run.scheduler.fail(error)
-
-    def _log_progress(self) -> None:
-        """Log the progress of each stream, or how many loads run where there was none."""
-        if not self._run.tallies.log_progress(self._run.logger) and (running := self._run.scheduler.running):
-            text = "Progress: waiting for %s; %s"
-            waiting = sum(count for _, count in self._run.scheduler.waiting())
-            loads, batches = counted(running, "load"), counted(waiting, "batch", "batches")
-            self._run.logger.info(text, loads, f"{batches} not loaded yet", extra=PROGRESS_LINE)
