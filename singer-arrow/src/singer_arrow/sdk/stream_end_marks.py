@@ -11,7 +11,7 @@ from typing import Any
 
 from singer_sdk import Stream
 from singer_sdk.mapper import RemoveRecordTransform
-from singer_sdk.singerlib import SchemaMessage, StateMessage
+from singer_sdk.singerlib import Message, SchemaMessage
 
 from singer_arrow.load.stream_ends import KEY, WHOLE
 
@@ -30,14 +30,14 @@ class AnnouncingSchema(SchemaMessage):
 
 
 @dataclass(slots=True)
-class EndMark(StateMessage):
-    """A STATE message that marks the end of a stream."""
+class PlainMessage(Message):
+    """A message with more members than the SDK's, or others."""
 
-    ended: str  # the stream's name, as in its SCHEMA messages
+    members: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the message with the mark."""
-        return {"type": self.type, "value": self.value, KEY: self.ended}
+        """Return the message."""
+        return self.members
 
 
 class MarkedStream(Stream):
@@ -77,7 +77,7 @@ class MarkedStream(Stream):
             super()._write_activate_version_message(self._stream_version)
         for name in self.sent_names:
             if not self._shares(name):
-                self._tap.write_message(EndMark(self.tap_state, name))
+                self._tap.write_message(PlainMessage({"type": "STATE", "value": self.tap_state, KEY: name}))
 
     def _shares(self, name: str) -> bool:
         """Return whether another stream that is not finished is sent under the same name, or may have been.

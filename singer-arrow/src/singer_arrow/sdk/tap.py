@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
@@ -21,7 +21,7 @@ from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, Storag
 from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
-from singer_sdk.singerlib import Catalog, CatalogEntry, Message, StateMessage
+from singer_sdk.singerlib import Catalog, CatalogEntry
 
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.errors import (
@@ -40,7 +40,7 @@ from singer_arrow.sdk.config_errors import checked_state, json_object
 from singer_arrow.sdk.exact_catalog import ExactSchema, exact_catalog
 from singer_arrow.sdk.message_writer import LineWriter
 from singer_arrow.sdk.plugin import CheckedPlugin
-from singer_arrow.sdk.stream_end_marks import MarkedStream
+from singer_arrow.sdk.stream_end_marks import MarkedStream, PlainMessage
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -53,24 +53,6 @@ _ENDS_OF_TESTS = (AbortedSyncPausedException, AbortedSyncFailedException)
 """What the SDK raises when `--test` has the records that it asked for."""
 Encoded = TypeVar("Encoded")
 Encode = Callable[["pa.RecordBatch"], Iterable[Encoded]]
-
-
-@dataclass(slots=True)
-class _BatchMessage(Message):
-    batch: Batch
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.batch.to_message()
-
-
-@dataclass(slots=True)
-class _RejectedRows(StateMessage):
-    """A STATE message that brings rows for the targets' table of rejected rows."""
-
-    batch: Batch
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": self.type, "value": self.value, REJECTED_BATCH: self.batch.to_message()}
 
 
 class ArrowTap(CheckedPlugin, Tap):
@@ -299,7 +281,9 @@ class ArrowStream(MarkedStream):
     def write_rejected(self, batch: Batch) -> None:
         """Send rows that could not be read, where rows are sent as RECORD messages."""
         for name in self.sent_names:
-            self._tap.write_message(_RejectedRows(self.tap_state, replace(batch, stream=name)))
+            rejected = replace(batch, stream=name).to_message()
+            message = {"type": "STATE", "value": self.tap_state, REJECTED_BATCH: rejected}
+            self._tap.write_message(PlainMessage(message))
 
     # What the SDK asks for
 
@@ -363,7 +347,7 @@ class ArrowStream(MarkedStream):
             self.sent.begin()
             for item in items:
                 if isinstance(item, Batch):
-                    self._tap.write_message(_BatchMessage(item))
+                    self._tap.write_message(PlainMessage(item.to_message()))
                     count.increment()
                     rows.increment(item.row_count or 0)
                     self.sent.add(item.row_count or 0, batches=1, size=item.byte_count or 0)
