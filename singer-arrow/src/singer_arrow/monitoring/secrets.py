@@ -52,22 +52,13 @@ def _masked(value: Any, declared: Mapping[str, Any]) -> Any:
     return one_line(value) if isinstance(value, str) else value
 
 
-def _secrets(config: Any, schema: Mapping[str, Any]) -> Iterator[str]:
-    if isinstance(config, list | tuple):
-        for item in config:
-            yield from _secrets(item, schema.get("items") or {})
-    elif isinstance(config, Mapping):
-        for name, value in config.items():
-            declared = (schema.get("properties") or {}).get(name) or {}
-            yield from _texts(value) if _is_secret(name, declared) else _secrets(value, declared)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
+def _secrets(value: Any, schema: Mapping[str, Any], *, is_secret: bool = False) -> Iterator[str]:
+    if isinstance(value, str) and is_secret:
         yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from _secrets(item, schema.get("items") or {}, is_secret=is_secret)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            declared = (schema.get("properties") or {}).get(name) or {}
+            yield from _secrets(inner, declared, is_secret=is_secret or _is_secret(name, declared))
