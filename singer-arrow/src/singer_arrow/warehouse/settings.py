@@ -263,8 +263,7 @@ AWS: dict[str, Any] = {
         "requester_pays": {"type": ["boolean", "null"], "description": "Pay for requests to requester-pays buckets."},
         "sse_customer_key": secret(
             "Your own key (SSE-C) that objects are encrypted with, base64 of its 32 bytes. They are read with it; "
-            "other "
-            "objects are read as they are, and nothing is written with it."
+            "other objects are read as they are, and nothing is written with it."
         ),
     },
 }
