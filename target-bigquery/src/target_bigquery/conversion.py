@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.temporal_text import beyond_years
-from singer_arrow.enforcement.enforce import fit
 from singer_arrow.errors import DataError
 from singer_arrow.load import conversion
 from target_bigquery.tables.types import Column, decimal_kind, read_field, upload_field

@@ -153,8 +153,7 @@ _PRIMITIVES: dict[int, tuple[int, Callable[[bytes], Any]]] = {
 """By the number of a primitive type: how many bytes its values have, and what makes JSON of them."""
 
 
-_MISSING = object()
-"""Marker of a missing member."""
+_MISSING = object()  # marker of a missing member
 
 
 def variant_values(column: pa.ExtensionArray, scalars: Any) -> list[Any]:

@@ -10,13 +10,14 @@ from typing import Any
 class ChunkFile:
     """A sequential file over chunks of bytes, split anywhere.
 
-    A read of more than `longest` bytes, which occurs only in damaged files, is refused.
+    A read of more than `longest` bytes, which occurs only in damaged files, is refused. `position` is that of the next
+    byte; the chunks begin at the one that is given.
     """
 
     closed = False
 
-    def __init__(self, chunks: Iterable[Any], *, longest: int = sys.maxsize) -> None:
-        self._chunks, self._longest = iter(chunks), longest
+    def __init__(self, chunks: Iterable[Any], *, longest: int = sys.maxsize, position: int = 0) -> None:
+        self._chunks, self._longest, self.position = iter(chunks), longest, position
         self._data, self._at = memoryview(b""), 0
 
     def read(self, n: int) -> bytes:
@@ -36,6 +37,7 @@ class ChunkFile:
                 self._data, self._at = memoryview(chunk).cast("B"), 0
             piece = self._data[self._at : self._at + n]
             self._at += len(piece)
+            self.position += len(piece)
             n -= len(piece)
             yield piece
 

@@ -13,12 +13,10 @@ from singer_arrow.compression.chunk_file import ChunkFile
 
 CODECS = ("snappy", "hadoop_snappy", "raw_snappy")
 _MARK = b"\xff\x06\x00\x00sNaPpY"
-_FRAME = 65_536
-"""Maximum decompressed bytes of a frame."""
+_FRAME = 65_536  # maximum decompressed bytes of a frame
 _COMPRESSED, _PLAIN, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
 _CHECKSUM = 4
-_LONGEST_BLOCK = 64 << 20
-"""Maximum bytes of a block in memory."""
+_LONGEST_BLOCK = 64 << 20  # maximum bytes of a block in memory
 _PIECE = 4 << 20
 
 

@@ -46,8 +46,6 @@ from singer_arrow.errors import DataError, DriftError
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, Skipped
 
-__all__ = ["fit", "fit_batch"]
-
 logger = logging.getLogger(__name__)
 _PLAIN = ReadOptions()
 

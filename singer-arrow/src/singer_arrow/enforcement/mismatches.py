@@ -17,8 +17,7 @@ from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.casting.utf8 import is_valid_utf8
 from singer_arrow.schema.arrow_schema import is_json
 
-_FEW = 8
-"""Number of rows that are checked one by one instead of bisected."""
+_FEW = 8  # number of rows that are checked one by one instead of bisected
 _LIKE_A_NUMBER = r"^(?:\P{L}|[a-fA-FxXiInNtTyY])*$"  # no letters except those of `1e5`, `0xff`, `infinity` and `nan`
 
 
@@ -48,8 +47,15 @@ def _certain_mismatches(column: pa.Array, field: pa.Field) -> pa.Array:
     if pt.is_null(target):
         return column.is_valid()
     if pt.is_string(source) or pt.is_large_string(source):
+        patterns = list[str]()  # which every text contains that fits
+        if pt.is_boolean(target):
+            patterns = [r"(?i)^\s*(true|false|0|1)\s*$"]
+        elif pt.is_integer(target) or pt.is_decimal(target) or pt.is_floating(target):
+            patterns = [_LIKE_A_NUMBER, r"[0-9]|(?i:inf|nan)" if pt.is_floating(target) else r"[0-9]"]
+        elif pt.is_timestamp(target) or pt.is_date(target) or pt.is_time(target):
+            patterns = [r"[0-9]{2}"]
         found = _all_false(column)
-        for pattern in _patterns(target):
+        for pattern in patterns:
             found = pc.or_(found, pc.invert(pc.match_substring_regex(column, pattern)))
         return found
     if _is_exact(target) and (_is_exact(source) or pt.is_floating(source)):
@@ -70,19 +76,6 @@ def _is_exact(t: pa.DataType) -> bool:
     return bool(pt.is_integer(t) or pt.is_decimal(t) or pt.is_timestamp(t) or pt.is_date(t) or pt.is_boolean(t))
 
 
-def _patterns(t: pa.DataType) -> list[str]:
-    """Return patterns that every text convertible to the type contains."""
-    if pt.is_boolean(t):
-        return [r"(?i)^\s*(true|false|0|1)\s*$"]
-    if pt.is_integer(t) or pt.is_decimal(t):
-        return [_LIKE_A_NUMBER, r"[0-9]"]
-    if pt.is_floating(t):
-        return [_LIKE_A_NUMBER, r"[0-9]|(?i:inf|nan)"]
-    if pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t):
-        return [r"[0-9]{2}"]
-    return []
-
-
 def _bisect(column: pa.Array, field: pa.Field, *, json_output: bool) -> pa.Array:
     """Return the rows of a column without nulls that `convert` refuses, by bisection."""
     found, pieces = list[int](), [(0, len(column))]
@@ -91,7 +84,9 @@ def _bisect(column: pa.Array, field: pa.Field, *, json_output: bool) -> pa.Array
         error = _cast_error(column.slice(low, high - low), field, json_output=json_output) if low < high else None
         if error is None:
             continue
-        if high - low == 1 or _is_type_error(error, column, field):
+        # An error of the types concerns all values; but casts of children depend on the values present.
+        of_parts = pt.is_nested(column.type) and (pt.is_nested(field.type) or is_text_type(field.type))
+        if high - low == 1 or (isinstance(error, pa.ArrowNotImplementedError) and not of_parts):
             found.extend(range(low, high))
         elif high - low <= _FEW:
             pieces.extend((row, row + 1) for row in range(low, high))
@@ -114,12 +109,6 @@ def _cast_error(piece: pa.Array, field: pa.Field, *, json_output: bool) -> Excep
     except (*CAST_ERRORS, ArithmeticError) as error:
         return error
     return None
-
-
-def _is_type_error(error: Exception, column: pa.Array, field: pa.Field) -> bool:
-    """Return whether an error concerns the types, not values. Casts of children depend on the values present."""
-    of_parts = pt.is_nested(column.type) and (pt.is_nested(field.type) or is_text_type(field.type))
-    return isinstance(error, pa.ArrowNotImplementedError) and not of_parts
 
 
 _ODD = r"0[xX][0-9a-fA-F]+|[-+0-9.]*[eE][-+0-9]+|(?i:nan|inf|infinity)"  # numbers whose digits do not show their size

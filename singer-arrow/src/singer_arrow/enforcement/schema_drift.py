@@ -17,8 +17,7 @@ from singer_arrow.errors import DataError, DriftError
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import UTC_MICROSECONDS, canonical, is_json, merge_fields
 
-_NOT_READ = ("ignore", "count")
-"""Values of `ReadOptions.on_drift` with which new columns are not read."""
+_NOT_READ = ("ignore", "count")  # values of `ReadOptions.on_drift` with which new columns are not read
 
 
 def unknown_columns(names: Iterable[str], schema: pa.Schema, options: ReadOptions) -> list[str]:

@@ -63,18 +63,17 @@ class TarMember(ObjectReader):
 
 
 class _Source(ChunkFile):
-    """The bytes of an archive, with the last read and its offset."""
+    """The bytes of an archive, with the last read."""
 
-    last, begin = b"", 0
+    last = b""
 
     def read(self, n: int) -> bytes:
-        self.begin += len(self.last)
         self.last = super().read(n)
         return self.last
 
     def is_over(self, at: int) -> bool:
         """Return whether only the end mark follows the byte `at`, which is within the last read."""
-        rest, length = self.last[at - self.begin :], 0
+        rest, length = self.last[at - (self.position - len(self.last)) :], 0
         while rest:
             if rest.strip(b"\0"):
                 return False

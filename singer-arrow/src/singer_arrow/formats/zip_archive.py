@@ -48,8 +48,7 @@ _METHODS: dict[int, Callable[[], Any]] = {
     12: bz2.BZ2Decompressor,
     95: lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
 }
-_SAMPLED = 5
-"""Number of members from which a schema is inferred."""
+_SAMPLED = 5  # number of members from which a schema is inferred
 
 
 class ArchiveFormat:

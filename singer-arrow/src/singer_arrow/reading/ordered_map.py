@@ -83,13 +83,19 @@ class _Pump:
                 try:
                     yield future.result()
                 finally:
-                    self._release(cost)
+                    self._allowance.release(cost)
+                    with self._changed:
+                        self._under_way -= 1
+                        self._changed.notify_all()
         finally:
             with self._changed:
                 self._stopped = True
                 self._changed.notify_all()
             join_thread(thread)
-            self._discard()
+            while not self._done.empty():
+                if isinstance(item := self._done.get(), tuple):
+                    item[0].cancel()
+                    self._allowance.release(item[1])
 
     def _run(self) -> None:
         end: BaseException | None = None
@@ -101,8 +107,11 @@ class _Pump:
                     break
                 self._done.put((pool.submit(self._work, block), cost))
                 del block
-                if cost > self._allowance.limit and not self._wait_until_idle():
-                    break
+                if cost > self._allowance.limit:  # alone in memory
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._stopped or self._under_way == 0)
+                        if self._stopped:
+                            break
         except BaseException as error:  # noqa: BLE001 - the consumer raises it
             end = error
         finally:
@@ -122,24 +131,6 @@ class _Pump:
                 self._under_way += 1
                 return True
         return False
-
-    def _wait_until_idle(self) -> bool:
-        """Wait until all blocks are processed; return False if the consumer has stopped."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopped or self._under_way == 0)
-            return not self._stopped
-
-    def _release(self, cost: int) -> None:
-        self._allowance.release(cost)
-        with self._changed:
-            self._under_way -= 1
-            self._changed.notify_all()
-
-    def _discard(self) -> None:
-        while not self._done.empty():
-            if isinstance(item := self._done.get(), tuple):
-                item[0].cancel()
-                self._allowance.release(item[1])
 
 
 def drain(items: list[T]) -> Iterator[T]:

@@ -40,9 +40,9 @@ class Windows:
         """Return the window of span `i` that contains the byte `at`."""
         end = self._spans[i][1]
         current, following = self._held[i]
-        if following is not None and _within(following[0], at):
+        if following is not None and following[0][0] <= at < following[0][1]:
             current, following = following, self._next(following[0], end)
-        elif not _within(current[0], at):
+        elif not current[0][0] <= at < current[0][1]:
             current, following = self._open(at, end)
         elif following is None:
             following = self._next(current[0], end)
@@ -59,7 +59,3 @@ class Windows:
 
 
 _Window = tuple[Span, Future[FetchedRange]]
-
-
-def _within(span: Span, at: int) -> bool:
-    return span[0] <= at < span[1]

@@ -176,35 +176,29 @@ def _detect_wide(head: bytes) -> str | None:
 
 
 def _transcode(chunks: Iterator[Any], encoding: str, url: object, *, final: bool = True) -> Iterator[Any]:
-    name = codec_name(encoding)
+    """Yield text as UTF-8 without a mark, from the encoding detected by its first bytes, or else from the given one."""
+    name, head = codec_name(encoding), b""
     if name in PLAIN_ENCODINGS or name.startswith(("utf-16", "utf-32")):
-        return _transcode_by_head(chunks, name, url, final=final)
-    return _without_mark(_recoded(chunks, name, url, final=final))
+        for chunk in chunks:
+            head += bytes(chunk)
+            if len(head) >= _LONGEST_MARK:
+                break
+        name = _detect_wide(head) or name
+    if name in PLAIN_ENCODINGS:
+        yield memoryview(head)[len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0 :]
+        yield from chunks
+    else:
+        yield from _without_mark(_recoded(chain([head], chunks), name, url, final=final))
 
 
-def _transcode_by_head(chunks: Iterator[Any], name: str, url: object, *, final: bool) -> Iterator[Any]:
-    """Recode text from the encoding detected by its first bytes, or else from the given one."""
-    rest, head = iter(chunks), b""
-    for chunk in rest:
-        head += bytes(chunk)
-        if len(head) >= _LONGEST_MARK:
-            break
-    encoding = _detect_wide(head) or (None if name in PLAIN_ENCODINGS else name)
-    if encoding is not None:
-        yield from _without_mark(_recoded(chain([head], rest), encoding, url, final=final))
-        return
-    yield memoryview(head)[len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0 :]
-    yield from rest
-
-
-def _without_mark(chunks: Iterable[Any]) -> Iterator[Any]:
-    rest, head = iter(chunks), b""
-    for chunk in rest:
+def _without_mark(chunks: Iterator[Any]) -> Iterator[Any]:
+    head = b""
+    for chunk in chunks:
         head += bytes(chunk)
         if len(head) >= len(codecs.BOM_UTF8):
             break
     yield head.removeprefix(codecs.BOM_UTF8)
-    yield from rest
+    yield from chunks
 
 
 def _recoded(chunks: Iterator[Any], encoding: str, url: object, *, final: bool) -> Iterator[bytes]:

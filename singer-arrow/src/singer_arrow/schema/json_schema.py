@@ -233,8 +233,7 @@ def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
     return (pa.decimal128 if digits <= DIGITS_OF_128 else pa.decimal256)(digits, max(scale, 0))
 
 
-_LARGEST_EXPONENT = 400
-"""Maximum exponent of a bound; all columns have fewer digits."""
+_LARGEST_EXPONENT = 400  # maximum exponent of a bound; all columns have fewer digits
 
 
 def finite(value: Any) -> Decimal | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.enforcement.enforce import fit
+from singer_arrow.casting.from_arrow import fit
 from singer_arrow.errors import DataError
 from singer_arrow.formats import WRITABLE
 from target_redshift.sql import NULL_TEXT

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.from_text import BadValueError, from_text
-from singer_arrow.enforcement.enforce import fit
 from singer_arrow.schema.arrow_schema import json_field
 
 MICROSECONDS = pa.timestamp("us", "UTC")

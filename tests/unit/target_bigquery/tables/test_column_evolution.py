@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from singer_arrow.enforcement.enforce import fit
+from singer_arrow.casting.from_arrow import fit
 from singer_arrow.errors import SchemaError
 from target_bigquery.tables.column_evolution import ColumnEvolution, columns_of, new_variants, widened
 from target_bigquery.tables.table_fields import api_field

@@ -30,8 +30,7 @@ from singer_arrow.read_progress import ReadProgress, ResumePoint, no_such_resume
 from singer_arrow.reading.object_reader import ObjectReader
 from singer_arrow.schema.arrow_schema import MOST_DIGITS, canonical
 
-_MARK = 8
-"""Bytes of the mark and its padding at the start of a file."""
+_MARK = 8  # bytes of the mark and its padding at the start of a file
 _AGAIN = "Upload the file again, or set the stream's format"
 
 register()
@@ -145,14 +144,11 @@ def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, Mess
     """Return the stream, its messages, and whether it is within a file, whose start mark is skipped."""
     head = bytes(reader.head_bytes(16))  # cached: the schema is read twice
     codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
-    chunks = decompress(reader.chunks(), codec, url=reader.url)
-    first = b""
-    for chunk in chunks:
-        first += bytes(chunk)
-        if len(first) >= _MARK:
-            break
+    stream = ChunkFile(decompress(reader.chunks(), codec, url=reader.url))
+    first = stream.read(_MARK)
     is_file = first.startswith(MAGIC)
-    stream = ChunkFile(chain([first[_MARK:] if is_file else first], chunks))
+    if not is_file:
+        stream = ChunkFile(chain([first], stream.pieces()))
     messages = Messages(stream, reader.budget.decoded.limit, reader.url)
     return ChunkFile(messages, longest=LARGEST_BODY), messages, is_file
 

@@ -18,8 +18,7 @@ from singer_arrow.formats.file_errors import too_large
 SLICE_BYTES = 64 << 20
 """Maximum bytes of a slice of several rows."""
 _OFFSET, _NULL = 8, 8
-_VIEW = 16
-"""Bytes of a view; the first four are the length of its value."""
+_VIEW = 16  # bytes of a view; the first four are the length of its value
 
 
 def slices(batch: pa.RecordBatch, rows: int, most: int, url: object) -> Iterator[pa.RecordBatch]:

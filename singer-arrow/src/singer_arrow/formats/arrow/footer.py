@@ -15,8 +15,7 @@ from singer_arrow.reading.random_access import RangeFile, random_access
 from singer_arrow.reading.range_planner import MIB, Span
 
 _TAIL = 64 << 10
-_END = 4 + len(MAGIC)
-"""Bytes after the footer: its size and the mark."""
+_END = 4 + len(MAGIC)  # bytes after the footer: its size and the mark
 
 
 class OpenFile:

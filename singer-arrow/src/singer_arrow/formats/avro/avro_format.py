@@ -92,27 +92,15 @@ class AvroFormat:
         return avro_write.write(batches, schema, path, codec=codec)
 
 
-class _Positioned:
-    """A source with its position in the file, without outer compression."""
-
-    def __init__(self, source: ChunkFile, position: int) -> None:
-        self._source, self.position = source, position
-
-    def read(self, n: int) -> bytes:
-        data = self._source.read(n)
-        self.position += len(data)
-        return data
-
-
-def _source(reader: ObjectReader, options: ReadOptions, position: int = 0) -> _Positioned:
+def _source(reader: ObjectReader, options: ReadOptions, position: int = 0) -> ChunkFile:
     """Open the file at a position, or at its end if it is shorter."""
     codec = options.compression
     if codec == "auto":
         codec = detect(reader.url.name, bytes(reader.head_bytes(8)))
     if codec == "none" and reader.ranged:
         begin = min(position, reader.size or position)
-        return _Positioned(ChunkFile(reader.chunks(begin)), begin)
-    source = _Positioned(ChunkFile(decompress(reader.chunks(), codec, url=reader.url)), 0)
+        return ChunkFile(reader.chunks(begin), position=begin)
+    source = ChunkFile(decompress(reader.chunks(), codec, url=reader.url))
     while source.position < position and source.read(min(_PASSED, position - source.position)):
         pass
     return source

@@ -114,7 +114,7 @@ class Dialect:
 
     def whole(self, data: bytes) -> int:
         """Return the number of bytes of whole records; after them a quote opens and is never closed."""
-        at, match = 0, self._record.match
+        at, match = 0, self._patterns.record.match
         while at < len(data):
             if (found := match(data, at)) is not None:
                 at = found.end()
@@ -162,12 +162,12 @@ class Dialect:
             at = self._tail_end(record, start if closed is None else closed)
             inner = b"" if closed is None else record[start + 1 : closed - 1].replace(quote * 2, quote)
             raw = inner + record[start if closed is None else closed : at]
-            values.append(self._escaped.sub(rb"\1", raw) if self.escape else raw)
+            values.append(self._patterns.escaped.sub(rb"\1", raw) if self.escape else raw)
         return values
 
     def _record_end(self, data: bytes, start: int) -> int | None:
         """Return where the record at `start` ends; None if it does not."""
-        if (found := self._record.match(data, start)) is not None:
+        if (found := self._patterns.record.match(data, start)) is not None:
             return found.end()
         end = self._field_end(data, self._whole_fields(data, start))  # it has many fields or quotes, or no end
         line_end = None if end is None else _LINE_END.match(data, end)
@@ -177,7 +177,7 @@ class Dialect:
         """Return where the fields of a record end that a delimiter follows, that delimiter included."""
         at, delimiter = start, self.delimiter.encode()
         while True:
-            found = self._some_fields.match(data, at)
+            found = self._patterns.fields.match(data, at)
             assert found is not None  # it also matches nothing
             end = self._field_end(data, found.end()) if found.end() == at else None
             if found.end() == at and (end is None or data[end : end + 1] != delimiter):
@@ -194,11 +194,11 @@ class Dialect:
     def _quote_end(self, data: bytes, at: int) -> int | None:
         """Return where the text after an opening quote ends, its closing quote included; None if it does not."""
         quote = (self.quote or "").encode()
-        end = self._pieces_end(self._inner, data, at)
+        end = self._pieces_end(self._patterns.inner, data, at)
         return end + 1 if data.startswith(quote, end) else None
 
     def _tail_end(self, data: bytes, at: int) -> int:
-        return self._pieces_end(self._tail, data, at)
+        return self._pieces_end(self._patterns.tail, data, at)
 
     @staticmethod
     def _pieces_end(pieces: re.Pattern[bytes], data: bytes, at: int) -> int:
@@ -211,12 +211,12 @@ class Dialect:
         if not self.comment or self.comment.encode() not in data:
             return data
         if self.quote is None or self.quote.encode() not in data:
-            return self._comment.sub(b"", data)
+            return self._patterns.comment.sub(b"", data)
         kept, at = [], 0
         for record in self.records(data):
             kept += [b"\n" * count_lines(data[at : record.start]), data[record.start : record.end]]
             at = record.end
-        return b"".join((*kept, self._comment.sub(b"", data[at:])))
+        return b"".join((*kept, self._patterns.comment.sub(b"", data[at:])))
 
     def _quotes(self, data: bytes, start: int, end: int) -> int:
         quote = (self.quote or "").encode()
@@ -226,47 +226,41 @@ class Dialect:
         return found - data.count((self.escape or "").encode() + quote, start, end) if self.escape else found
 
     @cached_property
-    def _comment(self) -> re.Pattern[bytes]:
-        return re.compile(rb"(?m)^" + re.escape((self.comment or "").encode()) + rb"[^\r\n]*")
+    def _patterns(self) -> _Patterns:
+        """Patterns that do not backtrack.
 
-    @cached_property
-    def _escaped(self) -> re.Pattern[bytes]:
-        return re.compile(re.escape((self.escape or "").encode()) + rb"([\s\S])")
-
-    @cached_property
-    def _inner(self) -> re.Pattern[bytes]:
-        return re.compile(self._parts[0][1].encode())
-
-    @cached_property
-    def _tail(self) -> re.Pattern[bytes]:
-        return re.compile(self._parts[1].encode())
-
-    @cached_property
-    def _record(self) -> re.Pattern[bytes]:
-        d, field, line_end = re.escape(self.delimiter), self._any_field, "(?:\\r\\n?|\\n)"
-        comment = f"{re.escape(self.comment)}[^\\r\\n]*+{line_end}|" if self.comment else ""
-        return re.compile(f"{comment}{field}(?>(?:{d}{field}){_MOST}){line_end}".encode())
-
-    @cached_property
-    def _some_fields(self) -> re.Pattern[bytes]:
-        return re.compile(f"(?>(?:{self._any_field}{re.escape(self.delimiter)}){_MOST})".encode())
-
-    @property
-    def _any_field(self) -> str:
-        (q, inner), tail = self._parts
-        return f"(?:{q}{inner}{q}(?!{q}){tail}|(?!{q}){tail})" if q else tail
-
-    @property
-    def _parts(self) -> tuple[tuple[str, str], str]:
-        """Return patterns for the quote, for the text between two quotes, and for other text of a field.
-
-        They do not backtrack: `(?>(?:...)*)` and not `(?:...)*+`, which Python before 3.11.5 matches wrongly. A state
-        is there for each repetition, so that these are limited: what is longer takes several matches.
+        `(?>(?:...)*)` and not `(?:...)*+`, which Python before 3.11.5 matches wrongly. A state is there for each
+        repetition, so that these are limited: what is longer takes several matches.
         """
-        d, q, e = (re.escape(c) if c else "" for c in (self.delimiter, self.quote, self.escape))
-        escaped = f"|{e}[\\s\\S]" if e else ""
+        d, q, e, c = (re.escape(x) if x else "" for x in (self.delimiter, self.quote, self.escape, self.comment))
+        escaped, line_end = f"|{e}[\\s\\S]" if e else "", "(?:\\r\\n?|\\n)"
         inner = f"(?>(?:[^{q}{e}]++|{q}{q}{escaped}){_MOST})" if q else ""
-        return (q, inner), f"(?>(?:[^{d}\\r\\n{e}]++{escaped}){_MOST})" if e else f"[^{d}\\r\\n]*+"
+        tail = f"(?>(?:[^{d}\\r\\n{e}]++{escaped}){_MOST})" if e else f"[^{d}\\r\\n]*+"
+        field = f"(?:{q}{inner}{q}(?!{q}){tail}|(?!{q}){tail})" if q else tail
+        comment = f"{c}[^\\r\\n]*+{line_end}|" if c else ""
+        texts = (
+            f"{comment}{field}(?>(?:{d}{field}){_MOST}){line_end}",
+            f"(?>(?:{field}{d}){_MOST})",
+            inner,
+            tail,
+            f"(?m)^{c}[^\\r\\n]*",
+            f"{e}([\\s\\S])",
+        )
+        return _Patterns(*(re.compile(text.encode()) for text in texts))
+
+
+class _Patterns(NamedTuple):
+    """Patterns of a record, of fields that a delimiter follows, and of parts of one.
+
+    `inner` is text between two quotes, `tail` other text of a field.
+    """
+
+    record: re.Pattern[bytes]
+    fields: re.Pattern[bytes]
+    inner: re.Pattern[bytes]
+    tail: re.Pattern[bytes]
+    comment: re.Pattern[bytes]
+    escaped: re.Pattern[bytes]
 
 
 def has_known_delimiter(name: str, options: ReadOptions) -> bool:
@@ -285,8 +279,7 @@ def count_lines(data: bytes) -> int:
 
 CANDIDATES = (",", ";", "\t", "|")
 _ROWS = 1000
-_LEAST_SHARE = 0.5
-"""Share of the rows that must have as many fields as the first one."""
+_LEAST_SHARE = 0.5  # share of the rows that must have as many fields as the first one
 
 
 def detect_delimiter(text: bytes, dialect: Dialect) -> str:

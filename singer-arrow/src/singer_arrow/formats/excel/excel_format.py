@@ -107,7 +107,9 @@ class _Sheet:
         at = self.first + 1
         for n in range(self.file.num_record_batches):
             batch = self.file.get_batch(n)
-            filled = _filled(batch)
+            filled = pa.repeat(pa.scalar(value=False), batch.num_rows)
+            for column in batch.columns:
+                filled = pc.or_(filled, pc.fill_null(pc.not_equal(column, ""), fill_value=False))
             numbers = pc.add(pc.indices_nonzero(filled).cast(pa.int64()), at)
             at += batch.num_rows
             if len(numbers):
@@ -150,14 +152,6 @@ class _Sheet:
 
 def _all(cells: pa.ChunkedArray, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(cells, pattern)).as_py())
-
-
-def _filled(batch: pa.RecordBatch) -> pa.Array:
-    """Return true for rows that have a cell."""
-    found = pa.repeat(pa.scalar(value=False), batch.num_rows)
-    for column in batch.columns:
-        found = pc.or_(found, pc.fill_null(pc.not_equal(column, ""), fill_value=False))
-    return found
 
 
 @contextmanager

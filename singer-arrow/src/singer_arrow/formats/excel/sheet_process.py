@@ -118,17 +118,16 @@ def _convert(reader: fastexcel.ExcelReader, target: str, options: dict[str, Any]
     return {"header": header, "kinds": kinds, "first": first}
 
 
-def _as(reader: fastexcel.ExcelReader, sheet: str, kind: Any) -> pa.RecordBatch:
-    return reader.load_sheet(sheet, header_row=None, skip_rows=0, dtypes=kind).to_arrow()
-
-
 def _columns(reader: fastexcel.ExcelReader, sheet: str) -> list[_Column]:
     text, failed = reader.load_sheet(sheet, header_row=None, skip_rows=0, dtypes="string").to_arrow_with_errors()
     errors: dict[int, dict[int, str]] = {}
     for error in failed.errors if failed else ():
         row, column = error.offset_position
         errors.setdefault(column, {})[row] = _error_text(error.detail)
-    others = [_as(reader, sheet, kind).columns for kind in ("float", "boolean", "duration")]
+    others = [
+        reader.load_sheet(sheet, header_row=None, skip_rows=0, dtypes=kind).to_arrow().columns
+        for kind in ("float", "boolean", "duration")
+    ]
     return [
         _Column(t.cast(pa.string()), number, boolean, elapsed, errors.get(i, {}))
         for i, (t, number, boolean, elapsed) in enumerate(zip(text.columns, *others, strict=True))

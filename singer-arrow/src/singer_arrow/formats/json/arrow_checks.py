@@ -7,10 +7,8 @@ of the precision of their type, rounds what is read as a float, and makes infini
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +16,6 @@ from pyarrow import types as pt
 
 _LONG = 2048
 _BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
-_TINY = re.compile(rb'-(?<=[eE]-)0*[1-9][0-9]+["\s,}\]]')
-_NO_INTEGER = re.compile(rb"\.\d*[1-9]|[eE]")
 _BORDER = re.compile(rb"\}[ \t\r]*+\n[ \t\r\n]*+\{")
 
 
@@ -77,11 +73,6 @@ def has_wide_line(data: bytes, lines: int) -> bool:
     return False
 
 
-def may_hold_tiny(data: bytes) -> bool:
-    """Return whether JSON may hold a number so small that Arrow's reader scales it by a wrong power of ten."""
-    return b"-" in data and _TINY.search(data) is not None
-
-
 def all_finite(column: pa.Array) -> bool:
     """Return whether all floats of a column are finite, within lists and objects too."""
     if pt.is_floating(column.type):  # the sum of finite numbers may overflow
@@ -89,8 +80,3 @@ def all_finite(column: pa.Array) -> bool:
     if pt.is_struct(column.type):
         return all(all_finite(part) for part in column.flatten())
     return not pt.is_list(column.type) or all_finite(column.flatten())
-
-
-def all_integers(texts: Iterable[Any]) -> bool:
-    """Return whether JSON numbers (bytes or buffers) have no exponent and only zeros after a point."""
-    return _NO_INTEGER.search(b" ".join(texts)) is None

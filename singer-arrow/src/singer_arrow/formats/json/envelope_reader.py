@@ -23,8 +23,7 @@ from singer_arrow.formats.json.unknown_keys import KnownKeys
 
 TextCheck = Callable[[pa.Array, pa.Field], bool]
 """Return whether all texts of a column can become values of the field."""
-_ANY_ROW = "\0"
-"""Column that no record has, for records without a column that Arrow's reader makes."""
+_ANY_ROW = "\0"  # column that no record has, for records without a column that Arrow's reader makes
 
 
 class EnvelopeReader(ArrowJsonReader):

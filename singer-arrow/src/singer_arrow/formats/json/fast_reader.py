@@ -23,18 +23,20 @@ import pyarrow.json as pj
 from pyarrow import types as pt
 
 from singer_arrow.casting.cut_digits import set_column
+from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.from_json import BadRowError, convert_value, nests_too_deeply, parse
 from singer_arrow.casting.whole_numbers import are_large, holds_text, large_rows
-from singer_arrow.enforcement.enforce import fit
 from singer_arrow.enforcement.excluded_members import exclude_from_json
 from singer_arrow.enforcement.row_policy import RowError, batch_of
 from singer_arrow.enforcement.schema_drift import paths_with_exclusions
-from singer_arrow.formats.json.arrow_checks import LineEnds, all_finite, all_integers, has_wide_line, may_hold_tiny
+from singer_arrow.formats.json.arrow_checks import LineEnds, all_finite, has_wide_line
 from singer_arrow.formats.json.strategies import ReadStrategy, decimals, read_type
 from singer_arrow.formats.json.unknown_keys import NO_FIELD, KnownKeys
 from singer_arrow.schema.arrow_schema import is_json
 
 _ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
+_TINY = re.compile(rb'-(?<=[eE]-)0*[1-9][0-9]+["\s,}\]]')  # a number that Arrow's reader scales by a wrong power of ten
+_NO_INTEGER = re.compile(rb"\.\d*[1-9]|[eE]")
 _FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
 FAST_PATH_ERRORS = (pa.ArrowException, msgspec.MsgspecError, ValueError, RecursionError)
 """Errors of the fast path: a line is bad, or needs the exact reader."""
@@ -128,7 +130,7 @@ class ArrowJsonReader:
         if not data.isascii():
             offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
             pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
-        if self._decimals and may_hold_tiny(data):
+        if self._decimals and b"-" in data and _TINY.search(data):
             raise FastPathError
         if strategy.key_check == "scan" and not self._counts_unknown and not self._all_known(data):
             raise FastPathError
@@ -136,7 +138,7 @@ class ArrowJsonReader:
     def _check_numbers(self, data: bytes, strategy: ReadStrategy, found: Mapping[str, pa.Array]) -> None:
         """Refuse integers that are read as floats and may have a fraction, and rounded whole numbers."""
         names = tuple(n for n in self._integers if n not in strategy.suspects) if strategy.float_integers else ()
-        if names and not all(all_integers(texts) for texts in self._raw_values(data, names)):
+        if names and any(_NO_INTEGER.search(b" ".join(texts)) for texts in self._raw_values(data, names)):
             raise FastPathError
         large = [f for f in self._floats if f.name in found and are_large(found[f.name])]
         for field, raws in zip(

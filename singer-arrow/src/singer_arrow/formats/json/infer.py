@@ -14,6 +14,7 @@ A column without a value is of type null. The order is that in which the columns
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from decimal import Decimal
 from math import isinf
 from typing import Any
@@ -136,7 +137,13 @@ class _Seen:
                     return pa.int64()
                 return pa.decimal128(38, 0) if max(-self._low, self._high) < 10**38 else pa.string()
             case kind if kind is str:
-                return self._text()
+                texts = pa.array(self._texts or [], pa.string())
+                for pattern, t in _TEMPORAL:
+                    if self._texts and all(pattern.fullmatch(text) for text in self._texts):
+                        with suppress(BadValueError):
+                            from_text(texts, t)
+                            return t
+                return pa.string()
             case kind if kind is list:
                 assert self.items is not None
                 inner = self.items.field("item")
@@ -144,14 +151,3 @@ class _Seen:
         if not 0 < len(self.members) <= _MOST_KEYS:
             return None
         return pa.struct([seen.field(key) for key, seen in self.members.items()])
-
-    def _text(self) -> pa.DataType:
-        texts = pa.array(self._texts or [], pa.string())
-        for pattern, t in _TEMPORAL:
-            if self._texts and all(pattern.fullmatch(text) for text in self._texts):
-                try:
-                    from_text(texts, t)
-                except BadValueError:
-                    continue
-                return t
-        return pa.string()

@@ -22,7 +22,7 @@ MOST_INFLATED = 100
 """Bytes in memory for each byte in the file; what takes less is never refused."""
 _TAIL = 64 << 10
 _PIECE = 64 << 10
-_NONE, _ZLIB, _SNAPPY, _LZ4, _ZSTD = 0, 1, 2, 4, 5
+NO_CODEC, _ZLIB, _SNAPPY, _LZ4, _ZSTD = 0, 1, 2, 4, 5
 _LARGEST_BLOCK = 1 << 23
 _AGAIN = "Write the file again"
 _DECRYPT = "Decrypt the file first"
@@ -30,8 +30,7 @@ _LZ4_FRAME = b"\x04\x22\x4d\x18\x60\x70\x73"
 """The beginning of an LZ4 frame of blocks of up to 4 MiB; ORC has blocks without one."""
 _ENCRYPTION = 10
 """Field of the footer that only files with encrypted columns have; Arrow's reader makes nulls and hashes of these."""
-_INDEXES = frozenset(range(6, 11))
-"""Kinds of streams that are no data of columns."""
+_INDEXES = frozenset(range(6, 11))  # kinds of streams that are no data of columns
 
 Fields = dict[int, list[Any]]
 
@@ -96,11 +95,6 @@ class OrcFooter:
     columns: list[range]
     statistics: list[Statistics] = field(default_factory=list)
 
-    @property
-    def is_compressed(self) -> bool:
-        """Whether its data is in blocks."""
-        return self.codec != _NONE
-
 
 def read_orc_footer(source: OrcSource) -> OrcFooter | None:
     """Read the footer; None if it is broken, or of a codec that is not known.
@@ -114,7 +108,7 @@ def read_orc_footer(source: OrcSource) -> OrcFooter | None:
         end = len(tail) - 1 - tail[-1]
         postscript = _fields(tail[max(0, end) : -1])
         length, codec, block = (_number(postscript, n) for n in (1, 2, 3))
-        if codec != _NONE and block > _LARGEST_BLOCK:
+        if codec != NO_CODEC and block > _LARGEST_BLOCK:
             raise DataError(f"its blocks are of {block} bytes, more than ORC allows", url=source.url, hint=_AGAIN)
         footer = _fields(_unpacked(source, start + end - length, length, codec, block))
         if _ENCRYPTION in footer:
@@ -160,7 +154,7 @@ def _unpacked(source: OrcSource, at: int, length: int, codec: int, block: int) -
     if not 0 <= at <= at + length <= source.size:
         raise IndexError(at)
     data = source.read(at, length)
-    if codec == _NONE:
+    if codec == NO_CODEC:
         return data
     found, start = bytearray(), 0
     while start < len(data):

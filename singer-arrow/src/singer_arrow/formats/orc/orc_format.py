@@ -18,6 +18,7 @@ from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.formats.file_errors import too_large
 from singer_arrow.formats.orc.footers import (
     MOST_INFLATED,
+    NO_CODEC,
     OrcFooter,
     OrcSource,
     Stream,
@@ -32,11 +33,9 @@ from singer_arrow.reading.random_access import RangeFile, local_copy, random_acc
 from singer_arrow.schema.arrow_schema import canonical
 
 _TAIL = 256 << 10
-_BATCH_BYTES = 16 << 20
-"""Bytes in memory of a batch of rows of mean size; Arrow's reader holds them twice."""
+_BATCH_BYTES = 16 << 20  # bytes in memory of a batch of rows of mean size; Arrow's reader holds them twice
 _WIDTH = 8
-_COUNTED = 1 << 20
-"""Blocks of a stream that are counted; more only if the check needs them."""
+_COUNTED = 1 << 20  # blocks of a stream that are counted; more only if the check needs them
 
 
 class OrcFormat:
@@ -119,7 +118,7 @@ def _rows_at_once(source: OrcSource, footer: OrcFooter, columns: Mapping[str, ra
 
 def _inflated(source: OrcSource, footer: OrcFooter, stream: Stream) -> int:
     """Bytes of a stream without its compression, where all blocks but the last are full."""
-    if not footer.is_compressed:
+    if footer.codec == NO_CODEC:
         return stream.length
     size = max(1, footer.block_bytes)
     enough = max(source.most, MOST_INFLATED * stream.length) // size + 3

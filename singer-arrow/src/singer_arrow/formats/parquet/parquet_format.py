@@ -19,7 +19,6 @@ from singer_arrow.formats.columnar import FilePart, read_part
 from singer_arrow.formats.file_errors import too_large
 from singer_arrow.formats.parquet.row_groups import (
     OpenFile,
-    RowGroup,
     TextSizes,
     decode_row_groups,
     decoded_bytes,
@@ -40,8 +39,7 @@ _LEAST_TAIL, _USUAL_TAIL, _MOST_TAIL = 32 << 10, 128 << 10, 1 << 20
 _LEAST_WINDOW, _MOST_WINDOW, _READ_BUFFER = 256 << 10, 4 << 20, 1 << 20
 _DECRYPT = "Decrypt the file first"
 _IN_MEMORY = 4  # bytes of metadata in memory per byte in the file
-_SIGNATURE = 28
-"""Bytes of nonce and tag after the footer of a file with encrypted columns and a plaintext footer."""
+_SIGNATURE = 28  # bytes of nonce and tag after the footer of a file with encrypted columns and a plaintext footer
 _MOST_INFLATED = 100
 """Compression ratio of a column up to which it is always accepted; dictionaries make higher ones rare."""
 _BROKEN = "not a Parquet file, or its footer is broken"
@@ -209,11 +207,11 @@ def _rows(
         found = open_file().iter_batches(rows, [group], names, use_threads=threads)
         return -(-about.num_rows // rows), (cast_to(batch, file_schema) for batch in found)
 
-    sizes = [
-        RowGroup(g, sum(end - start for start, end in own), decoded_bytes(footer.metadata.row_group(g), chunks[g]))
-        for g, own in zip(groups, spans, strict=True)
-    ]
-    found = decode_row_groups(sizes, _files(reader, footer, spans), read, reader.budget.decoded)
+    costs = {
+        group: sum(end - start for start, end in own) + decoded_bytes(footer.metadata.row_group(group), chunks[group])
+        for group, own in zip(groups, spans, strict=True)
+    }
+    found = decode_row_groups(costs, _files(reader, footer, spans), read, reader.budget.decoded)
     for group in groups:
         part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, group, 0)
         try:

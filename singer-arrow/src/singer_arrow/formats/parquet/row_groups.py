@@ -70,7 +70,9 @@ def text_sizes(batch: pa.RecordBatch, paths: Sequence[str]) -> dict[str, TextSiz
         below = [path for path in paths if path == name or path.startswith(name + ".")]
         dictionaries = list(_dictionaries(column))
         if len(below) == len(dictionaries):
-            found.update((p, _sizes(d)) for p, d in zip(below, dictionaries, strict=True))
+            lengths = [pc.binary_length(dictionary) for dictionary in dictionaries]
+            sizes = (TextSizes(pc.mean(n).as_py() or 0.0, pc.max(n).as_py() or 0) for n in lengths)
+            found.update(zip(below, sizes, strict=True))
     return found
 
 
@@ -88,11 +90,6 @@ def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:
         yield from _dictionaries(column.values)
 
 
-def _sizes(dictionary: pa.Array) -> TextSizes:
-    lengths = pc.binary_length(dictionary)
-    return TextSizes(pc.mean(lengths).as_py() or 0.0, pc.max(lengths).as_py() or 0)
-
-
 _MOST_BATCHES = 2  # of a row group that is decoded as a whole
 _OF_TEXT = 64  # assumed bytes of a text in a dictionary
 
@@ -106,15 +103,6 @@ class ReadRowGroup(Protocol):
     def __call__(self, open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
-    """Number of a row group, and its bytes as stored and in memory."""
-
-    number: int
-    fetched: int
-    decoded: int
-
-
 def decoded_bytes(group: pq.RowGroupMetaData, columns: Iterable[int]) -> int:
     """Estimate the bytes in memory of leaf columns of a row group; at least their uncompressed size."""
     total = 0
@@ -126,23 +114,24 @@ def decoded_bytes(group: pq.RowGroupMetaData, columns: Iterable[int]) -> int:
 
 
 def decode_row_groups(
-    groups: Sequence[RowGroup], files: Generator[OpenFile], read: ReadRowGroup, allowance: Allowance
+    costs: Mapping[int, int], files: Generator[OpenFile], read: ReadRowGroup, allowance: Allowance
 ) -> Iterator[Batches]:
     """Yield the batches of each row group, in order; errors of `read` are raised after those of earlier row groups.
 
-    `files` yields for each row group a function that opens the file with the needed ranges.
+    `costs` are the bytes of each as stored and in memory together. `files` yields for each a function that opens the
+    file with the needed ranges.
     """
-    if len(groups) < 2 or max(g.fetched + g.decoded for g in groups) > allowance.limit // 8:
-        for group, file in zip(groups, files, strict=True):
-            yield read(file, group.number, threads=True)[1]
+    if len(costs) < 2 or max(costs.values()) > allowance.limit // 8:
+        for group, file in zip(costs, files, strict=True):
+            yield read(file, group, threads=True)[1]
         return
 
-    def work(unit: tuple[RowGroup, OpenFile]) -> Batches:
-        count, batches = read(unit[1], unit[0].number, threads=False)
+    def work(unit: tuple[int, OpenFile]) -> Batches:
+        count, batches = read(unit[1], unit[0], threads=False)
         return list(batches) if count <= _MOST_BATCHES else batches  # larger than estimated: decode lazily
 
-    def units() -> Generator[tuple[RowGroup, OpenFile]]:
+    def units() -> Generator[tuple[int, OpenFile]]:
         with closing(files):
-            yield from zip(groups, files, strict=True)
+            yield from zip(costs, files, strict=True)
 
-    yield from map_ordered(units(), work, allowance, cost=lambda unit: unit[0].fetched + unit[0].decoded)
+    yield from map_ordered(units(), work, allowance, cost=lambda unit: costs[unit[0]])

@@ -16,9 +16,10 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from singer_arrow.enforcement.row_policy import BlockResult, RowError
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.text.infer import infer_type
-from singer_arrow.formats.text.line_reader import LineBlock, LineRows, read_lines, read_rows
+from singer_arrow.formats.text.line_reader import LineBlock, read_lines, read_rows
 from singer_arrow.formats.text.rows import SAMPLE, TextRows
 from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint
@@ -38,11 +39,11 @@ class FixedWidthFormat:
         few = replace(options, block_bytes=min(_SAMPLE_BLOCK, sample_bytes))
         found, lines = list[pa.RecordBatch](), 0
         for block in islice(read_lines(reader, few, ResumePoint()), max(1, sample_bytes // few.block_bytes)):
-            rows = _rows(block, columns, options)
-            if rows.unread and options.on_bad_row == "fail":
-                bad = rows.unread[0]
+            texts, _, unread = _rows(block, columns, options)
+            if unread and options.on_bad_row == "fail":
+                bad = unread[0]
                 raise DataError(bad.reason, url=reader.url, line=lines + bad.row, hint=bad.hint)
-            found.append(pa.RecordBatch.from_pydict(rows.columns))
+            found.append(pa.RecordBatch.from_pydict(texts))
             lines += block.count
         if not found:
             return pa.schema([(c.name, pa.null()) for c in columns])
@@ -57,9 +58,14 @@ class FixedWidthFormat:
         columns = _columns(options)
         rows = TextRows([c.name for c in columns], schema, options)
         needed = {*(f.name for f in rows.selected), *rows.rescued_columns}
-        find = partial(_rows, columns=[c for c in columns if c.name in needed], options=options)
+        read = [c for c in columns if c.name in needed]
+
+        def parse(block: LineBlock) -> BlockResult:
+            texts, places, unread = _rows(block, read, options)
+            return rows.read(texts, len(places), lambda: [block.numbers[i] for i in places.to_pylist()], unread)
+
         types = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
-        return read_rows(reader, rows, progress, find, types)
+        return read_rows(reader, rows, progress, parse, types)
 
 
 def _columns(options: ReadOptions) -> Sequence[FixedColumn]:
@@ -77,8 +83,10 @@ def _columns(options: ReadOptions) -> Sequence[FixedColumn]:
     return columns
 
 
-def _rows(block: LineBlock, columns: Sequence[FixedColumn], options: ReadOptions) -> LineRows:
-    """Return the columns of the lines that are rows."""
+def _rows(
+    block: LineBlock, columns: Sequence[FixedColumn], options: ReadOptions
+) -> tuple[dict[str, pa.Array], pa.Array, list[RowError]]:
+    """Return the columns of the lines that are rows, the places of these lines in the block, and the bad ones."""
     are_rows = pc.not_equal(pc.utf8_trim_whitespace(block.lines), "")
     if options.comment:
         are_rows = pc.and_not(are_rows, pc.starts_with(block.lines, options.comment))
@@ -92,4 +100,4 @@ def _rows(block: LineBlock, columns: Sequence[FixedColumn], options: ReadOptions
         cut[column.name] = pc.if_else(pc.is_in(value, nulls), pa.scalar(None, pa.string()), value)
     comment = options.comment.encode() if options.comment else None
     bad = [e for e in block.bad if comment is None or not e.text.startswith(comment)]
-    return LineRows(cut, len(rows), lambda: [block.numbers[i] for i in at.to_pylist()], bad)
+    return cut, at, bad

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -40,35 +40,23 @@ class LineBlock:
         return replace(self, lines=self.lines.slice(first), numbers=self.numbers[first:], bad=bad)
 
 
-@dataclass(frozen=True, slots=True)
-class LineRows:
-    """Rows of a block: columns, number of rows, numbers of their lines; and errors of lines that cannot be read."""
-
-    columns: Mapping[str, pa.Array]
-    rows: int
-    numbers: Callable[[], Sequence[int]]
-    unread: Sequence[RowError]
-
-
 def read_rows(
     reader: ObjectReader,
     rows: TextRows,
     progress: ReadProgress | None,
-    split: Callable[[LineBlock], LineRows],
+    parse: Callable[[LineBlock], BlockResult],
     infer: Callable[[], pa.Schema],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of an object of lines, as `Format.read`.
 
-    `split` returns the columns of a block, and `infer` the types of all columns from the beginning of the object.
+    `parse` returns the rows of a block, and `infer` the types of all columns from the beginning of the object.
     """
     progress = progress or ReadProgress()
     position = FilePosition(reader.url, progress.resume_point or ResumePoint())
 
     def results() -> Iterator[BlockResult]:
         for block in read_lines(reader, rows.options, position.resume_point):
-            found = split(block)
-            result = rows.read(found.columns, found.rows, found.numbers, found.unread)
-            yield replace(result, bytes=block.bytes, lines=block.count)
+            yield replace(parse(block), bytes=block.bytes, lines=block.count)
 
     drift = TextDrift(rows, infer).refuse if rows.options.on_drift == "raise" else None
     return deliver(results(), position, progress, drift)

@@ -11,7 +11,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from singer_arrow.formats.text.line_reader import LineBlock, LineRows, read_rows
+from singer_arrow.enforcement.row_policy import BlockResult
+from singer_arrow.formats.text.line_reader import LineBlock, read_rows
 from singer_arrow.formats.text.rows import TextRows
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress
@@ -34,9 +35,9 @@ class LinesFormat:
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        infer = partial(self.infer, reader, options, sample_bytes=1)
-        return read_rows(reader, TextRows([COLUMN], schema, options), progress, _rows, infer)
+        rows, infer = TextRows([COLUMN], schema, options), partial(self.infer, reader, options, sample_bytes=1)
 
+        def parse(block: LineBlock) -> BlockResult:
+            return rows.read({COLUMN: block.lines}, len(block.lines), lambda: block.numbers, block.bad)
 
-def _rows(block: LineBlock) -> LineRows:
-    return LineRows({COLUMN: block.lines}, len(block.lines), lambda: block.numbers, block.bad)
+        return read_rows(reader, rows, progress, parse, infer)
