@@ -25,16 +25,13 @@ class _Named(pa.ExtensionType):  # type: ignore[misc]  # which has no types
         super().__init__(storage, self.name)
 
     def __hash__(self) -> int:
-        """Return a hash of name and storage type."""
         return hash((self.name, str(self.storage_type)))
 
     def __arrow_ext_serialize__(self) -> bytes:
-        """Return the metadata of the column."""
         return self._about
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> _Named:
-        """Return the type for a storage type."""
         return cls(storage_type, serialized)
 
 

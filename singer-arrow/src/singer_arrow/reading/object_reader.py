@@ -266,15 +266,26 @@ GROUP_OBJECTS = 256
 _AHEAD = 512  # objects being fetched or waiting for the consumer
 
 
-def prefetch_groups(
-    storage: Storage, objects: Iterable[ObjectInfo], budget: Budget, *, size: int = GROUP_BYTES
-) -> Iterator[list[ObjectReader]]:
-    """Yield readers of objects, in order, in groups of about `size` bytes whose objects are prefetched.
+def prefetch_groups(storage: Storage, objects: Iterable[ObjectInfo], budget: Budget) -> Iterator[list[ObjectReader]]:
+    """Yield readers of objects, in order, in groups of about `GROUP_BYTES` whose objects are prefetched.
 
     An object of 8 MiB or more and an empty one are groups of their own; nothing is prefetched beyond a large one. A
     group's share of the budget is released when the next group is requested.
     """
-    todo = deque(_grouped([ObjectReader(storage, o.url, info=o, budget=budget) for o in objects], size))
+    todo, group, held = deque[list[ObjectReader]](), list[ObjectReader](), 0
+    for info in objects:
+        reader = ObjectReader(storage, info.url, info=info, budget=budget)
+        full = held + (reader.size or 0) > GROUP_BYTES or len(group) == GROUP_OBJECTS
+        if group and (full or not reader.is_small):
+            todo.append(group)
+            group, held = [], 0
+        group.append(reader)
+        held += reader.size or 0
+        if not reader.is_small:
+            todo.append(group)
+            group, held = [], 0
+    if group:
+        todo.append(group)
     live, ahead = deque[tuple[int, list[ObjectReader]]](), 0
     try:
         while todo or live:
@@ -298,19 +309,3 @@ def prefetch_groups(
             for reader in group:
                 reader.cancel()
             budget.fetched.release(cost)
-
-
-def _grouped(readers: Iterable[ObjectReader], size: int) -> Iterator[list[ObjectReader]]:
-    group, held = list[ObjectReader](), 0
-    for reader in readers:
-        full = held + (reader.size or 0) > size or len(group) == GROUP_OBJECTS
-        if group and (full or not reader.is_small):
-            yield group
-            group, held = [], 0
-        if reader.is_small:
-            group.append(reader)
-            held += reader.size or 0
-        else:
-            yield [reader]
-    if group:
-        yield group

@@ -26,12 +26,10 @@ def part_size(total: int, connections: int) -> int:
     return max(MIN_PART, min(MAX_PART, total // max(1, connections)))
 
 
-def plan_requests(
-    spans: Iterable[Span], *, gap: int = MAX_GAP, part: int = MAX_PART, waste: float = MAX_WASTE
-) -> list[Span]:
+def plan_requests(spans: Iterable[Span], *, gap: int = MAX_GAP, part: int = MAX_PART) -> list[Span]:
     """Return requests that cover the spans: joined over gaps up to `gap` bytes, at most `part` bytes each.
 
-    The smallest gaps are joined first, up to a total share `waste` of the needed bytes. The requests are sorted and
+    The smallest gaps are joined first, up to a total share `MAX_WASTE` of the needed bytes. The requests are sorted and
     disjoint. A span above `part` is split evenly; smaller ones are never split.
     """
     needed = list[Span]()  # in order, without overlaps
@@ -39,7 +37,7 @@ def plan_requests(
         begin = max(start, needed[-1][1]) if needed else start
         if begin < end:
             needed.append((begin, end))
-    widest, left = 0, int(waste * sum(end - start for start, end in needed))  # the widest gap that is joined
+    widest, left = 0, int(MAX_WASTE * sum(end - start for start, end in needed))  # the widest gap that is joined
     for width in sorted(after[0] - before[1] for before, after in pairwise(needed)):
         left -= width
         if width > gap or left < 0:

@@ -6,13 +6,12 @@ next line begins a row again.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
 from itertools import pairwise
 
 from singer_arrow.enforcement.mismatches import first_invalid
 from singer_arrow.enforcement.row_policy import RowError
-from singer_arrow.formats.csv.dialect import Dialect, Scan, count_lines
+from singer_arrow.formats.csv.dialect import Dialect, Scan
 
 _UNCLOSED = "a quote is opened in this row and never closed"
 _QUOTE_HINT = "Check csv.quote and csv.escape"
@@ -20,41 +19,10 @@ _INVALID = "invalid UTF-8"
 _ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1 or cp1252"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRows:
-    """Rows of a block, numbered from 0."""
-
-    block: bytes  # its text
-    scan: Scan  # where its rows begin
-    unread: Mapping[int, RowError]  # errors of rows that cannot be read, whatever the number of their fields
-    text: bytes  # of the other rows
-
-    def line(self, row: int) -> int:
-        """Return the line of the block on which a row begins, from 1."""
-        return count_lines(self.block[: self.scan.starts[row]]) + 1
-
-    def without(self, fields: Mapping[int, int], dialect: Dialect, due: int) -> tuple[Sequence[int], list[RowError]]:
-        """Return the numbers of the rows with the `due` number of fields, and the errors of all others.
-
-        `fields` has the number of fields of rows with a wrong number of them, by the row's number in `text`.
-        """
-        rows: Sequence[int] = range(len(self.scan.starts))
-        if self.unread:
-            rows = [row for row in rows if row not in self.unread]
-        if not fields:
-            return rows, list(self.unread.values())
-        wrong = {rows[i]: n for i, n in fields.items()}
-        errors = dict(self.unread)
-        for row, n in wrong.items():
-            start = self.scan.starts[row]
-            errors[row] = RowError(row, _wrong_fields(n, due), text=self.block[start : dialect.end(self.block, start)])
-        return [row for row in rows if row not in wrong], [errors[row] for row in sorted(errors)]
-
-
-def find_rows(
+def find_unread(
     block: bytes, scan: Scan, dialect: Dialect, names: Sequence[str], selected: Container[str], *, is_utf8: bool
-) -> FoundRows:
-    """Return the rows of a block, and the errors of those with an open quote or with invalid UTF-8.
+) -> tuple[dict[int, RowError], bytes]:
+    """Return the errors of rows with an open quote or with invalid UTF-8, by row, and the text of the other rows.
 
     The block begins with a record, and comments are empty lines. Of the columns `names` those `selected` must be UTF-8.
     """
@@ -72,15 +40,15 @@ def find_rows(
                 hint = _ENCODING_HINT if reason.startswith(_INVALID) else None
                 unread[row] = RowError(row, reason, hint=hint, text=raw)
                 removed.append((start, end))
-        unread = dict(sorted(unread.items()))
     pieces, at = list[bytes](), 0
     for start, end in sorted(removed):
         pieces.append(block[at:start])
         at = end
-    return FoundRows(block, scan, unread, b"".join((*pieces, block[at:])) if pieces else block)
+    return unread, b"".join((*pieces, block[at:])) if pieces else block
 
 
-def _wrong_fields(fields: int, due: int) -> str:
+def wrong_fields(fields: int, due: int) -> str:
+    """Return the reason of the error of a row with another number of fields than the header."""
     return f"row has {fields} {'field' if fields == 1 else 'fields'}, header has {due}"
 
 
@@ -88,7 +56,7 @@ def _invalid(raw: bytes, dialect: Dialect, required: Sequence[bool]) -> str | No
     """Return the error of a row that is not UTF-8; None if its invalid bytes are in columns that are not read."""
     fields = dialect.raw_fields(raw)
     if len(fields) != len(required):
-        return _wrong_fields(len(fields), len(required))
+        return wrong_fields(len(fields), len(required))
     for field, is_required in zip(fields, required, strict=True):
         if is_required and (at := first_invalid(field)) is not None:
             return f"{_INVALID} (byte 0x{field[at]:02x})"

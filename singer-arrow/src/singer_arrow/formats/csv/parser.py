@@ -22,8 +22,8 @@ from singer_arrow.casting.from_text import BadValueError, is_supported
 from singer_arrow.casting.whole_numbers import are_large
 from singer_arrow.enforcement.row_policy import BlockResult, RowError
 from singer_arrow.errors import SchemaError
-from singer_arrow.formats.csv.dialect import Dialect
-from singer_arrow.formats.csv.malformed_rows import find_rows
+from singer_arrow.formats.csv.dialect import Dialect, count_lines
+from singer_arrow.formats.csv.malformed_rows import find_unread, wrong_fields
 from singer_arrow.formats.range_scan import count_byte
 from singer_arrow.formats.text.rows import MismatchError, TextRows
 from singer_arrow.reading.ordered_map import ROW_LOCK
@@ -85,19 +85,28 @@ class CsvBlockParser:
         if scan.damage and not ends_exactly:
             return None
         names = [*(f.name for f in self._selected), *self._texts]
-        found = find_rows(data, scan, self.dialect, self._names, names, is_utf8=is_utf8)
+        unread, others = find_unread(data, scan, self.dialect, self._names, names, is_utf8=is_utf8)
         invalid = _InvalidRows(self._end)
         try:
-            text = b"".join((found.text, self._end.encode(), b"\n"))
+            text = b"".join((others, self._end.encode(), b"\n"))
             table = self._parse(text, invalid, lambda: dict.fromkeys(names, pa.binary()))
         except pa.ArrowException as error:
             return BlockResult(failed=RowError(0, " ".join(str(error).split()), line=1))
-        numbers, unread = found.without(invalid.fields, self.dialect, len(self._names))
+        # Rows with a wrong number of fields, which Arrow's parser numbers without the unread ones.
+        rows: Sequence[int] = range(len(scan.starts))
+        rows = [row for row in rows if row not in unread] if unread else rows
+        wrong = {rows[i]: fields for i, fields in invalid.fields.items()}
+        numbers = [row for row in rows if row not in wrong] if wrong else rows
+        for row, fields in wrong.items():
+            start = scan.starts[row]
+            raw = data[start : self.dialect.end(data, start)]
+            unread[row] = RowError(row, wrong_fields(fields, len(self._names)), text=raw)
         if not invalid.ends or table.num_rows != len(numbers):
             return BlockResult(failed=RowError(0, f"the block cannot be parsed ({cause})", line=1))
         columns = _columns(table)
         texts = {name: columns[name].cast(pa.string()) for name in names}
-        return self._rows.examine(texts, numbers, unread, found.line)
+        errors = [unread[row] for row in sorted(unread)]
+        return self._rows.examine(texts, numbers, errors, lambda row: count_lines(data[: scan.starts[row]]) + 1)
 
     def together(self, texts: Sequence[bytes]) -> list[pa.RecordBatch] | None:
         """Return the rows of each of several texts of whole records; None unless all rows are good.
