@@ -10,17 +10,13 @@ from singer_arrow.errors import SingerArrowError
 from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
 from singer_arrow.load.scheduler import Limits
 from singer_arrow.load.staging import StagingFolder
-from singer_arrow.naming import REJECTED
 from singer_arrow.storage.storage import Storage
 from singer_arrow.warehouse.run import GRACE_SECONDS, RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import APPEND
 from target_bigquery.connection import connection
 from target_bigquery.connection.client import BigQuery
-from target_bigquery.connection.resources import Table
 from target_bigquery.ledger import StreamLedger, remove_old
 from target_bigquery.load.avro_processes import Processes
-from target_bigquery.load.dead_letter_table import DeadLetterTable
-from target_bigquery.load.overwrite_staging import OverwriteStaging
 from target_bigquery.load.uploads import Files
 from target_bigquery.settings import STORAGE_WRITE, Settings
 from target_bigquery.storage_write.load_method import record_age_seconds
@@ -35,9 +31,6 @@ class BigQueryRun(WarehouseRun[Settings]):
     def __init__(self, settings: Settings, context: RunContext) -> None:
         super().__init__(settings, context)
         self._clients: dict[str, BigQuery] = {}
-        self._ledgers: dict[str, StreamLedger] = {}
-        self._overwrite_stagings: dict[str, OverwriteStaging] = {}
-        self._dead_letter_tables: dict[str, DeadLetterTable] = {}
         self._warnings: set[str] = set()
 
     @property
@@ -92,21 +85,6 @@ class BigQueryRun(WarehouseRun[Settings]):
     def dataset_of(self, table: str) -> tuple[str, str]:
         return "bigquery", table
 
-    def ledger(self, client: BigQuery, stream: str, table: Table) -> StreamLedger:
-        """Return the ledger of a stream's table, the same for the whole run."""
-        path = client.path(table.name)
-        if path not in self._ledgers:
-            self._ledgers[path] = StreamLedger(client, stream, table, self.settings.replay)
-        return self._ledgers[path]
-
-    def dead_letter_table(self, client: BigQuery) -> DeadLetterTable:
-        """Return the table of rejected rows in the dataset of a client."""
-        return self._dead_letter_tables.setdefault(client.path(REJECTED), DeadLetterTable(client, self.temporary))
-
-    def overwrite_staging(self, client: BigQuery, table: str) -> OverwriteStaging:
-        """Return what replaces a table at the end of the run."""
-        return self._overwrite_stagings.setdefault(client.path(table), OverwriteStaging(client))
-
     def warn_once(self, what: str) -> None:
         """Log a warning, once in a run."""
         if what not in self._warnings:
@@ -115,14 +93,14 @@ class BigQueryRun(WarehouseRun[Settings]):
 
     def write_commits(self) -> None:
         """Write what was committed into the ledgers, before BigQuery forgets it; the end of the run waits a little."""
-        tasks = [ledger.write_commits for ledger in self._ledgers.values()]
+        tasks = [ledger.write_commits for ledger in self.all_of(StreamLedger)]
         # it is loaded; a run that meets these batches will see it too
         self._within_grace(tasks, "What was committed could not be written down: %s")
 
     def remove_old_entries(self, days: int) -> None:
         """Remove entries of this run's streams that are older than some days, by one query per dataset."""
         by_client: dict[BigQuery, list[StreamLedger]] = {}
-        for ledger in self._ledgers.values():
+        for ledger in self.all_of(StreamLedger):
             if ledger.exists:
                 by_client.setdefault(ledger.client, []).append(ledger)
         tasks = [partial(remove_old, client, ledgers, days) for client, ledgers in by_client.items()]

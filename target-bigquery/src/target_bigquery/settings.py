@@ -161,14 +161,14 @@ class Settings(LoadSettings):
     def from_config(cls, config: Mapping[str, Any]) -> Settings:
         """Read a configuration that the JSON Schema of `SETTINGS` accepts."""
         given = given_settings(config)
-        dataset = _dataset(given)
+        dataset, key = _dataset(given), given.get("credentials_json")
         if "credentials_path" in given and "credentials_json" in given:
             msg = "Settings 'credentials_path' and 'credentials_json' are two ways to set the credentials; keep one"
             raise ConfigError(msg)
         settings = cls(
             project=given["project"],
             dataset=dataset,
-            credentials=_credentials(given.get("credentials_json")),
+            credentials=json_object(key, "Setting 'credentials_json'") if isinstance(key, str) else key,
             aws=storage_options(given.get("batch_config")),
             **cls.load_arguments(given),
             bytes_billed_limit=int(limit) if (limit := given.get("bytes_billed_limit")) else None,
@@ -228,12 +228,6 @@ def _check_dataset(what: str, name: str) -> None:
     if not re.fullmatch(r"\w{1,1024}", name, re.ASCII):
         msg = f"Setting {what} {name!r}; a dataset's name has only letters, digits and underscores"
         raise ConfigError(msg)
-
-
-def _credentials(given: Any) -> Mapping[str, Any] | None:
-    if given is None or isinstance(given, Mapping):
-        return given
-    return json_object(given, "Setting 'credentials_json'")
 
 
 def _host_of(endpoint: str | None) -> str:

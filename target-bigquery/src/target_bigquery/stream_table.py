@@ -8,6 +8,7 @@ from typing import Any
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.load.key_ranges import Extents, Grid
+from singer_arrow.naming import REJECTED
 from singer_arrow.warehouse.descriptions import descriptions_of
 from singer_arrow.warehouse.settings import UPSERT
 from singer_arrow.warehouse.table import WarehouseTable
@@ -15,9 +16,12 @@ from target_bigquery import merge_pruning as bounds
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.conversion import Conversion
+from target_bigquery.ledger import StreamLedger
 from target_bigquery.load import METHODS, STREAMED, why_not
 from target_bigquery.load.base import BigQueryLoadMethod, upload_format
 from target_bigquery.load.context import BigQueryContext
+from target_bigquery.load.dead_letter_table import DeadLetterTable
+from target_bigquery.load.overwrite_staging import OverwriteStaging
 from target_bigquery.run import BigQueryRun
 from target_bigquery.settings import STORAGE_WRITE
 from target_bigquery.tables import migrate
@@ -54,23 +58,17 @@ class BigQueryStreamTable(WarehouseTable):
         settings = run.settings
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
         self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
-        context = BigQueryContext(
-            stream=self.stream_name,
-            tally=self.tally,
-            logger=run.logger,
-            replay_loads=settings.replay_loads,
-            removes_batches=settings.clean_up_batch_files,
-            keys=keys,
-            most_rejected=settings.most_rejected,
-            deleted_column=self.deleted_column,
-            rank_column=self.rank_column,
-            client=self.client,
+        client, path = self.client, self.client.path(destination.name)
+        context = self.load_context(
+            BigQueryContext,
+            keys,
+            client=client,
             files=run.files,
             destination=destination,
             upload_format=upload_format(settings.load_format, destination.columns),
-            ledger=run.ledger(self.client, self.stream_name, destination.table),
-            overwrite_staging=run.overwrite_staging(self.client, destination.name),
-            dead_letter_table=run.dead_letter_table(self.client),
+            ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, settings.replay),
+            overwrite_staging=run.once(OverwriteStaging, path, client),
+            dead_letter_table=run.once(DeadLetterTable, client.path(REJECTED), client, run.temporary),
         )
         if settings.load_via == STORAGE_WRITE:
             if (reason := why_not(load_method, destination.columns)) is None:

@@ -8,12 +8,9 @@ from functools import cached_property
 from singer_arrow.errors import SingerArrowError
 from singer_arrow.load.daemon_pool import LAST_SECONDS, DaemonPool
 from singer_arrow.load.scheduler import Limits
-from singer_arrow.naming import REJECTED
 from singer_arrow.warehouse.run import RunContext, WarehouseRun
 from target_redshift.connection.client import Redshift
-from target_redshift.connection.resources import Table
 from target_redshift.ledger import StreamLedger, remove_old
-from target_redshift.load.dead_letter_table import DeadLetterTable
 from target_redshift.load.overwrite_staging import OverwriteStaging
 from target_redshift.load.s3_staging import S3StagingFolder
 from target_redshift.load.uploads import Files
@@ -29,9 +26,6 @@ class RedshiftRun(WarehouseRun[Settings]):
     def __init__(self, settings: Settings, context: RunContext) -> None:
         super().__init__(settings, context)
         self._clients: dict[str, Redshift] = {}
-        self._ledgers: dict[str, StreamLedger] = {}
-        self._overwrite_stagings: dict[str, OverwriteStaging] = {}
-        self._dead_letter_tables: dict[str, DeadLetterTable] = {}
 
     @property
     def limits(self) -> Limits:
@@ -89,25 +83,10 @@ class RedshiftRun(WarehouseRun[Settings]):
         region = rest.split(".")[1] if host.endswith(".amazonaws.com") else None
         return f"redshift://{f'{cluster}.{region}' if region else host}:{settings.port}", f"{settings.dbname}.{table}"
 
-    def ledger(self, client: Redshift, stream: str, table: Table, replay: str | None) -> StreamLedger:
-        """Return the ledger of a stream's table, the same for the whole run."""
-        path = client.path(table.name)
-        if path not in self._ledgers:
-            self._ledgers[path] = StreamLedger(client, stream, table, replay)
-        return self._ledgers[path]
-
-    def dead_letter_table(self, client: Redshift) -> DeadLetterTable:
-        """Return the table of rejected rows in the schema of a client."""
-        return self._dead_letter_tables.setdefault(client.path(REJECTED), DeadLetterTable(client))
-
-    def overwrite_staging(self, client: Redshift, table: str) -> OverwriteStaging:
-        """Return what replaces the rows of a table at the end of the run."""
-        return self._overwrite_stagings.setdefault(client.path(table), OverwriteStaging(client))
-
     def remove_old_entries(self, days: int) -> None:
         """Remove entries of this run's streams that are older than some days, in one transaction per schema."""
         streams: dict[Redshift, set[str]] = {}
-        for ledger in self._ledgers.values():
+        for ledger in self.all_of(StreamLedger):
             streams.setdefault(ledger.client, set()).add(ledger.stream)
         try:
             for client, names in streams.items():
@@ -121,7 +100,7 @@ class RedshiftRun(WarehouseRun[Settings]):
             self.workers.stop(LAST_SECONDS)
         for client in self._clients.values():
             client.close()  # a load that is still running would keep staging tables from being dropped
-        for overwrite_staging in self._overwrite_stagings.values():
+        for overwrite_staging in self.all_of(OverwriteStaging):
             overwrite_staging.close()
         for client in self._clients.values():
             client.close()

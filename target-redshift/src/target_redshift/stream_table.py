@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from singer_arrow.naming import REJECTED
 from singer_arrow.warehouse.descriptions import descriptions_of
 from singer_arrow.warehouse.settings import UPSERT
 from singer_arrow.warehouse.table import WarehouseTable
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.conversion import Conversion
+from target_redshift.ledger import StreamLedger
 from target_redshift.load import METHODS
 from target_redshift.load.base import RedshiftLoadMethod
 from target_redshift.load.context import RedshiftContext
+from target_redshift.load.dead_letter_table import DeadLetterTable
+from target_redshift.load.overwrite_staging import OverwriteStaging
 from target_redshift.run import RedshiftRun
 from target_redshift.tables import migrate
 from target_redshift.tables.types import Column
@@ -41,24 +45,18 @@ class RedshiftStreamTable(WarehouseTable):
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> RedshiftLoadMethod:
         run, destination = self.run, self.destination
         replay = run.settings.replay or ("skip" if load_method == UPSERT else None)  # merged again, whatever it has
-        context = RedshiftContext(
-            stream=self.stream_name,
-            tally=self.tally,
-            logger=run.logger,
-            replay_loads=run.settings.replay_loads,
-            removes_batches=run.settings.clean_up_batch_files,
-            keys=keys,
-            most_rejected=run.settings.most_rejected,
-            deleted_column=self.deleted_column,
-            rank_column=self.rank_column,
-            client=self.client,
+        client, path = self.client, self.client.path(destination.name)
+        context = self.load_context(
+            RedshiftContext,
+            keys,
+            client=client,
             files=run.files,
             staging_folder=run.staging_folder,
             upload_format=run.settings.upload_format,
             destination=destination,
-            ledger=run.ledger(self.client, self.stream_name, destination.table, replay),
-            overwrite_staging=run.overwrite_staging(self.client, destination.name),
-            dead_letter_table=run.dead_letter_table(self.client),
+            ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, replay),
+            overwrite_staging=run.once(OverwriteStaging, path, client),
+            dead_letter_table=run.once(DeadLetterTable, client.path(REJECTED), client),
         )
         return METHODS[load_method](context)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.checkpoint import Checkpoints, State
@@ -58,6 +58,7 @@ class RunContext:
     streams: Callable[[], Iterable[RunStream]]  # read so far
 
 
+T = TypeVar("T")
 SettingsT_co = TypeVar("SettingsT_co", bound=LoadSettings, covariant=True)
 
 
@@ -83,6 +84,18 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.has_ended = False  # whether all input is loaded
         self.folders_read: dict[str, set[str]] = {}  # those of the batch files of each stream
         self._clock: tuple[datetime, float] | None = None
+        self._made: dict[tuple[Any, str], Any] = {}
+
+    def once(self, kind: Callable[..., T], place: str, *args: Any) -> T:
+        """Return what the run has once for a table or dataset, such as its ledger; the first call makes it."""
+        if (kind, place) not in self._made:
+            self._made[kind, place] = kind(*args)
+        made: T = self._made[kind, place]
+        return made
+
+    def all_of(self, kind: type[T]) -> list[T]:
+        """Return all of a kind that `once` has made."""
+        return [made for made in list(self._made.values()) if isinstance(made, kind)]
 
     @property
     def limits(self) -> Limits:

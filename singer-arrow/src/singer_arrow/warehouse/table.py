@@ -25,7 +25,7 @@ from singer_arrow.errors import SchemaError
 from singer_arrow.load.conversion import RANK, Conversion, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
 from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import AnyLoadMethod
+from singer_arrow.load.load_method import AnyLoadMethod, ContextT
 from singer_arrow.naming import digest
 from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN, MetadataColumns
 from singer_arrow.records.validation import fits_schema, validator
@@ -235,10 +235,21 @@ class WarehouseTable(abc.ABC):
         """Column that is not null where the row of its key is to be deleted; None without `hard_delete`."""
         return self._names.get(DELETED_COLUMN) if self.run.settings.hard_delete else None
 
-    @property
-    def rank_column(self) -> str:
-        """Column of the rank of the rows; empty where rows are not merged."""
-        return self._names.get(RANK, "")
+    def load_context(self, kind: type[ContextT], keys: tuple[str, ...], **more: Any) -> ContextT:
+        """Return the context of a load method, with `more` that a warehouse's own has."""
+        settings = self.run.settings
+        return kind(
+            stream=self.stream_name,
+            tally=self.tally,
+            logger=self.logger,
+            replay_loads=settings.replay_loads,
+            keys=keys,
+            removes_batches=settings.clean_up_batch_files,
+            most_rejected=settings.most_rejected,
+            deleted_column=self.deleted_column,
+            rank_column=self._names.get(RANK, ""),
+            **more,
+        )
 
     @property
     def nullable(self) -> frozenset[PropertyPath]:

@@ -105,7 +105,12 @@ class Session:
         is_free = self._in_use.acquire(blocking=False)
         try:
             if is_free:
-                _close(self._driver)
+                file = self._driver._sock
+                try:
+                    self._driver.close()
+                finally:
+                    if file is not None:
+                        file.close()  # which the driver leaves open
             else:  # which would wait for the answer; the thread that gets none closes it
                 self._driver._usock.shutdown(socket.SHUT_RDWR)
         except Exception:  # noqa: BLE001 - it is of no use any more, whatever is wrong with it
@@ -113,16 +118,6 @@ class Session:
         finally:
             if is_free:
                 self._in_use.release()
-
-
-def _close(driver: Any) -> None:
-    """Close a driver's connection and its file, which the driver leaves open."""
-    file = driver._sock
-    try:
-        driver.close()
-    finally:
-        if file is not None:
-            file.close()
 
 
 class Connection:

@@ -85,16 +85,6 @@ class StagingTables:
         """
         name = self.name()
         self.session.execute(sql.create_staging(name, copy_batch.layout.columns), what=what)
-        self._copy(name, copy_batch, what)
-        rows = int(self.session.execute(sql.COPIED_ROWS, what=what).value)
-        if rows != copy_batch.rows:
-            msg = (
-                f"{what}: COPY took {rows} of {copy_batch.rows} rows from {copy_batch.files[0].url}; run the tap again"
-            )
-            raise CountError(msg)
-        self.columns[name] = copy_batch.layout.columns
-
-    def _copy(self, name: str, copy_batch: CopyBatch, what: str) -> None:
         access = self._client.access()
         try:
             self.session.execute(copy_text(name, copy_batch, access), what=what)
@@ -102,6 +92,13 @@ class StagingTables:
             if access.role is None and self._client.access() == access:
                 raise  # there are no newer ones
             raise ServiceError(str(error)) from None
+        rows = int(self.session.execute(sql.COPIED_ROWS, what=what).value)
+        if rows != copy_batch.rows:
+            msg = (
+                f"{what}: COPY took {rows} of {copy_batch.rows} rows from {copy_batch.files[0].url}; run the tap again"
+            )
+            raise CountError(msg)
+        self.columns[name] = copy_batch.layout.columns
 
     def close(self) -> None:
         """Remove the tables, and give the session back."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypedDict
+from functools import partial
 
 import pyarrow as pa
 
@@ -93,18 +93,59 @@ def prepare_table(
 
     The columns of keys can be compared, and have no variants; `descriptions` become comments where there are none.
     """
-    choices = _text_columns(client, stream, schema, keys)
-    choices["drift"] = ColumnEvolution(client.settings.on_drift == EVOLVE, keys)
+    settings, compared = client.settings, (*keys, RANK)
+    arranged = {name.lower() for name in (*compared, settings.distribution(stream) or "", *settings.sorting(stream))}
+    columns_for = partial(
+        columns_of,
+        schema,
+        varchar_max=settings.varchar_max,
+        # texts that rows are compared, spread or sorted by become no SUPER; those that they are compared by stay
+        super_texts={n for n in schema.names if n.lower() not in arranged} if settings.long_text == SUPER else (),
+        rescued_texts=set(schema.names).difference(compared) if settings.long_text == RESCUE else None,
+        drift=ColumnEvolution(settings.on_drift == EVOLVE, keys),
+    )
     for _ in range(_TRIES):
-        name, table = _owned_table(client, stream)
+        name, distinct = settings.table_names(stream, RULES)
+        table = client.table(name)
+        if table is not None and not comments.may_be_of(table.comment, stream):  # it is another stream's
+            name, table = distinct, client.table(distinct)
+        path = client.path(name)
         try:
             if table is None:
-                _create(client, stream, name, schema, choices, descriptions=descriptions)
+                _create(client, stream, name, columns_for(), descriptions)
                 continue
-            destination = _fit(client, stream, table, schema, choices, descriptions=descriptions)
-            if destination is not None:
-                comments.write_comments(client, stream, destination.table, destination.columns, descriptions)
-                return destination
+            try:
+                columns = columns_for(table.columns)
+            except SchemaError as error:
+                msg = f"Table {path}: {error}"
+                raise SchemaError(msg) from None
+            if lacking := missing_required(columns, table.columns):
+                msg = (
+                    f"Table {path} requires column {lacking[0]!r}, which stream {stream!r} does not have; "
+                    "drop the column, or create the table anew without NOT NULL"
+                )
+                raise SchemaError(msg)
+            added = new_columns(columns, table.columns)
+            if not added:
+                layout.warn_of_layout(client, stream, table, columns)
+                comments.write_comments(client, stream, table, columns, descriptions)
+                lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
+                return Destination(table, columns, lengths)
+            # the owners are written before columns are added
+            comments.write_comments(client, stream, table, columns, descriptions)
+            found_by = keys if settings.load_method == UPSERT else ()
+            for warning in check_new(path, columns, table.columns, RULES, found_by):
+                logger.warning("%s", warning)
+            for column in added:
+                if column.variant_of:
+                    logger.warning(
+                        "Table %s: values of stream %r that do not fit column %r go into column %r",
+                        path,
+                        stream,
+                        column.variant_of,
+                        column.name,
+                    )
+                _add_column(client, name, column, descriptions)
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
     path = client.path(client.settings.table_names(stream, RULES)[0])
@@ -163,41 +204,7 @@ def remove_leftovers(client: Redshift, table: str) -> None:
             client.drop_table(name)
 
 
-def _owned_table(client: Redshift, stream: str) -> tuple[str, Table | None]:
-    """Return the stream's table, or its name if there is none; refuse a table of another stream."""
-    name, distinct = client.settings.table_names(stream, RULES)
-    table = client.table(name)
-    if table is None or comments.may_be_of(table.comment, stream):
-        return name, table
-    return distinct, client.table(distinct)
-
-
-class _Choices(TypedDict, total=False):
-    """What becomes of text, and of values that do not fit, as `columns_of` takes it."""
-
-    drift: ColumnEvolution
-    super_texts: frozenset[str]
-    rescued_texts: frozenset[str]
-
-
-def _text_columns(client: Redshift, stream: str, schema: pa.Schema, keys: Sequence[str]) -> _Choices:
-    """Return the properties whose text is stored in SUPER columns, at least where it is too long for its own column.
-
-    None of those that rows are compared by goes there; none of those that they are spread or sorted by becomes SUPER.
-    """
-    settings, keys = client.settings, (*keys, RANK)
-    if settings.long_text == RESCUE:
-        return {"rescued_texts": frozenset(schema.names) - frozenset(keys)}
-    if settings.long_text != SUPER:
-        return {}
-    plain = {name.lower() for name in (*keys, settings.distribution(stream) or "", *settings.sorting(stream))}
-    return {"super_texts": frozenset(name for name in schema.names if name.lower() not in plain)}
-
-
-def _create(
-    client: Redshift, stream: str, name: str, schema: pa.Schema, choices: _Choices, *, descriptions: Descriptions
-) -> None:
-    columns = columns_of(schema, varchar_max=client.settings.varchar_max, **choices)
+def _create(client: Redshift, stream: str, name: str, columns: Sequence[Column], descriptions: Descriptions) -> None:
     quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
     text = sql.create_table(
         quoted,
@@ -228,42 +235,6 @@ def _granting() -> Iterator[None]:
     except FatalError as error:
         msg = f"{error}; check the setting grants"
         raise ConfigError(msg) from None
-
-
-def _fit(
-    client: Redshift, stream: str, table: Table, schema: pa.Schema, choices: _Choices, *, descriptions: Descriptions
-) -> Destination | None:
-    """Return the table as a destination; None if columns were just added, and it must be read again."""
-    try:
-        columns = columns_of(schema, table.columns, varchar_max=client.settings.varchar_max, **choices)
-    except SchemaError as error:
-        msg = f"Table {client.path(table.name)}: {error}"
-        raise SchemaError(msg) from None
-    if lacking := missing_required(columns, table.columns):
-        msg = (
-            f"Table {client.path(table.name)} requires column {lacking[0]!r}, which stream {stream!r} does not have; "
-            "drop the column, or create the table anew without NOT NULL"
-        )
-        raise SchemaError(msg)
-    if added := new_columns(columns, table.columns):
-        comments.write_comments(client, stream, table, columns, descriptions)  # the owners, before new ones are added
-        keys = choices["drift"].keys if client.settings.load_method == UPSERT else ()
-        for warning in check_new(client.path(table.name), columns, table.columns, RULES, keys):
-            logger.warning("%s", warning)
-        for column in added:
-            if column.variant_of:
-                logger.warning(
-                    "Table %s: values of stream %r that do not fit column %r go into column %r",
-                    client.path(table.name),
-                    stream,
-                    column.variant_of,
-                    column.name,
-                )
-            _add_column(client, table.name, column, descriptions)
-        return None
-    layout.warn_of_layout(client, stream, table, columns)
-    lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
-    return Destination(table, columns, lengths)
 
 
 def _add_column(client: Redshift, table: str, column: Column, descriptions: Descriptions) -> None:
