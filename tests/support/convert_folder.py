@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
-from tap_s3_files.plan.model import Task
+from tap_s3_files.plan.cuts import Position
+from tap_s3_files.plan.model import PendingTask, Segment, Task
 from tap_s3_files.progress import Progress
-from tap_s3_files.read_task import Worker, read
-from tap_s3_files.stream_job import StreamJob
-from tap_s3_files.write_batches import convert_task
+from tap_s3_files.read_task import read
+from tap_s3_files.stream_job import StreamJob, Worker
+from tap_s3_files.write_batches import Step, convert_task
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])
 JOB = StreamJob("orders", pa.schema([*SOURCE, *METADATA]), True, "auto", ReadOptions())
@@ -33,7 +34,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path, self.storage = path, Storage()
         self.batch = BatchSettings(Url.parse(str(path / "out")), "", "parquet", "zstd", 1 << 20)
-        self.worker = Worker(self.storage, Budget(), Progress("orders"), threading.Event())
+        self.worker = Worker(JOB, self.storage, Budget(), Progress("orders"))
 
     def csv(self, name: str, first: int, rows: int) -> ObjectInfo:
         lines = "".join(f"{n},n{n}\n" for n in range(first, first + rows))
@@ -44,17 +45,30 @@ class Folder:
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return self.storage.head(Url.parse(str(path)))
 
-    def convert(
-        self, *objects: ObjectInfo, job: StreamJob = JOB, target_bytes: int = 1 << 20, **more: Any
-    ) -> list[Batch]:
+    def steps(
+        self,
+        task: Task,
+        *,
+        job: StreamJob = JOB,
+        target_bytes: int = 1 << 20,
+        start: Position | None = None,
+        cuts: Any = None,
+        **batch: Any,
+    ) -> Iterator[Step]:
+        """Convert a task, from a position on."""
+        worker = replace(self.worker, job=replace(job, batch=replace(self.batch, **batch)))
+        segment = Segment(0, job.stream, target_bytes, None, None, (task,))
+        return convert_task(worker, PendingTask(segment, 0, task, start or Position(), cuts=cuts, reading="00000000"))
+
+    def convert(self, *objects: ObjectInfo, **options: Any) -> list[Batch]:
         found = []
-        for step in convert_task(job, Task(objects), self.worker, replace(self.batch, **more), target_bytes):
+        for step in self.steps(Task(objects), **options):
             self.worker.progress.add(step.counts)
             found += [step.batch] if step.batch else []
         return found
 
     def rows(self, *objects: ObjectInfo, job: StreamJob = JOB) -> list[dict[str, Any]]:
-        pieces = read(job, Task(objects), self.worker)
+        pieces = read(replace(self.worker, job=job), Task(objects))
         return [row for piece in pieces if piece.batch for row in piece.batch.to_pylist()]
 
 

@@ -9,10 +9,9 @@ replication       Learn of new objects from an SQS queue
 listing           List the objects of a stream
 paths             Paths of streams: dates, named wildcards, partition columns
 divided_object    Find where the ranges of a large object begin
-stream_job        What all tasks of a stream have in common. Pure
+stream_job        What all tasks of a stream have in common, and what they are run with in a process
 read_task         Read the objects of a task into Arrow batches
 bad_rows          Bad rows that leave the stream, for the targets' table of rejected rows
-records           Encode rows as records, up to the first one that cannot be
 write_batches     Write Arrow batches into batch files and make BATCH messages
 passthrough       Put objects that are batch files already into manifests
 catalog           The schema of a stream: inferred from samples, or set

@@ -21,23 +21,14 @@ _LONGEST_RECORD, _MOST_TEXT = 1 << 20, 8 << 20
 
 
 class BadRows:
-    """Bad rows that wait for the messages of their batches.
-
-    Args:
-        most: How many a message may have.
-        messages: For how many messages rows may wait.
-    """
+    """Bad rows that wait for so many messages of their batches, which may have `most` each."""
 
     def __init__(self, most: int, messages: int = 1) -> None:
         self._most, self._messages = most, messages
         self.rows: list[Skipped] = []
 
     def add(self, rows: Iterable[Skipped]) -> None:
-        """Add rows.
-
-        Raises:
-            TooManyRejectedError: There are too many, or they are too long for a message.
-        """
+        """Add rows; an error if there are too many, or they are too long for a message."""
         self.rows += rows
         if len(self.rows) > self._most * self._messages:
             raise too_many(self._most, Rejected.of_tap(self.rows[0]))

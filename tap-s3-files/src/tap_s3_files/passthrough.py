@@ -21,8 +21,7 @@ from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import CountedStorage, Counts
-from tap_s3_files.read_task import Worker
-from tap_s3_files.stream_job import StreamJob, format_of
+from tap_s3_files.stream_job import StreamJob, Worker, format_of
 
 logger = logging.getLogger("tap-s3-files")
 SAMPLE_BYTES = 64 << 10
@@ -47,7 +46,7 @@ class _NeedsConversionError(Exception):
     """Reason why an object must be converted; empty if reading it reports the reason."""
 
 
-def passthrough_batch(job: StreamJob, task: Task, worker: Worker) -> PassthroughBatch | None:
+def passthrough_batch(worker: Worker, task: Task) -> PassthroughBatch | None:
     """Return the objects of a task if all of them can go as they are; else None, and the reason is logged.
 
     All or none: the objects are one batch, whose id does not depend on the setting.
@@ -55,8 +54,7 @@ def passthrough_batch(job: StreamJob, task: Task, worker: Worker) -> Passthrough
     rows: int | None = 0
     for info in task.objects:
         try:
-            _check_job(job)
-            found = _check(job, info, worker)
+            found = _check(worker, info)
         except _NeedsConversionError as error:
             if str(error):
                 logger.info("%s is converted although passthrough is on: %s", info.url, error)
@@ -67,8 +65,9 @@ def passthrough_batch(job: StreamJob, task: Task, worker: Worker) -> Passthrough
     return PassthroughBatch(task.objects, rows) if task.objects else None
 
 
-def _check_job(job: StreamJob) -> None:
-    """Raise if something keeps all objects of a stream from going as they are."""
+def _check(worker: Worker, info: ObjectInfo) -> int | None:
+    """Return the rows of an object that is passed as it is, or None if unknown; raise if it cannot be passed."""
+    job = worker.job
     if job.metadata_columns:
         raise _NeedsConversionError("metadata_columns adds columns")
     if job.partitions.hive or job.partitions.paths:
@@ -77,10 +76,6 @@ def _check_job(job: StreamJob) -> None:
         raise _NeedsConversionError("the catalog does not select all of it")
     if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:
         raise _NeedsConversionError("on_bad_row and on_drift want each row looked at")
-
-
-def _check(job: StreamJob, info: ObjectInfo, worker: Worker) -> int | None:
-    """Return the rows of an object that is passed as it is, or None if unknown; raise if it cannot be passed."""
     if info.size == 0:
         raise _NeedsConversionError
     kind = format_of(job.format, info.url)

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from singer_arrow.naming import bytes_in_words, counted
-from singer_arrow.run_figures import StreamFigures
+from singer_arrow.run_figures import PROGRESS_LINE, StreamFigures
 from singer_arrow.runtime.threads import repeat_every
 from singer_arrow.storage.object_info import Fetched, ObjectInfo
 from singer_arrow.storage.retry import always
@@ -51,26 +51,12 @@ class Counts:
         return Counts(*map(operator.sub, astuple(self), astuple(other)))
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A number of objects, and their bytes."""
-
-    objects: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: Planned) -> Planned:
-        return Planned(self.objects + other.objects, self.bytes + other.bytes)
-
-    def __sub__(self, other: Planned) -> Planned:
-        return Planned(max(0, self.objects - other.objects), max(0, self.bytes - other.bytes))
-
-
 class Progress:
     """Counts that several threads add to."""
 
     def __init__(self, stream: str) -> None:
         self.stream = stream
-        self._counts = Counts()
+        self.counts = Counts()
         self._changed: list[ObjectInfo] = []
         self._skipped: set[ObjectInfo] = set()
         self._lock = threading.Lock()
@@ -78,17 +64,11 @@ class Progress:
         self._ended: float | None = None
         self._is_begun = False
         self._phases = defaultdict[str, float](float)
-        self.planned = self._expected = Planned()
-        self.done = Planned()
+        self.planned = self._expected = self.done = Counts()  # of these, objects and bytes count
         self.newest: datetime | None = None
         """Time of last change of the newest object that is sent."""
         self.inputs: dict[str, None] = {}
         """The first objects that were sent, by URL."""
-
-    @property
-    def counts(self) -> Counts:
-        """The counts now."""
-        return self._counts
 
     def object_changed(self, info: ObjectInfo) -> None:
         """Record that an object was replaced or deleted before it was read to its end."""
@@ -101,7 +81,7 @@ class Progress:
             if info in self._skipped:
                 return
             self._skipped.add(info)
-            self._counts += Counts(skipped_objects=1)
+            self.counts += Counts(skipped_objects=1)
         if len(self._skipped) <= MOST_NAMED:
             logger.warning("%s", reason)
         elif len(self._skipped) == MOST_NAMED + 1:
@@ -130,28 +110,24 @@ class Progress:
 
     def plan(self, objects: int, size: int) -> None:
         """Add to what is planned."""
-        self.planned += Planned(objects, size)
+        self.planned += Counts(objects=objects, bytes=size)
 
     def expect(self, objects: int, size: int) -> None:
         """Set what is probably planned besides what is planned already."""
-        self._expected = self.planned + Planned(objects, size)
+        self._expected = self.planned + Counts(objects=objects, bytes=size)
 
     @property
-    def total(self) -> Planned:
+    def total(self) -> Counts:
         """What is planned, or will probably be."""
         return max(self.planned, self._expected, key=lambda planned: planned.bytes)
 
     def task_done(self, objects: Sequence[ObjectInfo], size: int) -> None:
         """Add a task that is sent: the objects that it ends, and the bytes that it reads."""
-        self.done += Planned(len(objects), size)
+        self.done += Counts(objects=len(objects), bytes=size)
         for info in objects:
             self.newest = max(self.newest or info.modified, info.modified)
             if len(self.inputs) < MOST_INPUTS:
                 self.inputs[str(info.url)] = None
-
-    def end(self) -> None:
-        """Mark the end of the stream."""
-        self._ended = time.monotonic()
 
     @property
     def share(self) -> float | None:
@@ -160,7 +136,7 @@ class Progress:
             return 1.0
         if not (total := self.total.bytes):
             return None
-        return min(0.99, max(self._counts.bytes, self.done.bytes) / total)
+        return min(0.99, max(self.counts.bytes, self.done.bytes) / total)
 
     def spend(self, phase: str, seconds: float) -> None:
         """Add to the seconds of a phase."""
@@ -175,14 +151,14 @@ class Progress:
 
     def figures(self, *, outputs: tuple[str, ...]) -> StreamFigures:
         """Return the counts for reports."""
-        left = Planned() if self.is_complete else self.total - self.done  # more was expected than was new
+        left = Counts() if self.is_complete else self.total - self.done  # more was expected than was new
         phases = self.phases
         if {"read", "write"} <= phases.keys():
             phases["write"] = max(0.0, phases["write"] - phases["read"])  # writing pulls what is read
         return StreamFigures(
             stream=self.stream,
             is_complete=self.is_complete,
-            counts=asdict(self._counts),
+            counts=asdict(self.counts),
             seconds=self.seconds if self._is_begun else 0.0,
             phases=phases,
             inputs=tuple(self.inputs),
@@ -190,17 +166,17 @@ class Progress:
             watermark=self.newest,
             share=self.share,
             total={"objects": self.total.objects, "bytes": self.total.bytes},
-            left={"objects": left.objects, "bytes": left.bytes},
+            left={"objects": max(0, left.objects), "bytes": max(0, left.bytes)},
         )
 
     def add(self, more: Counts) -> None:
         """Add to the counts."""
         with self._lock:
-            self._counts += more
+            self.counts += more
 
     def line(self) -> str:
         """Return the counts in words, with what is planned, and about how long it takes."""
-        c, total, share = self._counts, self.total, self.share
+        c, total, share = self.counts, self.total, self.share
         objects, size = counted(c.objects, "object"), bytes_in_words(c.bytes)
         if share is not None and not self.is_complete:
             objects = f"{c.objects:,} of {counted(total.objects, 'object')}"
@@ -211,7 +187,7 @@ class Progress:
 
     def closing_line(self) -> str:
         """Return all counts of a stream that ended, in words."""
-        c = self._counts
+        c = self.counts
         rows, size = counted(c.rows_written, "row"), bytes_in_words(c.bytes)
         files = f" in {counted(c.batch_files, 'batch file')}" if c.batch_files else ""
         notes = [
@@ -228,19 +204,24 @@ class Progress:
         return f"Read {self.stream}: {read}{''.join(notes)}"
 
     @contextmanager
-    def log_periodically(self, log: Callable[[str], None]) -> Iterator[None]:
-        """Log a line every few seconds while the block runs, less often later, if the counts have changed."""
-        last, due = self._counts, 0.0
+    def logged(self, log: Callable[..., None]) -> Iterator[None]:
+        """Log a line every few seconds while the block runs, less often later, if the counts have changed.
+
+        If no error ends the block, that is the end of the stream, and its last line.
+        """
+        last, due = self.counts, 0.0
 
         def look() -> None:
             nonlocal last, due
-            if self._counts != last and self.seconds >= due:
-                last, due = self._counts, self.seconds + pause_after(self.seconds)
-                log(self.line())
+            if self.counts != last and self.seconds >= due:
+                last, due = self.counts, self.seconds + pause_after(self.seconds)
+                log(self.line(), extra=PROGRESS_LINE)
 
         self._started, self._ended, self._is_begun = time.monotonic(), None, True
         with repeat_every(SECONDS_BETWEEN_LINES, look, name="progress"):
             yield
+        self._ended = time.monotonic()
+        log(self.closing_line())
 
 
 def pause_after(seconds: float) -> float:

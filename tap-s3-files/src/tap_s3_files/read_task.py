@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.base import HELD_BYTES, Format
+from singer_arrow.formats.base import Format
+from singer_arrow.formats.range_scan import range_bounds
 from singer_arrow.formats.small_files import join_files
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.read_progress import ReadProgress, ResumePoint, Skipped
-from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
 from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bad_rows import BadRowsOfObject
 from tap_s3_files.catalog import split
-from tap_s3_files.divided_object import Section, section_of
-from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.divided_object import find_row_starts, syntax_of
+from tap_s3_files.plan.cuts import Position
+from tap_s3_files.plan.model import Task
 from tap_s3_files.plan.range_starts import RangeStarts
-from tap_s3_files.progress import CountedStorage, Counts, Progress
-from tap_s3_files.stream_job import StreamJob, format_of
+from tap_s3_files.progress import CountedStorage, Counts
+from tap_s3_files.stream_job import StreamJob, Worker, format_of
 
 logger = logging.getLogger("tap-s3-files")
 NEW_VERSION = "if it is still there, its new version is read by this run or the next"
-
-
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """What a task is run with: where it reads, how much memory that may take, when to stop, and what to count.
-
-    `held_bytes` are those of rows that it gathers before it encodes them.
-    """
-
-    storage: Storage
-    budget: Budget
-    progress: Progress
-    stop: threading.Event
-    held_bytes: int = HELD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +48,8 @@ class Piece:
 
 
 def read(
-    job: StreamJob,
-    task: Task,
     worker: Worker,
+    task: Task,
     start: Position | None = None,
     end: ResumePoint | None = None,
     *,
@@ -73,119 +58,109 @@ def read(
     """Yield the rows of a task's objects, in order, in batches of exactly the job's schema.
 
     Empty objects, and objects that were replaced or deleted since they were listed, are skipped with a warning. All
-    changed objects are added to the worker's progress.
+    changed objects are added to the worker's progress. An object that is replaced after some of its rows were given is
+    an ObjectChangedError.
 
-    Args:
-        job: Of the stream.
-        task: Which objects.
-        worker: What the task is run with.
-        start: Where the reading begins: at the task's start, or where an earlier piece ended.
-        end: Where the reading of a task of one object ends, if not at the task's end.
-        starts: For a range of an object, where all of its ranges begin.
-
-    Raises:
-        ArchivedError: An object is archived, and the stream does not skip such objects.
-        ObjectChangedError: An object was replaced after some of its rows were given.
-        DataError: A file does not fit the schema; names object, line or row group, and column.
-        DriftError: A file does not fit the schema, which may change.
+    A reading from `start` continues where an earlier piece ended; of a task of one object, it may end at `end`.
+    `starts` has where all ranges of a divided object begin.
     """
-    storage, start = CountedStorage(worker.storage, worker.progress, worker.stop), start or Position()
-    for number, (reader, whole) in enumerate(_readers(job, task, start, storage, worker), start.object):
-        begin = start if number == start.object else Position(number)
-        counts, info, rows = Counts(objects=int(end is None and bool(task.ended_objects))), reader.info, 0
-        assert info is not None
-        try:
-            if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
-                raise EmptyObjectError
-            section = section_of(job, task, begin, end, starts=starts, storage=worker.storage, budget=worker.budget)
-            for piece in _read_object(job, reader, begin, worker, section, whole=whole) if section is not None else ():
-                rows += piece.counts.rows_read
-                yield piece
-        except EmptyObjectError:
-            logger.warning("%s is empty and was skipped", info.url)
-            counts = Counts(skipped_objects=1)
-        except ObjectChangedError:
-            worker.progress.object_changed(info)
-            if rows:
-                raise
-            first = f"; its first {begin.rows:,} rows were sent by an earlier run" if begin.rows else ""
-            reason = f"{info.url} was replaced or deleted since it was listed{first}; {NEW_VERSION}"
-            worker.progress.skip(info, reason)
-            counts = Counts()
-        except ArchivedError:
-            if rows or begin.rows or job.archived == "fail":
-                raise
-            worker.progress.skip(info, f"{info.url} is archived and was skipped; no later run reads it")
-            counts = Counts()
-        yield Piece(None, Position(number + 1), counts)
+    progress, at = worker.progress, start or Position()
+    storage = CountedStorage(worker.storage, progress, worker.stop)
+    for group in prefetch_groups(storage, task.objects[at.object :], worker.budget):
+        joined = None if at.rows else _joined(worker.job, group)
+        for reader, whole in zip(group, joined or [None] * len(group), strict=True):
+            counts, info, rows = Counts(objects=int(end is None and bool(task.ended_objects))), reader.info, 0
+            assert info is not None
+            try:
+                if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
+                    raise EmptyObjectError
+                for piece in _read_object(worker, task, reader, at, end, starts=starts, whole=whole):
+                    rows += piece.counts.rows_read
+                    yield piece
+            except EmptyObjectError:
+                logger.warning("%s is empty and was skipped", info.url)
+                counts = Counts(skipped_objects=1)
+            except ObjectChangedError:
+                progress.object_changed(info)
+                if rows:
+                    raise
+                first = f"; its first {at.rows:,} rows were sent by an earlier run" if at.rows else ""
+                progress.skip(info, f"{info.url} was replaced or deleted since it was listed{first}; {NEW_VERSION}")
+                counts = Counts()
+            except ArchivedError:
+                if rows or at.rows or worker.job.archived == "fail":
+                    raise
+                progress.skip(info, f"{info.url} is archived and was skipped; no later run reads it")
+                counts = Counts()
+            at = Position(at.object + 1)
+            yield Piece(None, at, counts)
 
 
-def _readers(
-    job: StreamJob, task: Task, start: Position, storage: Storage, worker: Worker
-) -> Iterator[tuple[ObjectReader, pa.RecordBatch | None]]:
-    """Yield a reader of each object of a task from a position on, with its rows if they were read together."""
-    for group in prefetch_groups(storage, task.objects[start.object :], worker.budget):
-        found = _rows_of(job, group) if not start.rows else None
-        yield from zip(group, found or [None] * len(group), strict=True)
-        start = Position()
+def _source(job: StreamJob, url: Url) -> tuple[Format, Mapping[str, Any], pa.Schema, ReadOptions]:
+    """Return how an object is read: format, the columns that its key gives, and schema and options of all others."""
+    constants, options = job.partitions.values(url, job.schema), job.options
+    schema = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
+    if options.known_columns is not None and constants:
+        options = replace(options, known_columns=options.known_columns.union(constants))
+    return FORMATS[format_of(job.format, url)], constants, schema, options
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """How an object is read: its format, the columns that its key gives, and schema and options of all others."""
-
-    kind: Format
-    constants: Mapping[str, Any]
-    schema: pa.Schema
-    options: ReadOptions
-
-    @classmethod
-    def of(cls, job: StreamJob, url: Url) -> _Source:
-        """Return how an object is read.
-
-        Raises:
-            DataError: Its name implies no format, or its key has a value of another type.
-        """
-        constants, options = job.partitions.values(url, job.schema), job.options
-        schema = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
-        if options.known_columns is not None and constants:
-            options = replace(options, known_columns=options.known_columns.union(constants))
-        return cls(FORMATS[format_of(job.format, url)], constants, schema, options)
-
-
-def _rows_of(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
+def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
     """Return the rows of small objects of one format and one schema; None if they must be read one by one."""
     if len(group) == 1:
         return None
     try:
-        first, *others = (_Source.of(job, reader.url) for reader in group)
+        sources = [_source(job, reader.url) for reader in group]
     except DataError:  # of one of them, when its turn comes
         return None
-    if any(o.kind is not first.kind or o.constants.keys() != first.constants.keys() for o in others):
+    kind, constants, schema, options = sources[0]
+    if any(other is not kind or given.keys() != constants.keys() for other, given, _, _ in sources):
         return None
-    return join_files(first.kind, group, first.schema, first.options)
+    return join_files(kind, group, schema, options)
 
 
 def _read_object(
-    job: StreamJob,
+    worker: Worker,
+    task: Task,
     reader: ObjectReader,
     start: Position,
-    worker: Worker,
-    section: Section,
+    end: ResumePoint | None,
     *,
+    starts: RangeStarts | None,
     whole: pa.RecordBatch | None,
 ) -> Iterator[Piece]:
-    """Yield the rows of a section of an object; `whole` has them if they were read with its neighbors."""
-    info = reader.info
+    """Yield the rows of an object, or of a range of it; `whole` has them if they were read with its neighbors."""
+    from singer_arrow.enforcement import schema_drift as drift
+
+    job, info = worker.job, reader.info
     assert info is not None
-    source = _Source.of(job, info.url)
-    _check_partitions(job, info)
-    added = _AddedColumns(job, info, source.constants, section.rows_before + start.rows)
+    # Which part of the object is read
+    first, rows_before = ResumePoint(), 0
+    if task.range is not None:
+        assert starts is not None, "a range of an object is planned in a log"
+        known = starts.get(syntax_of(job, task), partial(find_row_starts, worker, task))
+        bounds = range_bounds(known, task.range.number)
+        if bounds is None:  # no row begins in it
+            return
+        first, end, rows_before = bounds[0], end or bounds[1], bounds[0].rows
+    if start.place is not None and start.place != ResumePoint():
+        first = start.place
+    surplus = start.rows if start.place is None else 0  # rows after `first` that an earlier run has sent
+
+    # A new column in its key is drift, like one in a file
+    kind, constants, schema, options = _source(job, info.url)
+    if new := drift.unknown_columns(job.partitions.texts(info.url), job.schema, job.options):
+        if job.options.on_drift == "raise":
+            drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
+        logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))
+
+    # Its rows
+    added = _AddedColumns(job, info, constants, rows_before + start.rows)
     bad, puts_aside = BadRowsOfObject(job), job.options.on_bad_row == "dead_letter"
     on_skip = bad.take_row if puts_aside else None
-    progress = ReadProgress(None if whole is not None else section.start, end=section.end, on_skip=on_skip)
-    batches = (whole,) if whole is not None else source.kind.read(reader, source.schema, source.options, progress)
-    surplus, rows, before = section.surplus, start.rows, Counts()
+    progress = ReadProgress(None if whole is not None else first, end=end, on_skip=on_skip)
+    batches = (whole,) if whole is not None else kind.read(reader, schema, options, progress)
+    rows, before = start.rows, Counts()
 
     def so_far() -> Counts:
         return Counts(
@@ -213,20 +188,6 @@ def _read_object(
     yield Piece(None, Position(start.object, rows, progress.resume_point), so_far() - before, bad.take())
 
 
-def _check_partitions(job: StreamJob, info: ObjectInfo) -> None:
-    """Raise or warn about a new column in the key of an object, which is drift like one in a file.
-
-    Raises:
-        DriftError: It does, and the schema may change.
-    """
-    from singer_arrow.enforcement import schema_drift as drift
-
-    if new := drift.unknown_columns(job.partitions.texts(info.url), job.schema, job.options):
-        if job.options.on_drift == "raise":
-            drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
-        logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))
-
-
 class _AddedColumns:
     """The metadata columns and partition columns of one object's rows."""
 
@@ -252,16 +213,12 @@ class _AddedColumns:
         columns = []
         for field in self._job.schema:
             if field.name in self._values:
-                columns.append(self._constant(field, count))
+                if len(self._columns.get(field.name, ())) < count:  # made once for batches of about one size
+                    self._columns[field.name] = pa.repeat(pa.scalar(self._values[field.name], field.type), count)
+                columns.append(self._columns[field.name].slice(0, count))
             elif field.name == "_sdc_source_lineno" and self._job.metadata_columns:
                 columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), self._rows))
             else:
                 columns.append(batch.column(field.name))
         self._rows += count
         return pa.RecordBatch.from_arrays(columns, schema=self._job.schema)
-
-    def _constant(self, field: pa.Field, count: int) -> pa.Array:
-        """Made once for batches of about one size: that is cheaper than the values are."""
-        if field.name not in self._columns or len(self._columns[field.name]) < count:
-            self._columns[field.name] = pa.repeat(pa.scalar(self._values[field.name], field.type), count)
-        return self._columns[field.name].slice(0, count)

@@ -36,7 +36,7 @@ class TapRun:
     """The shared parts of one run of the tap. Each is made when it is first used."""
 
     def __init__(self, settings: Settings, given_state: Callable[[str], Mapping[str, Any]]) -> None:
-        """Share these settings."""
+        """Share these settings; `given_state` returns the STATE that the stream of a name was started with."""
         self.settings = settings
         self._given_state = given_state
         self._listings: dict[str, Listing] = {}
@@ -80,7 +80,7 @@ class TapRun:
         return self._listings[stream.name]
 
     def listing(self, stream: StreamSettings, *, begin: Url | None = None) -> Listing:
-        """Return all objects of a stream; a listing kept by discovery is returned once."""
+        """Return all objects of a stream; a listing kept by discovery is returned once. `begin`: see `list_objects`."""
         kept = self._listings.pop(stream.name, None)
         if kept is not None:
             return kept
@@ -109,7 +109,11 @@ class TapRun:
         is_shared: bool = False,
         sends: bool = True,
     ) -> StreamPlan:
-        """Return the plan of a stream, from its STATE on."""
+        """Return the plan of a stream, from its STATE on.
+
+        `full_table`: all objects that there are are sent, under ids of their own; `is_shared`: several runs will share
+        its tasks; `sends`: the run sends what the plan holds, all of it.
+        """
         if full_table:
             return StreamPlan(None, None, self.object_filter(stream), target_bytes)
         at = self.bookmark(stream.name)
@@ -147,7 +151,10 @@ class TapRun:
     def listed_segments(
         self, stream: StreamSettings, plan: StreamPlan, expect: Callable[[int, int], None] = lambda *_: None
     ) -> Iterator[Segment]:
-        """Yield the segments of a stream whose objects are listed: those of earlier runs, then new ones."""
+        """Yield the segments of a stream whose objects are listed: those of earlier runs, then new ones.
+
+        `expect` is called with the number of objects that are probably new, and their bytes, once they are listed.
+        """
         if plan.shard is not None and not plan.is_begun:
             msg = f"Stream {stream.name!r}: setting 'shard' needs a plan, and there is none; run --write-plan first"
             raise ConfigError(msg)

@@ -7,17 +7,16 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.read_options import RESCUED
-from singer_arrow.run_figures import PROGRESS_LINE, StreamFigures, timed
+from singer_arrow.run_figures import StreamFigures, timed
 from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.schema.type_names import parse_type
@@ -25,16 +24,15 @@ from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
 from tap_s3_files.bad_rows import BadRows, batch_of_bad_rows
 from tap_s3_files.bookmark import Bookmark
 from tap_s3_files.catalog import METADATA, SchemaEvolution, excluded, set_columns
-from tap_s3_files.plan.cuts import Cuts
+from tap_s3_files.plan.cuts import Position
 from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import PendingTask, Position, Segment, Task, after_rows, after_task, unsent
+from tap_s3_files.plan.model import PendingTask, Segment, after_rows, after_task
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import NEW_VERSION, Worker, read
-from tap_s3_files.records import encode_rows, within_piece
+from tap_s3_files.read_task import NEW_VERSION, read
 from tap_s3_files.run import TARGET_BYTES, TapRun
 from tap_s3_files.settings import StreamSettings, rows_identity
-from tap_s3_files.stream_job import StreamJob
+from tap_s3_files.stream_job import StreamJob, Worker
 
 if TYPE_CHECKING:
     from tap_s3_files.replication.sqs_events import SqsEvents
@@ -56,15 +54,7 @@ class FileStream(ArrowStream):
         *,
         events: Callable[[], SqsEvents],
     ) -> None:
-        """Make the stream of these settings.
-
-        Args:
-            tap: The tap, for the SDK.
-            run: What the streams of the run share.
-            settings: The settings of the stream.
-            schema: Its JSON Schema.
-            events: Returns the reader of the queue of new objects, where the settings have a queue.
-        """
+        """Make the stream; `events` returns the reader of the queue of new objects, where the settings have a queue."""
         self.settings = settings
         self.run = run
         self._events = events
@@ -74,9 +64,10 @@ class FileStream(ArrowStream):
         self.primary_keys = list(settings.key_properties)
         self.forced_replication_method = "INCREMENTAL"
         self._run_id = secrets.token_hex(8)
-        self.replication_key = _MODIFIED if _MODIFIED in schema["properties"] and self._has_metadata else None
+        self.replication_key = (
+            _MODIFIED if _MODIFIED in schema["properties"] and self.run.settings.metadata_columns else None
+        )
         self.progress = Progress(settings.name)
-        self._plan: StreamPlan | None = None
         self._is_held = False
         self._waits_for_end = False
         """Nothing but this run knows of objects that have changed, which it reads at its end."""
@@ -91,10 +82,6 @@ class FileStream(ArrowStream):
     def is_sent_whole(self) -> bool:
         return self.replication_method == "FULL_TABLE" or self.run.bookmark(self.name) is None
 
-    @property
-    def _has_metadata(self) -> bool:
-        return self.run.settings.metadata_columns
-
     def batch_encoding(self) -> tuple[str, str, str] | None:
         batch = self.run.settings.batch
         return (batch.format, batch.compression, str(batch.root)) if batch else None
@@ -107,14 +94,14 @@ class FileStream(ArrowStream):
             return
         plan = self._start(batch.target_bytes)
         at = plan.bookmark
-        with self.progress.log_periodically(partial(self.log, extra=PROGRESS_LINE)):
+        with self.progress.logged(self.log):
             for segments in self._portions(plan):
                 # Closed at once when something fails: an error's traceback would keep its tasks going.
-                with closing(self._steps(plan, batch, self._pending_tasks(plan, segments))) as steps:
+                with closing(self._steps(self._pending_tasks(plan, segments))) as steps:
                     for pending, step in steps:
                         if step is None:
                             self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
-                            if self._allows_state(pending):
+                            if self._allows_state(plan, pending):
                                 at = after_task(at, pending, durable=plan.log is not None)
                                 if pending.task.objects and not self._waits_for_end:
                                     yield self._state(at)
@@ -123,56 +110,39 @@ class FileStream(ArrowStream):
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield replace(step.batch, plan_log=plan.log_id)
-                        if step.after is not None and plan.log is not None and self._allows_state(pending):
+                        if step.after is not None and plan.log is not None and self._allows_state(plan, pending):
                             at = after_rows(at, pending, step.after.rows)
                             yield self._state(at)
             yield self._state(at)
-        self.progress.end()
-        self.log(self.progress.closing_line())
 
-    def _steps(
-        self, plan: StreamPlan, batch: BatchSettings, pending_tasks: Iterator[PendingTask]
-    ) -> Generator[tuple[PendingTask, Step | None]]:
-        """Yield the steps of tasks that run in parallel, in the order of the plan; None ends a task."""
-        begun: deque[PendingTask] = deque()
-        cuts: dict[tuple[int, int], Cuts] = {}  # of the tasks that are begun: one that is begun again knows its own
+    def _steps(self, pending_tasks: Iterator[PendingTask]) -> Generator[tuple[PendingTask, Step | None]]:
+        """Yield the steps of tasks that run in parallel, in the order of the plan; None ends a task.
 
-        def run(pending: PendingTask, job: StreamJob, cuts: Cuts | None, stop: threading.Event) -> Iterator[Step]:
-            from tap_s3_files.write_batches import convert_task
+        Where a file needs a wider schema, the tasks that are begun are begun again with it, behind their last steps.
+        """
+        from tap_s3_files.write_batches import convert_task
 
-            size, starts = pending.segment.target_bytes, plan.range_starts(pending.task)
-            with cuts.lock if cuts is not None else nullcontext():
-                yield from convert_task(
-                    *(job, pending.task, self._worker(stop), batch, size),
-                    start=pending.start,
-                    cuts=cuts,
-                    starts=starts,
-                    reading=plan.reading(pending.segment),
-                )
+        settings, begun = self.run.settings, deque[PendingTask]()
 
-        def begin(pending_tasks: Iterator[PendingTask]) -> Iterator[PendingTask]:
+        def begin(pending_tasks: Iterable[PendingTask]) -> Iterator[PendingTask]:
             for pending in pending_tasks:
                 begun.append(pending)
                 yield pending
 
-        def tasks(pending_tasks: Iterator[PendingTask]) -> Iterator[Callable[[threading.Event], Iterable[Step]]]:
-            for pending in pending_tasks:
-                if plan.log is not None and pending.task.may_be_cut and (key := _key(pending)) not in cuts:
-                    cuts[key] = plan.log.cuts(pending.segment, pending.task)
-                yield partial(run, pending, self.job(), cuts.get(_key(pending)))
-
-        def run_all(pending_tasks: Iterator[PendingTask]) -> Generator[Iterator[Step]]:
-            settings = self.run.settings
-            if settings.dask is None:
-                return ordered_streams(self.run.pool, tasks(pending_tasks), 2 * settings.max_workers)
-            from tap_s3_files.dask.cluster import remote_steps
-
-            return remote_steps(settings, plan, self.job(), batch, pending_tasks=pending_tasks, progress=self.progress)
+        def convert(worker: Worker, pending: PendingTask, stop: threading.Event) -> Iterator[Step]:
+            return convert_task(replace(worker, stop=stop), pending)
 
         while True:
-            problem: DataError | None = None
-            with closing(run_all(begin(pending_tasks))) as streams:
-                for steps in streams:
+            worker, problem = self.worker(), None
+            if settings.dask is None:
+                tasks = (partial(convert, worker, pending) for pending in begin(pending_tasks))
+                running = ordered_streams(self.run.pool, tasks, 2 * settings.max_workers)
+            else:
+                from tap_s3_files.dask.cluster import remote_steps
+
+                running = remote_steps(settings, worker, begin(pending_tasks))
+            with closing(running):
+                for steps in running:
                     try:
                         for step in steps:
                             yield begun[0], step
@@ -181,7 +151,6 @@ class FileStream(ArrowStream):
                     except DataError as error:
                         problem = error
                         break
-                    cuts.pop(_key(begun[0]), None)
                     yield begun.popleft(), None
             if problem is None:
                 return
@@ -199,58 +168,64 @@ class FileStream(ArrowStream):
             self.run.settings.dask.refuse_records(self.name, self.records_needed_by())
         plan = self._start(TARGET_BYTES)
         at = plan.bookmark
-        with self.progress.log_periodically(partial(self.log, extra=PROGRESS_LINE)):
+        with self.progress.logged(self.log):
             for pending in self._pending_tasks(plan, chain.from_iterable(self._portions(plan))):
                 yield from self._records(pending, encode)
                 self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
-                if self._allows_state(pending):
+                if self._allows_state(plan, pending):
                     at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
                         self.write_state(self._state(at))
             self.write_state(self._state(at))
-        self.progress.end()
-        self.log(self.progress.closing_line())
 
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
-        worker, at, bad = self._worker(threading.Event()), pending.start, BadRows(self.settings.max_bad_rows)
-        assert self._plan is not None
-        starts = self._plan.range_starts(pending.task)
+        """Yield the encoded rows of a task; with a wider schema those behind the last row that fitted."""
+        from singer_arrow.records.encoder import rows_in
+
+        task, at, bad = pending.task, pending.start, BadRows(self.settings.max_bad_rows)
+
+        def send_bad_rows() -> None:
+            if rows := bad.take():
+                self.write_rejected(batch_of_bad_rows(self.job(), task, at.object, rows))
+
         while True:
             self.send_schema(self._evolution.schema)
             try:
-                with closing(read(self.job(), pending.task, worker, at, starts=starts)) as pieces:
+                with closing(read(self.worker(), task, at, starts=pending.starts)) as pieces:
                     for piece in timed(pieces, partial(self.progress.spend, "read")):
                         if piece.batch is not None:
-                            sent, problem = yield from encode_rows(encode, piece.batch)
+                            sent = 0
+                            try:
+                                for encoded in encode(piece.batch):
+                                    yield encoded
+                                    sent += rows_in(encoded)
+                            except DataError as error:
+                                self.progress.add(Counts(rows_read=sent, rows_written=sent))
+                                if sent:
+                                    rows = piece.after.rows - piece.batch.num_rows + sent
+                                    at = Position(piece.after.object, rows, None)
+                                url = task.objects[piece.after.object].url
+                                raise error if error.url is not None else error.at(url) from None
                             self.progress.add(Counts(rows_written=sent))
-                            if problem is not None:
-                                self.progress.add(Counts(rows_read=sent))
-                                at, url = within_piece(piece, sent, at), pending.task.objects[piece.after.object].url
-                                raise problem if problem.url is not None else problem.at(url)
                         self.progress.add(piece.counts)
                         bad.add(piece.rejected)
                         if piece.after.object > at.object:
-                            self._send_bad_rows(pending.task, at.object, bad)
+                            send_bad_rows()
                         at = piece.after
             except ObjectChangedError as error:
-                self._send_bad_rows(pending.task, at.object, bad)
+                send_bad_rows()
                 reason = f"{error}; the rest of its old version is left out; {NEW_VERSION}"
-                self.progress.skip(pending.task.objects[at.object], reason)
+                self.progress.skip(task.objects[at.object], reason)
                 at = Position(at.object + 1)
             except DataError as error:
                 self._evolution.evolve_for(error)
             else:
                 return
 
-    def _send_bad_rows(self, task: Task, number: int, bad: BadRows) -> None:
-        if rows := bad.take():
-            self.write_rejected(batch_of_bad_rows(self.job(), task, number, rows))
-
-    def _allows_state(self, pending: PendingTask) -> bool:
+    def _allows_state(self, plan: StreamPlan, pending: PendingTask) -> bool:
         """Return whether STATE may pass a task: new versions of its objects are planned, and no earlier task waits."""
-        assert self._plan is not None
-        if self.progress.has_changed and self._plan.log is not None:
-            self._plan.replan(self.run.storage, self.progress.take_changed())
+        if self.progress.has_changed and plan.log is not None:
+            plan.replan(self.run.storage, self.progress.take_changed())
         self._waits_for_end = self._waits_for_end or self.progress.has_changed
         self._is_held = self._is_held or not pending.passes
         return not self._is_held
@@ -261,6 +236,10 @@ class FileStream(ArrowStream):
 
     def totals(self) -> Mapping[str, Any]:
         return asdict(self.progress.counts)
+
+    def worker(self) -> Worker:
+        """Return what the stream's tasks are run with in this process, with its schema as it is now."""
+        return Worker(self.job(), self.run.storage, self.run.budget, self.progress)
 
     def job(self) -> StreamJob:
         """Return how the stream's objects are read, with its schema as it is now."""
@@ -278,9 +257,10 @@ class FileStream(ArrowStream):
         return StreamJob(
             stream=self.name,
             schema=schema,
-            metadata_columns=self._has_metadata and not set(METADATA.names).isdisjoint(schema.names),
+            metadata_columns=self.run.settings.metadata_columns and not set(METADATA.names).isdisjoint(schema.names),
             format=settings.format,
             options=options,
+            batch=batch,
             version=self.version,
             partitions=settings.partitions,
             passthrough=batch.format if batch and passes else "",
@@ -289,10 +269,8 @@ class FileStream(ArrowStream):
             run=self._run_id if self.replication_method == "FULL_TABLE" else "",
             max_bad_rows=settings.max_bad_rows,
             shows_rows=not (settings.columns or self._deselected or self.records_needed_by()),
+            held_bytes=self.run.settings.held_bytes,
         )
-
-    def _worker(self, stop: threading.Event) -> Worker:
-        return Worker(self.run.storage, self.run.budget, self.progress, stop, self.run.settings.held_bytes)
 
     @property
     def reads_queue(self) -> bool:
@@ -306,12 +284,15 @@ class FileStream(ArrowStream):
 
     @cached_property
     def _rows_identity(self) -> str:
-        return rows_identity(self.settings, self._deselected, metadata_columns=self._has_metadata)
+        return rows_identity(self.settings, self._deselected, metadata_columns=self.run.settings.metadata_columns)
 
     @cached_property
     def _evolution(self) -> SchemaEvolution:
         settings = self.settings
-        own = [*(METADATA.names if self._has_metadata else ()), *([RESCUED] if settings.rescues else [])]
+        own = [
+            *(METADATA.names if self.run.settings.metadata_columns else ()),
+            *([RESCUED] if settings.rescues else []),
+        ]
         types = {column: parse_type(column, text) for column, text in settings.types.items()}
         return SchemaEvolution(
             self.selected_schema,
@@ -322,11 +303,7 @@ class FileStream(ArrowStream):
         )
 
     def check_rescued(self) -> None:
-        """Check that there is a column for the values that are rescued.
-
-        Raises:
-            ConfigError: Values are to be rescued, and the catalog has no column for them.
-        """
+        """Check that there is a column for the values that are rescued."""
         if self.settings.rescues and RESCUED not in self.selected_schema["properties"]:
             msg = (
                 f"Stream {self.name!r}: on_bad_row or on_drift is rescue, and the catalog selects no column "
@@ -352,11 +329,7 @@ class FileStream(ArrowStream):
         )
 
     def write_plan(self, target_bytes: int) -> int:
-        """Append what is new to the plan log, and return the number of new segments; nothing is sent.
-
-        Raises:
-            ConfigError: The stream keeps no plan.
-        """
+        """Append what is new to the plan log, and return the number of new segments; nothing is sent."""
         from tap_s3_files.divided_object import find_ranges
 
         plan, count = self.plan(self.plan_log(), target_bytes, is_shared=True), 0
@@ -366,7 +339,7 @@ class FileStream(ArrowStream):
         for segment in self.run.listed_segments(self.settings, plan):
             count += segment.number >= plan.first_new
             if segment.number >= plan.first_new - 1:  # a run may have ended before it found the ranges of the last one
-                find_ranges(self.job(), plan, segment.tasks, self.run.storage, self.run.budget)
+                find_ranges(self.worker(), plan.log, segment.tasks)
         return count
 
     def _state(self, at: Bookmark) -> dict[str, Any]:
@@ -382,17 +355,12 @@ class FileStream(ArrowStream):
                 has_keys=bool(self.primary_keys),
                 changed_by=self.records_needed_by(),
             )
-        if self.reads_queue:
-            self._plan = self._events().plans[self.name]
-        else:
-            self._plan = self.plan(self.plan_log(), target_bytes)
-        return self._plan
+        return self._events().plans[self.name] if self.reads_queue else self.plan(self.plan_log(), target_bytes)
 
     def _pending_tasks(self, plan: StreamPlan, segments: Iterable[Segment]) -> Iterator[PendingTask]:
         """Yield the tasks that are still to be sent; those of a segment are counted as planned at its begin."""
-        begun = plan.bookmark
         for segment in segments:
-            pending = list(unsent(begun, [segment], plan.selects, plan.shard))
+            pending = list(plan.pending_tasks(segment))
             self.progress.plan(sum(len(p.task.ended_objects) for p in pending), sum(p.task.bytes for p in pending))
             yield from pending
 
@@ -412,7 +380,3 @@ class FileStream(ArrowStream):
             if self.progress.has_changed:
                 plan.replan(self.run.storage, self.progress.take_changed())
             yield plan.queued_segments()
-
-
-def _key(pending: PendingTask) -> tuple[int, int]:
-    return pending.segment.number, pending.number

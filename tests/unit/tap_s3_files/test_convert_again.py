@@ -2,7 +2,6 @@
 
 import io
 import random
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -20,12 +19,11 @@ from singer_arrow.errors import DataError
 from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan.cuts import Cuts
-from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.plan.cuts import Cuts, Position
+from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import Worker
-from tap_s3_files.stream_job import StreamJob
-from tap_s3_files.write_batches import Step, convert_task
+from tap_s3_files.stream_job import StreamJob, Worker
+from tap_s3_files.write_batches import Step
 
 
 @pytest.fixture
@@ -49,8 +47,8 @@ class Large:
         self.info = folder.storage.head(Url.parse(str(folder.path / "a.parquet")))
 
     def run(self, stop_after: int | None = None, start: Position | None = None, **batch: Any) -> list[Step]:
-        made, cuts = replace(self.folder.batch, **batch), cuts_in(self.folder)
-        steps = convert_task(JOB, Task((self.info,)), self.folder.worker, made, 400_000, start=start, cuts=cuts)
+        cuts = cuts_in(self.folder)
+        steps = self.folder.steps(Task((self.info,)), target_bytes=400_000, start=start, cuts=cuts, **batch)
         return list(islice(steps, stop_after))
 
     def read(self) -> int:
@@ -133,7 +131,7 @@ def test_a_file_that_was_not_the_last_one_stays_one_that_is_not(folder: Folder) 
 
     def run(on_bad_row: str) -> Iterator[Step]:
         job = replace(JOB, options=ReadOptions(on_bad_row=on_bad_row, block_bytes=20))
-        return convert_task(job, Task((info,)), folder.worker, folder.batch, 1, cuts=cuts_in(folder))
+        return folder.steps(Task((info,)), job=job, target_bytes=1, cuts=cuts_in(folder))
 
     failing = run("fail")
     first = next(failing).batch
@@ -157,12 +155,14 @@ def test_where_files_end_depends_neither_on_timing_nor_on_where_a_reading_begins
     for target_bytes in (20_600, 20_650):  # where bitmaps of ten batches would decide
         files = []
         for _ in range(4):
-            found = convert_task(job, Task((info,)), folder.worker, folder.batch, target_bytes)
+            found = folder.steps(Task((info,)), job=job, target_bytes=target_bytes)
             files.append([(s.batch.batch_id, s.batch.row_count, s.after) for s in found if s.batch])
         assert len(files[0]) > 4
         assert all(other == files[0] for other in files)
-        small = Worker(folder.storage, Budget(1 << 16, 1 << 16), Progress("orders"), threading.Event(), 1 << 14)
-        rest = list(convert_task(job, Task((info,)), small, folder.batch, target_bytes, start=files[0][2][2]))
+        small = Folder(folder.path)
+        small.worker = Worker(job, folder.storage, Budget(1 << 16, 1 << 16), Progress("orders"))
+        little = replace(job, held_bytes=1 << 14)
+        rest = list(small.steps(Task((info,)), job=little, target_bytes=target_bytes, start=files[0][2][2]))
         assert [(s.batch.batch_id, s.batch.row_count, s.after) for s in rest if s.batch] == files[0][3:]
 
 
@@ -196,7 +196,7 @@ def test_a_resumed_run_of_any_format_writes_the_same_files(folder: Folder, name:
     job = StreamJob("orders", schema, False, form, options)
 
     def run(start: Position | None = None) -> list[tuple[str, int | None, Position | None]]:
-        found = convert_task(job, Task((info,)), folder.worker, folder.batch, 5_000, start=start)
+        found = folder.steps(Task((info,)), job=job, target_bytes=5_000, start=start)
         return [(s.batch.batch_id, s.batch.row_count, s.after) for s in found if s.batch]
 
     whole = run()
@@ -213,7 +213,7 @@ def test_a_format_without_places_is_one_file(folder: Folder) -> None:
     """Without places no reading can start at a cut, so runs with other settings would cut elsewhere."""
     info = folder.write("a.xlsx", _file("a.xlsx", 3_000))
     job = StreamJob("orders", pa.schema([("a", pa.int64())]), False, "auto", ReadOptions(batch_rows=500))
-    steps = convert_task(job, Task((info,)), folder.worker, folder.batch, 500, cuts=cuts_in(folder))
+    steps = folder.steps(Task((info,)), job=job, target_bytes=500, cuts=cuts_in(folder))
     assert [(s.batch.row_count, s.after) for s in steps if s.batch] == [(3_000, None)]
 
 

@@ -15,7 +15,8 @@ from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.divided_object import find_ranges, find_row_starts, syntax_of
-from tap_s3_files.plan.model import ObjectRange, Position, Task
+from tap_s3_files.plan.cuts import Position
+from tap_s3_files.plan.model import ObjectRange, Task
 from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.read_task import read
 
@@ -34,7 +35,7 @@ def ranges(info: ObjectInfo, count: int = 3) -> list[Task]:
 
 
 def ids(folder: Folder, task: Task, starts: RangeStarts, start: Position | None = None, job: Any = JOB) -> list[int]:
-    pieces = read(job, task, folder.worker, start, starts=starts)
+    pieces = read(replace(folder.worker, job=job), task, start, starts=starts)
     return [row["id"] for piece in pieces if piece.batch for row in piece.batch.to_pylist()]
 
 
@@ -57,7 +58,7 @@ def test_a_setting_of_today_may_name_a_format_without_ranges(folder: Folder) -> 
     """The log keeps the tasks: the first one then has all rows."""
     info, starts = folder.csv("a.csv", 0, 100), starts_in(folder)
     job = replace(JOB, format="lines", schema=JOB.schema.remove(0).remove(0).insert(0, JOB.schema.field("name")))
-    assert find_row_starts(job, ranges(info)[0], folder.storage, folder.worker.budget)[1].at > info.size
+    assert find_row_starts(replace(folder.worker, job=job), ranges(info)[0])[1].at > info.size
     job = replace(JOB, options=replace(JOB.options, escape="\\"))
     assert [len(ids(folder, task, starts, job=job)) for task in ranges(info)] == [100, 0, 0]
 
@@ -99,9 +100,9 @@ def test_a_plan_is_written_although_an_object_cannot_be_read(folder: Folder, cap
     old = folder.csv("a.csv", 0, 100)._replace(etag="of another version")
     new = folder.csv("b.csv", 0, 100)
     files = {old: RangeStarts(folder.storage, Url.parse(str(folder.path / "old.json"))), new: starts_in(folder)}
-    plan: Any = SimpleNamespace(range_starts=lambda task: files[task.objects[0]] if task.range else None)
+    log: Any = SimpleNamespace(range_starts=lambda task: files[task.objects[0]] if task.range else None)
     tasks = [Task((new,)), *ranges(old), *ranges(new)]
-    find_ranges(JOB, plan, tasks, folder.storage, folder.worker.budget)
+    find_ranges(folder.worker, log, tasks)
     assert files[old].known(syntax_of(JOB, ranges(old)[0])) is None
     assert len(files[new].known(syntax_of(JOB, ranges(new)[0])) or ()) == 3
     assert caplog.text.count("its tasks are planned") == 1
@@ -110,9 +111,9 @@ def test_a_plan_is_written_although_an_object_cannot_be_read(folder: Folder, cap
 def test_a_header_that_cannot_be_read_is_an_error(folder: Folder) -> None:
     info = folder.write("a.csv", 'id,"name\n' + "1,a\n" * 100)
     with pytest.raises(DataError, match="header"):
-        find_row_starts(JOB, ranges(info)[0], folder.storage, folder.worker.budget)
+        find_row_starts(folder.worker, ranges(info)[0])
 
 
 def test_the_first_range_begins_with_the_file(folder: Folder) -> None:
     info = folder.csv("a.csv", 0, 100)
-    assert find_row_starts(JOB, ranges(info)[0], folder.storage, folder.worker.budget)[0] == ResumePoint()
+    assert find_row_starts(folder.worker, ranges(info)[0])[0] == ResumePoint()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from convert_folder import Folder as Converter
 
-from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
@@ -25,10 +22,9 @@ from tap_s3_files.paths.partition_columns import Partitions
 from tap_s3_files.plan import model as plan
 from tap_s3_files.plan.cuts import Cuts
 from tap_s3_files.plan.model import Task
-from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import Worker
+from tap_s3_files.progress import Counts
 from tap_s3_files.stream_job import StreamJob
-from tap_s3_files.write_batches import Step, convert_task
+from tap_s3_files.write_batches import Step
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 JOB = StreamJob(
@@ -36,12 +32,7 @@ JOB = StreamJob(
 )
 
 
-class Folder:
-    def __init__(self, path: Path) -> None:
-        self.path, self.storage = path, Storage()
-        self.batch = BatchSettings(Url.parse(str(path / "out")), "", "parquet", "zstd", 1 << 20)
-        self.worker = Worker(self.storage, Budget(), Progress("orders"), threading.Event())
-
+class Folder(Converter):
     def parquet(self, name: str, rows: int = 3, schema: pa.Schema = SCHEMA) -> ObjectInfo:
         values = [
             {f.name: None if f.name == "at" else n if f.name == "id" else f"{n}" for f in schema} for n in range(rows)
@@ -49,12 +40,8 @@ class Folder:
         pq.write_table(pa.Table.from_pylist(values, schema), self.path / name)
         return self.storage.head(Url.parse(str(self.path / name)))
 
-    def write(self, name: str, data: bytes) -> ObjectInfo:
-        (self.path / name).write_bytes(data)
-        return self.storage.head(Url.parse(str(self.path / name)))
-
-    def steps(self, *objects: ObjectInfo, job: StreamJob = JOB, **batch: Any) -> list[Step]:
-        return list(convert_task(job, Task(objects), self.worker, replace(self.batch, **batch), 1 << 20))
+    def steps_of(self, *objects: ObjectInfo, job: StreamJob = JOB, **batch: Any) -> list[Step]:
+        return list(self.steps(Task(objects), job=job, **batch))
 
 
 @pytest.fixture
@@ -64,19 +51,19 @@ def folder(tmp_path: Path) -> Folder:
 
 def test_parquet_with_the_columns_of_schema_goes_as_it_is(folder: Folder) -> None:
     a, b = folder.parquet("a.parquet", 3), folder.parquet("b.parquet", 4, pa.schema(list(SCHEMA)[::-1]))
-    (step,) = folder.steps(a, b)
+    (step,) = folder.steps_of(a, b)
     assert step.batch is not None
     assert step.batch.manifest == (str(a.url), str(b.url))
     assert (step.batch.row_count, step.batch.byte_count) == (7, a.size + b.size)
     assert step.counts == Counts(objects=2, rows_read=7, rows_written=7, batch_files=2)
     assert not (folder.path / "out").exists()
-    assert [step] == folder.steps(a, b)
+    assert [step] == folder.steps_of(a, b)
 
 
 def test_all_objects_of_a_task_go_as_they_are_or_none_does(folder: Folder) -> None:
     """They are one batch: its id must not depend on the settings that select them."""
     a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet", schema=pa.schema([("id", pa.int32())]))
-    step, _ = folder.steps(a, b)
+    step, _ = folder.steps_of(a, b)
     assert step.batch is not None
     (url,) = step.batch.manifest
     table = pq.read_table(Url.parse(url).local_path())
@@ -90,7 +77,7 @@ def test_an_object_has_one_id_whether_it_goes_as_it_is_or_not(
 ) -> None:
     monkeypatch.setattr(plan, "SMALL_OBJECT", small)
     info = folder.parquet("a.parquet")
-    passed, converted = folder.steps(info)[0].batch, folder.steps(info, job=replace(JOB, passthrough=""))[0].batch
+    passed, converted = folder.steps_of(info)[0].batch, folder.steps_of(info, job=replace(JOB, passthrough=""))[0].batch
     assert passed is not None
     assert converted is not None
     assert passed.manifest != converted.manifest
@@ -105,7 +92,7 @@ def test_an_object_that_was_cut_is_cut_again(folder: Folder, monkeypatch: pytest
 
     def run(job: StreamJob) -> list[str]:
         cuts = Cuts(folder.storage, Url.parse(str(folder.path / "cuts")), "x")
-        steps = convert_task(job, Task((info,)), folder.worker, folder.batch, 20_000, cuts=cuts)
+        steps = folder.steps(Task((info,)), job=job, target_bytes=20_000, cuts=cuts)
         return [s.batch.batch_id for s in steps if s.batch]
 
     ids = run(replace(JOB, passthrough=""))
@@ -115,9 +102,9 @@ def test_an_object_that_was_cut_is_cut_again(folder: Folder, monkeypatch: pytest
 
 def test_an_object_that_is_gone_leaves_the_id_as_it_was(folder: Folder) -> None:
     a, b = folder.parquet("a.parquet"), folder.parquet("b.parquet")
-    before = folder.steps(a, b)[0].batch
+    before = folder.steps_of(a, b)[0].batch
     (folder.path / "a.parquet").unlink()
-    after = Folder(folder.path).steps(a, b)[0].batch  # nothing is stored for removed files
+    after = Folder(folder.path).steps_of(a, b)[0].batch  # nothing is stored for removed files
     assert before is not None
     assert after is not None
     assert (after.batch_id, after.row_count) == (before.batch_id, 3)
@@ -139,7 +126,7 @@ def test_parquet_of_other_columns_is_converted(
 ) -> None:
     info = folder.parquet("a.parquet", schema=schema)
     with caplog.at_level("INFO"):
-        step = folder.steps(info)[0]
+        step = folder.steps_of(info)[0]
     assert step.batch is not None
     assert step.batch.manifest != (str(info.url),)
     assert [r.message for r in caplog.records] == [f"{info.url} is converted although passthrough is on: {reason}"]
@@ -165,7 +152,7 @@ def test_settings_that_want_rows_read_or_changed_win(
 ) -> None:
     info = folder.parquet("a.parquet")
     with caplog.at_level("INFO"):
-        step = folder.steps(info, job=replace(JOB, **job), **batch)[0]
+        step = folder.steps_of(info, job=replace(JOB, **job), **batch)[0]
     assert step.batch is not None
     assert step.batch.manifest != (str(info.url),)
     assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")
@@ -190,7 +177,7 @@ def test_json_lines_with_gzip_go_as_they_are(
 ) -> None:
     info = folder.write("a.jsonl.gz", data)
     with caplog.at_level("INFO"):
-        passed = passthrough_batch(replace(JOB, passthrough="jsonl"), Task((info,)), folder.worker)
+        passed = passthrough_batch(replace(folder.worker, job=replace(JOB, passthrough="jsonl")), Task((info,)))
     if reason:
         assert passed is None
         assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")
@@ -200,5 +187,5 @@ def test_json_lines_with_gzip_go_as_they_are(
 
 def test_an_empty_object_is_left_out(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
     info = folder.write("a.parquet", b"")
-    assert [s.batch for s in folder.steps(info)] == [None]
+    assert [s.batch for s in folder.steps_of(info)] == [None]
     assert [r.message for r in caplog.records] == [f"{info.url} is empty and was skipped"]

@@ -48,13 +48,12 @@ def test_the_closing_line_has_the_counts_that_are_not_zero(monkeypatch: pytest.M
 def test_the_share_ends_at_one_only_when_the_stream_ends() -> None:
     progress = Progress("orders")
     assert progress.share is None
-    with progress.log_periodically(lambda _: None):
+    with progress.logged(lambda *_, **__: None):
         progress.plan(1, 100)
         progress.add(Counts(bytes=50))
         assert progress.share == 0.5
         progress.add(Counts(bytes=500))
         assert progress.share == 0.99
-        progress.end()
     assert (progress.share, progress.figures(outputs=()).is_complete) == (1.0, True)
 
 
@@ -62,7 +61,7 @@ def test_progress_is_logged_while_something_changes(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.01)
     lines: list[str] = []
     progress = Progress("orders")
-    with progress.log_periodically(lines.append):
+    with progress.logged(lambda line, **_: lines.append(line)):
         progress.add(Counts(rows_read=1))
         while not lines:
             time.sleep(0.01)
@@ -82,7 +81,8 @@ def test_nothing_is_left_of_a_complete_stream_though_more_was_expected() -> None
     progress = Progress("s")
     progress.expect(5, 100)
     assert progress.figures(outputs=()).left == {"objects": 5, "bytes": 100}
-    progress.end()
+    with progress.logged(lambda *_, **__: None):
+        pass
     assert progress.figures(outputs=()).left == {"objects": 0, "bytes": 0}
 
 

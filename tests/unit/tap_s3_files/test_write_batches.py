@@ -148,7 +148,7 @@ def test_an_object_that_changed_is_left_out_and_the_rest_keeps_its_id(
 def test_an_object_that_changes_while_it_is_read_is_an_error(folder: Folder) -> None:
     info = folder.csv("a.csv", 0, 2_000_000)  # more than one request
     reads_little_ahead = replace(folder.worker, budget=Budget(1 << 20))
-    batches = read(JOB, Task((info,)), reads_little_ahead)
+    batches = read(reads_little_ahead, Task((info,)))
     next(batches)
     folder.csv("a.csv", 0, 1_999_999)
     with pytest.raises(ObjectChangedError, match=r"a\.csv was replaced"):
@@ -181,7 +181,7 @@ def test_an_unknown_suffix_is_an_error(folder: Folder) -> None:
 
 
 def test_a_cancelled_task_stops(folder: Folder) -> None:
-    batches: Iterator[Any] = read(JOB, Task((folder.csv("a.csv", 0, 2),)), folder.worker)
+    batches: Iterator[Any] = read(folder.worker, Task((folder.csv("a.csv", 0, 2),)))
     folder.worker.stop.set()
     with pytest.raises(Stopped):
         next(batches)

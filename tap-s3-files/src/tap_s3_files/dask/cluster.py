@@ -9,12 +9,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, DriftError, ServiceError
 from singer_arrow.formats.range_scan import RangeScan
 from singer_arrow.read_progress import ResumePoint
@@ -27,16 +26,15 @@ from tap_s3_files.dask.remote_task import (
     check_versions,
     run_scan,
     run_task,
-    shared_storage,
+    shared_worker,
     versions,
 )
 from tap_s3_files.dask.settings import DaskSettings
 from tap_s3_files.divided_object import UNREADABLE, row_starts, scanned_spans, syntax_of
 from tap_s3_files.plan.model import PendingTask, Task
-from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Progress
 from tap_s3_files.settings import Settings
-from tap_s3_files.stream_job import StreamJob
+from tap_s3_files.stream_job import StreamJob, Worker
 from tap_s3_files.write_batches import Step
 
 logger = logging.getLogger("tap-s3-files")
@@ -46,31 +44,19 @@ _QUIET = dict.fromkeys(("distributed", "distributed.client", "tornado", "tornado
 _LOST = (concurrent.futures.CancelledError, asyncio.CancelledError)
 
 
-def remote_steps(
-    settings: Settings,
-    plan: StreamPlan,
-    job: StreamJob,
-    batch: BatchSettings,
-    *,
-    pending_tasks: Iterable[PendingTask],
-    progress: Progress,
-) -> Generator[Iterator[Step]]:
+def remote_steps(settings: Settings, worker: Worker, pending_tasks: Iterable[PendingTask]) -> Generator[Iterator[Step]]:
     """Run tasks on the cluster of the settings; yield an iterator over the steps of each, in order.
 
-    What the workers count and warn of is added to `progress` and to the log with the steps of its task.
+    What the workers count and warn of is added to the progress of `worker` and to the log with the steps of its task.
     """
     assert settings.dask is not None
-    resources = Resources(settings.aws, settings.memory_bytes, settings.held_bytes)
-
+    job, resources = worker.job, Resources(settings.aws, settings.memory_bytes)
     cluster = connect(settings.dask)
     unreadable = set[Url]()
 
     def tasks() -> Iterator[RemoteTask]:
         for pending in pending_tasks:
-            cuts = starts = None
-            if plan.log is not None and pending.task.may_be_cut:
-                cuts = plan.log.cuts(pending.segment, pending.task).place
-                starts = plan.range_starts(pending.task)
+            starts = pending.starts
             if starts is not None and starts.url not in unreadable:
                 syntax = syntax_of(job, pending.task)
                 if starts.known(syntax) is None:
@@ -79,27 +65,30 @@ def remote_steps(
                         unreadable.add(starts.url)
                     else:
                         starts.save(syntax, found)
-            size, url = pending.segment.target_bytes, starts.url if starts is not None else None
-            own = (pending.start, cuts, url, plan.reading(pending.segment))
-            yield RemoteTask(versions(), resources, job, pending.task, batch, size, *own)
+            cuts, url = (
+                pending.cuts.place if pending.cuts is not None else None,
+                starts.url if starts is not None else None,
+            )
+            segment = replace(pending.segment, tasks=())
+            yield RemoteTask(
+                versions(), resources, job, replace(pending, segment=segment, cuts=None, starts=None), cuts, url
+            )
 
     with closing(cluster.results(tasks())) as results:
         for result in results:
-            yield result.replay(progress)
+            yield result.replay(worker.progress)
 
 
 def _find_row_starts(
     cluster: Cluster, resources: Resources, job: StreamJob, task: Task
 ) -> Sequence[ResumePoint] | None:
     """Return where the ranges of an object begin; None if it cannot be read, for which its tasks have the error."""
-    spans = scanned_spans(task)
-    logger.info("%s: finding where its %d ranges begin", task.objects[0].url, len(spans) + 1)
-    scans = cluster.scan(RemoteScan(versions(), resources, job, task, span) for span in spans)
+    scans = cluster.scan(RemoteScan(versions(), resources, job, task, span) for span in scanned_spans(task))
     found = [scan for scan in scans if scan is not None]
     if len(found) < len(scans):
         return None
     try:
-        return row_starts(job, task, found, *shared_storage(resources))
+        return row_starts(shared_worker(resources, job, Progress(job.stream)), task, found)
     except UNREADABLE:
         return None
 
@@ -111,12 +100,7 @@ def connect(settings: DaskSettings) -> Cluster:
 
 
 class Cluster:
-    """A connection to a Dask scheduler.
-
-    Raises:
-        ServiceError: The scheduler cannot be reached, or it has no worker for as long as the settings allow.
-        ConfigError: Dask is not installed, a certificate cannot be read, or a worker has other versions.
-    """
+    """A connection to a Dask scheduler, whose workers have our versions."""
 
     def __init__(self, settings: DaskSettings) -> None:
         self._settings, self._address = settings, settings.scheduler
@@ -134,15 +118,12 @@ class Cluster:
 
         When the caller stops, tasks that have not begun are cancelled. Those that run write files that a later run
         makes again, with the same names and bytes.
-
-        Raises:
-            ServiceError: The scheduler or the last worker is gone, or a task ends each worker that runs it.
         """
         waiting, pending = iter(tasks), deque[tuple[RemoteTask, Any]]()
         try:
             while True:
                 while len(pending) < self._window and (task := next(waiting, None)) is not None:
-                    is_empty = not task.task.objects
+                    is_empty = not task.pending.task.objects
                     pending.append((task, None if is_empty else self._submit(run_task, task)))
                     self._sent += not is_empty
                 if not pending:
@@ -157,11 +138,7 @@ class Cluster:
             self._cancel(future for _, future in pending)
 
     def scan(self, scans: Iterable[RemoteScan]) -> list[RangeScan | None]:
-        """Run scans of ranges on the workers; return what they found, None for what cannot be read.
-
-        Raises:
-            ServiceError: As `results` does.
-        """
+        """Run scans of ranges on the workers; return what they found, None for what cannot be read."""
         pending = [(scan, self._submit(run_scan, scan, priority=1)) for scan in scans]  # tasks wait for them
         try:
             return [self._wait(scan.task, future) for scan, future in pending]
@@ -181,7 +158,7 @@ class Cluster:
     def _result(self, task: RemoteTask, future: Any) -> TaskResult:
         if future is None:
             return TaskResult()
-        result: TaskResult = self._wait(task.task, future)
+        result: TaskResult = self._wait(task.pending.task, future)
         self._done += 1
         return result
 

@@ -7,12 +7,11 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from singer_arrow.batch.settings import BatchSettings
 from singer_arrow.errors import ConfigError, SingerArrowError
 from singer_arrow.formats.range_scan import RangeScan
 from singer_arrow.reading.memory_budget import Budget
@@ -22,13 +21,12 @@ from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.divided_object import UNREADABLE, scan_range
-from tap_s3_files.plan.cuts import CutsPlace
-from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.plan.cuts import Cuts
+from tap_s3_files.plan.model import PendingTask, Task
 from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import Worker
 from tap_s3_files.run import make_budget
-from tap_s3_files.stream_job import StreamJob
+from tap_s3_files.stream_job import StreamJob, Worker
 from tap_s3_files.write_batches import Step, convert_task
 
 if TYPE_CHECKING:
@@ -44,23 +42,21 @@ class Resources:
 
     aws: AwsOptions
     memory_bytes: int
-    held_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteTask:
-    """The arguments of `convert_task`, for another process; `versions` are those with which it may run."""
+    """A task for another process, with where it finds the cuts and ranges of its object.
+
+    `versions` are those with which it may run; the segment of `pending` has no tasks, which may be many.
+    """
 
     versions: Versions
     resources: Resources
     job: StreamJob
-    task: Task
-    batch: BatchSettings
-    target_bytes: int
-    start: Position
-    cuts: CutsPlace | None
+    pending: PendingTask
+    cuts: tuple[Url, str] | None
     starts: Url | None
-    reading: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +87,7 @@ class TaskResult:
     warnings: tuple[tuple[str, str], ...] = ()
 
     def replay(self, progress: Progress) -> Iterator[Step]:
-        """Yield the steps, and add to a progress and to the log what the worker added to its own.
-
-        Raises:
-            SingerArrowError: What ended the task.
-        """
+        """Yield the steps, and add to a progress and to the log what the worker added to its own; raise the error."""
         progress.add(self.counts)
         for info in self.changed:
             progress.object_changed(info)
@@ -117,11 +109,7 @@ def versions() -> Versions:
 
 
 def check_versions(found: Versions, expected: Versions, worker: str) -> None:
-    """Check that a worker has the versions of the tap's own process.
-
-    Raises:
-        ConfigError: One differs; names the worker and both versions.
-    """
+    """Check that a worker has the versions of the tap's own process; the error names the worker and both versions."""
     for name, ours in expected.items():
         if found.get(name) != ours:
             msg = (
@@ -138,23 +126,13 @@ def run_task(remote: RemoteTask) -> TaskResult:
     with _Warnings() as warnings:
         try:
             check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
-            storage, budget = shared_storage(remote.resources)
-            tools = Worker(storage, budget, progress, threading.Event(), remote.resources.held_bytes)
-            cuts = remote.cuts.open(storage) if remote.cuts is not None else None
-            starts = RangeStarts(storage, remote.starts) if remote.starts is not None else None
-            steps.extend(
-                convert_task(
-                    remote.job,
-                    remote.task,
-                    tools,
-                    remote.batch,
-                    remote.target_bytes,
-                    start=remote.start,
-                    cuts=cuts,
-                    starts=starts,
-                    reading=remote.reading,
-                )
+            worker = shared_worker(remote.resources, remote.job, progress)
+            pending = replace(
+                remote.pending,
+                cuts=Cuts(worker.storage, *remote.cuts) if remote.cuts is not None else None,
+                starts=RangeStarts(worker.storage, remote.starts) if remote.starts is not None else None,
             )
+            steps.extend(convert_task(worker, pending))
         except SingerArrowError as raised:
             error = raised.with_traceback(None)
     return TaskResult(
@@ -180,15 +158,11 @@ class _TaskProgress(Progress):
 
 
 def run_scan(remote: RemoteScan) -> RangeScan | None:
-    """Scan a range of an object in this process; None if it cannot be read, for which its tasks have the error.
-
-    Raises:
-        ServiceError: The storage is out of reach.
-    """
+    """Scan a range of an object in this process; None if it cannot be read, for which its tasks have the error."""
     check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
-    storage, budget = shared_storage(remote.resources)
+    worker = shared_worker(remote.resources, remote.job, Progress(remote.job.stream))
     try:
-        return scan_range(remote.job, remote.task, remote.span, storage=storage, budget=budget)
+        return scan_range(worker, remote.task, remote.span)
     except UNREADABLE:
         return None
 
@@ -197,12 +171,12 @@ _SHARED_LOCK = threading.Lock()
 _SHARED: dict[Resources, tuple[Storage, Budget]] = {}
 
 
-def shared_storage(resources: Resources) -> tuple[Storage, Budget]:
-    """Return the storage and the memory that all tasks with equal resources share in this process."""
+def shared_worker(resources: Resources, job: StreamJob, progress: Progress) -> Worker:
+    """Return a worker whose storage and memory are those of all tasks with equal resources in this process."""
     with _SHARED_LOCK:
         if resources not in _SHARED:
             _SHARED[resources] = Storage(resources.aws), make_budget(resources.memory_bytes)
-        return _SHARED[resources]
+        return Worker(job, *_SHARED[resources], progress)
 
 
 class _Warnings(logging.Handler):

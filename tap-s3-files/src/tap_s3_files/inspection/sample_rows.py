@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from contextlib import closing
 
@@ -12,9 +11,9 @@ from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.plan.model import Task
 from tap_s3_files.progress import Progress
-from tap_s3_files.read_task import Worker, read
+from tap_s3_files.read_task import read
 from tap_s3_files.run import TapRun
-from tap_s3_files.stream_job import StreamJob
+from tap_s3_files.stream_job import StreamJob, Worker
 
 _AHEAD = 1 << 20
 """Bytes that are requested ahead of what is parsed, about."""
@@ -24,10 +23,10 @@ def first_rows(
     run: TapRun, job: StreamJob, objects: Iterable[ObjectInfo], count: int
 ) -> tuple[pa.Table, list[ObjectInfo]]:
     """Return up to `count` rows of some objects, in order, with the objects that gave them."""
-    worker = Worker(run.storage, Budget(_AHEAD), Progress(job.stream), threading.Event())
+    worker = Worker(job, run.storage, Budget(_AHEAD), Progress(job.stream))
     batches, used, left = list[pa.RecordBatch](), list[ObjectInfo](), count
     for info in objects:
-        with closing(read(job, Task((info,)), worker)) as pieces:
+        with closing(read(worker, Task((info,)))) as pieces:
             for piece in pieces:
                 if piece.batch is not None and piece.batch.num_rows:
                     batches.append(piece.batch.slice(0, left))

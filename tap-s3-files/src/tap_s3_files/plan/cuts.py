@@ -10,27 +10,35 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from singer_arrow.batch.writer import BatchFile
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
+from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.storage import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan.model import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Between two rows of a task: after `rows` rows of its object number `object`.
+
+    `place` is where a reading of the object can begin there; without one it is read from its start, and its first
+    `rows` rows are dropped.
+    """
+
+    object: int = 0
+    rows: int = 0
+    place: ResumePoint | None = field(default_factory=ResumePoint)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A durable batch file of an object.
+    """A durable batch file of an object, whose rows begin at `first_row`, from 0, as when it was first written.
 
-    Attributes:
-        url: The file.
-        first_row: Its first row, from 0, as it was when the file was first written.
-        rows: How many it has.
-        bytes: Its size.
-        after: Where the object's reading continues; None: it is the object's last file.
-        bad_rows: How many rows were rejected with it, which are found again by reading alone.
+    The object's reading continues at `after`; None: it is the object's last file. With it `bad_rows` rows were
+    rejected, which are found again by reading alone.
     """
 
     url: str
@@ -46,64 +54,33 @@ class Cut:
 
     @classmethod
     def from_json(cls, value: Any) -> Cut:
-        """Decode a cut.
-
-        Raises:
-            KeyError, TypeError, ValueError: It is something else.
-        """
-        after = Position.from_json(value["after"]) if value["after"] is not None else None
+        """Decode a cut; KeyError, TypeError or ValueError: it is something else."""
+        after = None
+        if (found := value["after"]) is not None:
+            place = ResumePoint(**found["place"]) if found["place"] else None
+            after = Position(found["object"], found["rows"], place)
         return cls(value["url"], value["first_row"], value["rows"], value["bytes"], after, value.get("bad_rows", 0))
 
 
-@dataclass(frozen=True, slots=True)
-class CutsPlace:
-    """Where the cuts of one object are kept, for another process: see `Cuts`."""
-
-    folder: Url
-    name: str
-
-    def open(self, storage: Storage) -> Cuts:
-        """Return the cuts; any of them may have been made meanwhile."""
-        return Cuts(storage, self.folder, self.name)
-
-
 class Cuts:
-    """The cuts of one object.
-
-    Args:
-        storage: Where they are kept.
-        folder: Of the stream's cuts.
-        name: Identifies the object in its version.
-        is_new: No earlier run has begun the object: there is nothing to look for.
-    """
+    """The cuts of one object, which `name` identifies in its version; `is_new`: no earlier run has begun the object."""
 
     def __init__(self, storage: Storage, folder: Url, name: str, *, is_new: bool = False) -> None:
         self._storage, self._folder, self._name = storage, folder, name
         self._known: list[Cut] | None = [] if is_new else None
+        self.place = folder, name
+        """With which another process finds them; any of them may have been made meanwhile."""
         self.lock = threading.Lock()
         """For one reading of the object at a time."""
 
-    @property
-    def place(self) -> CutsPlace:
-        """Where they are kept."""
-        return CutsPlace(self._folder, self._name)
-
     def known(self) -> list[Cut]:
-        """Return the cuts, in order, without a gap.
-
-        Raises:
-            DataError: One is damaged.
-        """
+        """Return the cuts, in order, without a gap."""
         if self._known is None:
             self._known = list(self._read())
         return self._known
 
     def add(self, cut: Cut) -> None:
-        """Make a cut durable.
-
-        Raises:
-            SupersededError: Another run has cut the object elsewhere meanwhile.
-        """
+        """Make a cut durable; a SupersededError means that another run has cut the object elsewhere meanwhile."""
         url = self._url(cut.first_row)
         if not self._storage.put(url, json.dumps(asdict(cut)).encode(), if_absent=True):
             theirs = self._get(cut.first_row)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
-from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.bookmark import Bookmark, Watermark, latest
+from tap_s3_files.plan.cuts import Cuts, Position
+from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.shard import Shard
 
 SMALL_OBJECT = 8 << 20  # bytes: a larger object is a task of its own
@@ -92,28 +92,12 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """Between two rows of a task: after `rows` rows of its object number `object`.
-
-    `place` is where a reading of the object can begin there; without one it is read from its start, and its first
-    `rows` rows are dropped.
-    """
-
-    object: int = 0
-    rows: int = 0
-    place: ResumePoint | None = field(default_factory=ResumePoint)
-
-    @classmethod
-    def from_json(cls, value: Any) -> Position:
-        """Decode a position; KeyError or TypeError: it is none."""
-        return cls(value["object"], value["rows"], ResumePoint(**value["place"]) if value["place"] else None)
-
-
-@dataclass(frozen=True, slots=True)
 class PendingTask:
     """A task that is still to be sent, from a position on, with its segment and its number in it.
 
-    A task without objects sends nothing; `passes`: whether STATE may pass it.
+    A task without objects sends nothing; `passes`: whether STATE may pass it. `cuts` has where earlier runs cut its
+    object, and `starts` where the ranges of that begin. `reading` identifies the log, or without one the run: within it
+    an object is cut in the same places.
     """
 
     segment: Segment
@@ -121,6 +105,9 @@ class PendingTask:
     task: Task
     start: Position = field(default_factory=Position)
     passes: bool = True
+    cuts: Cuts | None = None
+    starts: RangeStarts | None = None
+    reading: str = ""
 
 
 def position(info: ObjectInfo) -> Watermark:

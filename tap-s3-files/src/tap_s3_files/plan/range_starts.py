@@ -23,12 +23,7 @@ Syntax = Mapping[str, str]
 
 
 class RangeStarts:
-    """A record of where the ranges of one object begin, which may not be written yet.
-
-    Args:
-        storage: Where that is kept.
-        url: The file that holds it.
-    """
+    """A record, in the file `url`, of where the ranges of one object begin, which may not be written yet."""
 
     def __init__(self, storage: Storage, url: Url) -> None:
         self._storage, self.url = storage, url
@@ -36,14 +31,7 @@ class RangeStarts:
         self._known: tuple[Syntax, Sequence[ResumePoint]] | None = None
 
     def known(self, syntax: Syntax) -> Sequence[ResumePoint] | None:
-        """Return where the ranges begin; None if no run has found it yet.
-
-        Args:
-            syntax: The settings of today.
-
-        Raises:
-            DataError: The file is damaged, or the ranges were found with other settings.
-        """
+        """Return where the ranges begin; None if no run has found it yet, an error if it did with other settings."""
         if self._known is None:
             try:
                 found = json.loads(bytes(self._storage.get(self.url).data))

@@ -25,6 +25,7 @@ from tap_s3_files.plan.division import Division
 from tap_s3_files.plan.known_versions import PRECISION, KnownVersions
 from tap_s3_files.plan.log import GUIDE, PlanLog
 from tap_s3_files.plan.model import (
+    PendingTask,
     Segment,
     Task,
     Version,
@@ -33,10 +34,10 @@ from tap_s3_files.plan.model import (
     make_segments,
     make_tasks,
     position,
+    unsent,
     version_of,
     watermark_after,
 )
-from tap_s3_files.plan.range_starts import RangeStarts
 from tap_s3_files.shard import Shard
 
 logger = logging.getLogger("tap-s3-files")
@@ -125,13 +126,14 @@ class StreamPlan:
         source = [own.stream, *sorted(map(str, own.paths)), *map(str, (*own.dates, *own.window))]
         return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun)
 
-    def reading(self, segment: Segment) -> str:
-        """Identify the log of a segment, or this run without one: within it an object is cut in the same places."""
-        return digest(segment.log if self.log is not None else self._run)
-
-    def range_starts(self, task: Task) -> RangeStarts | None:
-        """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""
-        return self.log.range_starts(task) if self.log is not None else None
+    def pending_tasks(self, segment: Segment) -> Iterator[PendingTask]:
+        """Yield the tasks of a segment that are still to be sent, with what the log has about their objects."""
+        log, reading = self.log, digest(segment.log if self.log is not None else self._run)
+        for pending in unsent(self.bookmark, [segment], self.selects, self.shard):
+            task = pending.task
+            cuts = log.cuts(segment, task) if log is not None and task.may_be_cut else None
+            starts = log.range_starts(task) if log is not None else None
+            yield replace(pending, cuts=cuts, starts=starts, reading=reading)
 
     def unfinished_segments(self) -> Iterator[Segment]:
         """Yield the segments that earlier runs planned and the STATE has not passed."""

@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -26,10 +25,10 @@ from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.urls import Url
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.cuts import Cuts
-from tap_s3_files.plan.model import Position, Task
+from tap_s3_files.plan.cuts import Cuts, Position
+from tap_s3_files.plan.model import Task
 from tap_s3_files.stream_job import StreamJob
-from tap_s3_files.write_batches import Step, convert_task
+from tap_s3_files.write_batches import Step
 
 ROWS = 600
 BAD = {n for n in range(ROWS) if n % 97 == 60 or 200 <= n < 210}
@@ -106,9 +105,7 @@ def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(
         def run(found: tuple[StreamJob, dict[str, Any], int], start: Position | None) -> Iterator[Step]:
             job, encoding, size = found
             cuts = Cuts(folder.storage, Url.parse(str(path / "cuts")), "x")
-            return convert_task(
-                job, task, folder.worker, replace(folder.batch, **encoding), size, start=start, cuts=cuts
-            )
+            return folder.steps(task, job=job, target_bytes=size, start=start, cuts=cuts, **encoding)
 
         for _ in range(data.draw(st.integers(1, 3), "runs")):
             start = data.draw(st.sampled_from([None, after]), "STATE")
