@@ -37,7 +37,28 @@ def catalog_schema(server: Server, stream: StreamSettings) -> dict[str, Any]:
 
     Columns without a counterpart are left out.
     """
-    schema = _supported(_with_types(server.schema(stream.query), stream), stream.name)
+    found = server.schema(stream.query)
+    if stream.replication_key in stream.types:
+        msg = (
+            f"Stream {stream.name!r}: setting 'schema' names the replication key {stream.replication_key!r}, whose "
+            "type is the server's, which compares its values; take it out, or convert it in the query"
+        )
+        raise ConfigError(msg)
+    types = {name: parse_type(name, text) for name, text in stream.types.items()}
+    found = pa.schema([types.get(field.name, field) for field in found])
+    if len(set(found.names)) < len(found.names):
+        canonical(found)  # raises the error that names the column
+    fields: list[pa.Field] = []
+    for field in found:
+        is_empty = pa.types.is_null(field.type)  # it holds no value
+        try:
+            fields += canonical(pa.schema([field.with_type(pa.string()) if is_empty else field]))
+        except SchemaError as error:
+            logger.warning("Stream %r: %s; the column is left out", stream.name, error)
+    if not fields:
+        msg = f"Stream {stream.name!r}: its query has no column that can be read"
+        raise SchemaError(msg)
+    schema = pa.schema(fields)
     keys = (("key_properties", stream.key_properties), ("replication_key", [stream.replication_key]))
     for setting, names in (*keys, ("schema", stream.types)):
         for name in names:
@@ -50,34 +71,3 @@ def catalog_schema(server: Server, stream: StreamSettings) -> dict[str, Any]:
     if stream.replication_key is not None:
         check_key_type(stream.name, stream.replication_key, schema.field(stream.replication_key).type)
     return to_json_schema(schema, keys=stream.key_properties)
-
-
-def _with_types(schema: pa.Schema, stream: StreamSettings) -> pa.Schema:
-    if stream.replication_key in stream.types:
-        msg = (
-            f"Stream {stream.name!r}: setting 'schema' names the replication key {stream.replication_key!r}, whose "
-            "type is the server's, which compares its values; take it out, or convert it in the query"
-        )
-        raise ConfigError(msg)
-    types = {name: parse_type(name, text) for name, text in stream.types.items()}
-    return pa.schema([types.get(field.name, field) for field in schema])
-
-
-def _supported(schema: pa.Schema, stream: str) -> pa.Schema:
-    if len(set(schema.names)) < len(schema.names):
-        canonical(schema)  # raises the error that names the column
-    fields: list[pa.Field] = []
-    for field in schema:
-        try:
-            fields += canonical(pa.schema([_open(field)]))
-        except SchemaError as error:
-            logger.warning("Stream %r: %s; the column is left out", stream, error)
-    if not fields:
-        msg = f"Stream {stream!r}: its query has no column that can be read"
-        raise SchemaError(msg)
-    return pa.schema(fields)
-
-
-def _open(field: pa.Field) -> pa.Field:
-    """Return the field as text if its type is null, which holds no value."""
-    return field.with_type(pa.string()) if pa.types.is_null(field.type) else field

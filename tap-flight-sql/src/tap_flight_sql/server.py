@@ -59,12 +59,7 @@ class Server:
     """A Flight SQL server. Thread-safe."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._settings = settings
-
-    @property
-    def uri(self) -> str:
-        """Its address."""
-        return self._settings.uri
+        self._settings, self.uri = settings, settings.uri
 
     @contextmanager
     def query(self, query: str) -> Iterator[Result]:
@@ -83,7 +78,17 @@ class Server:
             with translated(self.uri, "an endpoint", is_retriable=True):
                 cursor.adbc_read_partition(partition)
                 reader = cursor.fetch_record_batch()
-            yield self._batches(reader)
+
+            def batches() -> Iterator[pa.RecordBatch]:
+                while True:
+                    with translated(self.uri, "an endpoint", is_retriable=True):
+                        try:
+                            batch = reader.read_next_batch()
+                        except StopIteration:
+                            return
+                    yield batch
+
+            yield batches()
 
     def schema(self, query: str) -> pa.Schema:
         """Return the columns of a query."""
@@ -150,15 +155,6 @@ class Server:
             with translated(self.uri, f"the statement {statement!r} of the setting 'session'"):
                 cursor.execute(statement)
                 cursor.fetch_arrow_table()
-
-    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        while True:
-            with translated(self.uri, "an endpoint", is_retriable=True):
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
-                    return
-            yield batch
 
 
 @cache

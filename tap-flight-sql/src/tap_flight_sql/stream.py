@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -146,11 +145,9 @@ class QueryStream(ArrowStream):
         if self._key and upper is None:
             return None
         query = self._query(schema, at.value, upper)
-        run = self._run
-        reader = WindowReader(
-            self.name, self._server, self._storage, batch, workers=run.max_workers, held_bytes=run.held_bytes
+        token, files = WindowReader(self.name, self._server, self._storage, batch, schema=schema, run=self._run).read(
+            query
         )
-        token, files = reader.read(query, schema, lambda: secrets.token_hex(16))
         return Window(
             stream=self.name,
             number=number,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -120,7 +120,8 @@ class WindowLog:
         file = WindowLogFile(window.number, window.number, len(data))
         is_new = self._storage.put(self._url(file), data, if_absent=True)
         self._list()  # while this run slept, the number may have been taken, or this window compacted, by another one
-        if self.head != head or self._token(window.number) != window.token:
+        holder = next(f for f in self._files if f.first <= window.number <= f.last)
+        if self.head != head or window.token not in (w.token for w in self._windows_of(holder)):
             written = [Url.parse(f.url) for f in window.files]
             self._storage.delete([*written, self._url(file)] if is_new else written)
             url = self._url(file)
@@ -128,15 +129,14 @@ class WindowLog:
             raise SupersededError(msg)
         self._compact()
 
-    def _token(self, number: int) -> str:
-        """Return the token of the window that the log has under a number."""
-        held = next(f for f in self._files if f.first <= number <= f.last)
-        return next(w for w in self._windows_of(held) if w.number == number).token
-
     def _list(self) -> None:
         for _ in range(GAP_LISTINGS):
             sizes = {o.url.name: o.size for o in self._storage.list(self._folder)}
-            listed = [file for name, size in sizes.items() if (file := _parsed(name, size))]
+            listed = [
+                WindowLogFile(int(found[1]), int(found[2] or found[1]), size)
+                for name, size in sizes.items()
+                if (found := _NAME.fullmatch(name))
+            ]
             if heads := head_numbers(sizes):
                 self.head = read_head(self._storage, self._folder, heads[-1], self._stream)
             self._files = newest_cover(listed)
@@ -152,7 +152,8 @@ class WindowLog:
         url, expected = self._url(file), file.first
         data = bytes(self._storage.get(url).data)
         try:
-            for line in _lines(data) if file.is_checkpoint else [data]:
+            stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd") if file.is_checkpoint else None
+            for line in io.BufferedReader(stream) if stream is not None else [data]:
                 window = Window.from_bytes(line)
                 if window.number != expected:
                     raise ValueError
@@ -171,9 +172,13 @@ class WindowLog:
         """Write the checkpoints that are due, then remove what they and earlier ones replaced."""
         while files := compactions(_without_gaps(self._files)):
             try:
-                data = _checkpoint(window for file in files for window in self._windows_of(file))
+                lines = b"".join(w.to_bytes() + b"\n" for file in files for w in self._windows_of(file))
             except NotFoundError:  # another run compacts
                 return
+            sink = pa.BufferOutputStream()
+            with pa.CompressedOutputStream(sink, "zstd") as stream:
+                stream.write(lines)
+            data = bytes(sink.getvalue())
             made = WindowLogFile(files[0].first, files[-1].last, len(data))
             self._storage.put(self._url(made), data)
             self._files = newest_cover([*self._files, made])
@@ -183,11 +188,6 @@ class WindowLog:
 
     def _url(self, file: WindowLogFile) -> Url:
         return self._folder.join(file.name)
-
-
-def _parsed(name: str, size: int) -> WindowLogFile | None:
-    found = _NAME.fullmatch(name)
-    return WindowLogFile(int(found[1]), int(found[2] or found[1]), size) if found else None
 
 
 def _first_missing(files: Sequence[WindowLogFile], start: int) -> int | None:
@@ -203,16 +203,3 @@ def _without_gaps(files: Sequence[WindowLogFile]) -> Sequence[WindowLogFile]:
     """Return the files after the last gap: windows that STATE has passed may have been removed by users."""
     gaps = (n for n in range(len(files) - 1, 0, -1) if files[n - 1].last + 1 != files[n].first)
     return files[next(gaps, 0) :]
-
-
-def _checkpoint(windows: Iterable[Window]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        for window in windows:
-            stream.write(window.to_bytes() + b"\n")
-    return bytes(sink.getvalue())
-
-
-def _lines(data: bytes) -> Iterator[bytes]:
-    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        yield from io.BufferedReader(stream)
