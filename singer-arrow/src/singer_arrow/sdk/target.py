@@ -196,29 +196,27 @@ class WarehouseTarget(CheckedPlugin, Target):
             for stream_map in maps:
                 self._assert_sink_exists(stream_map.stream_alias)
             sinks = [self._sinks.own(stream_map) for stream_map in maps]
-            if all(keeps_values(m, self._schemas[batch.stream]["properties"]) for m in maps):
+            schema = self._schemas[batch.stream]
+            if all(keeps_values(m, schema["properties"]) for m in maps):
                 for sink in sinks:
                     sink.drain()
                     sink.table.take_batch(batch)
-            else:
-                own_id = batch.batch_id and f"{cut(batch.batch_id, 1000)}.rejected"
-                for sink in sinks if batch.rejected else ():
-                    sink.drain()
-                    sink.table.take_batch(replace(batch, manifest=(), row_count=0, ranks=(), batch_id=own_id))
-                self._process_rows(batch, sinks)
-
-    def _process_rows(self, batch: Batch, sinks: Sequence[LoadSink]) -> None:
-        """Process the rows of a batch as RECORD messages."""
-        if batch.stream not in self._row_by_row:
-            self._row_by_row.add(batch.stream)
-            why = "Stream maps or flattening change values"
-            self.logger.warning("%s: batches of %r go row by row, as RECORD messages do", why, batch.stream)
-        rejected = [sink.reject for sink in sinks if sink.rejects_rows]
-        run, schema = self.run, self._schemas[batch.stream]
-        report = run.tallies.of(sinks[0].stream_name if sinks else batch.stream).left_out.of_file
-        properties = FileProperties(schema.get("required") or (), (), report)
-        for record in records_of(batch, schema, run.storage, run.temporary, on_skip=rejected, properties=properties):
-            self._process_record_message({"stream": batch.stream, "record": record, "version": batch.version})
+                return
+            # its rows are processed as those of RECORD messages; rejected rows are a batch of their own
+            own_id = batch.batch_id and f"{cut(batch.batch_id, 1000)}.rejected"
+            for sink in sinks if batch.rejected else ():
+                sink.drain()
+                sink.table.take_batch(replace(batch, manifest=(), row_count=0, ranks=(), batch_id=own_id))
+            if batch.stream not in self._row_by_row:
+                self._row_by_row.add(batch.stream)
+                why = "Stream maps or flattening change values"
+                self.logger.warning("%s: batches of %r go row by row, as RECORD messages do", why, batch.stream)
+            rejected, run = [sink.reject for sink in sinks if sink.rejects_rows], self.run
+            report = run.tallies.of(sinks[0].stream_name if sinks else batch.stream).left_out.of_file
+            properties = FileProperties(schema.get("required") or (), (), report)
+            records = records_of(batch, schema, run.storage, run.temporary, on_skip=rejected, properties=properties)
+            for record in records:
+                self._process_record_message({"stream": batch.stream, "record": record, "version": batch.version})
 
     def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"stream", "version"})
