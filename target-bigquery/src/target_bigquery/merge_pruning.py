@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from singer_arrow.load.key_ranges import Extent, Grid, Span
+from singer_arrow.load.key_ranges import Extent, Grid
 from target_bigquery.connection.resources import Partitioning, Table
 from target_bigquery.sql import ColumnRanges
 from target_bigquery.tables.types import Column
@@ -35,8 +35,9 @@ def watched(
     """
     have = {c.name: c for c in columns if c.kind in _KINDS and not c.repeated}
     found = dict[str, Grid | None]()
+    collated = {f["name"] for f in table.fields if f.get("collation")}  # whose texts are compared by other rules
     for name in table.clustered_by:
-        if name in keys and name in have and not _is_collated(table, name):
+        if name in keys and name in have and name not in collated:
             found[name] = None
     parts = table.partitions
     stay = keys_stay and not any(parts and c.variant_of == parts.column for c in table.columns)
@@ -68,21 +69,11 @@ def bounds(extents: Mapping[str, Extent], columns: Sequence[Column], keys: Seque
     for name, extent in extents.items():
         if extent.has_nulls and name not in keys:
             continue
-        spans = [_literals(span, kinds[name]) for span in extent.spans(MOST_SPANS)]
-        written = tuple(span for span in spans if span)
+        spans = [tuple(value_literal(end, kinds[name]) for end in span) for span in extent.spans(MOST_SPANS)]
+        written = tuple((low, high) for low, high in spans if low and high)
         if written and len(written) == len(spans):
             found.append(ColumnRanges(name, written))
     return tuple(found)
-
-
-def _is_collated(table: Table, name: str) -> bool:
-    """Return whether texts are compared by other rules than by their characters."""
-    return any(f["name"] == name and f.get("collation") for f in table.fields)
-
-
-def _literals(span: Span, kind: str) -> tuple[str, str] | None:
-    low, high = (value_literal(value, kind) for value in span)
-    return (low, high) if low and high else None
 
 
 def value_literal(value: object, kind: str) -> str | None:

@@ -14,6 +14,7 @@ from singer_arrow.storage.urls import Url, shown
 from singer_arrow.warehouse.settings import (
     LOADS,
     PLACES,
+    PLAIN_LOADS,
     LoadSettings,
     choice,
     each_value,
@@ -79,15 +80,7 @@ SETTINGS: dict[str, Any] = {
         "description": "BATCH messages of a stream are gathered into one load job for at most this long. BigQuery "
         "allows 1,500 load jobs per table and day: one a minute.",
     },
-    "max_batch_mb": LOADS["max_batch_mb"],
-    "hard_delete": LOADS["hard_delete"],
-    "replay": LOADS["replay"],
-    "ledger_keep_days": LOADS["ledger_keep_days"],
-    "manifest_roots": LOADS["manifest_roots"],
-    "clean_up_batch_files": LOADS["clean_up_batch_files"],
-    "on_drift": LOADS["on_drift"],
-    "on_bad_row": LOADS["on_bad_row"],
-    "max_bad_rows": LOADS["max_bad_rows"],
+    **PLAIN_LOADS,
     "partition_by": text_by_stream(
         "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
         "object from streams (or patterns: `events_*`) to columns."

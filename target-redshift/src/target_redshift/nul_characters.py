@@ -37,13 +37,9 @@ def replaced(array: pa.Array, choice: str, *, is_json: bool = False) -> pa.Array
     """Return the texts, or JSON, without NULs, which were replaced or removed by `choice`."""
     if not is_json:
         return pc.replace_substring(array, "\0", _INSTEAD[choice])
-    while _any(array):  # of two escapes in a row, the second is seen only when the first is gone
+    while pc.any(_has(array, is_json=True)).as_py():  # of two escapes in a row, the second is seen after the first
         array = pc.replace_substring_regex(array, _ESCAPE, rf"\1\2{_JSON_INSTEAD[choice]}")
     return array
-
-
-def _any(array: pa.Array) -> bool:
-    return bool(pc.any(_has(array, is_json=True)).as_py())
 
 
 def _has(array: pa.Array, *, is_json: bool) -> pa.Array:

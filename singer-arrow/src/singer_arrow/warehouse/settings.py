@@ -148,6 +148,10 @@ LOADS: dict[str, dict[str, Any]] = {
 }
 """The settings of every target that loads in the background; `LoadSettings` holds them."""
 
+_WORDED = ("load_method", "max_parallel_loads", "max_batch_age_seconds")
+PLAIN_LOADS = {name: declared for name, declared in LOADS.items() if name not in _WORDED}
+"""Those of them that targets place together, and describe in the same words."""
+
 PLACES: dict[str, dict[str, Any]] = {
     "table_prefix": text("Prefix of each table's name."),
     "tables": {

@@ -235,6 +235,11 @@ class WarehouseTable(abc.ABC):
         """Column that is not null where the row of its key is to be deleted; None without `hard_delete`."""
         return self._names.get(DELETED_COLUMN) if self.run.settings.hard_delete else None
 
+    @property
+    def rank_column(self) -> str:
+        """Column of the rank of the rows; empty where rows are not merged."""
+        return self._names.get(RANK, "")
+
     def load_context(self, kind: type[ContextT], keys: tuple[str, ...], **more: Any) -> ContextT:
         """Return the context of a load method, with `more` that a warehouse's own has."""
         settings = self.run.settings
@@ -247,7 +252,7 @@ class WarehouseTable(abc.ABC):
             removes_batches=settings.clean_up_batch_files,
             most_rejected=settings.most_rejected,
             deleted_column=self.deleted_column,
-            rank_column=self._names.get(RANK, ""),
+            rank_column=self.rank_column,
             **more,
         )
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from singer_arrow.errors import CredentialsError, LoadError
 from singer_arrow.load.backoff import Waiting, pauses
 from target_bigquery.connection import connection
-from target_bigquery.connection.connection import REQUEST_SECONDS, Connection, logger
+from target_bigquery.connection.connection import ONCE, Connection, logger
 from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
 from target_bigquery.storage_write.errors import call_once, row_error, short_name, table_of, write_error
 
@@ -68,12 +68,9 @@ class WriteApi:
         parent = f"projects/{settings.project}/datasets/{settings.dataset}/tables/{table}"
         pending = types.WriteStream(type_=types.WriteStream.Type.PENDING)
 
-        def create() -> Any:
-            return self.client.create_write_stream(
-                parent=parent, write_stream=pending, retry=None, timeout=REQUEST_SECONDS
-            )
-
-        return str(self.call(f"Opening a write stream into table {self.bigquery.path(table)}", create).name)
+        what = f"Opening a write stream into table {self.bigquery.path(table)}"
+        made = self.call(what, lambda: self.client.create_write_stream(parent=parent, write_stream=pending, **ONCE))
+        return str(made.name)
 
     def append(self, name: str, schema: bytes, requests: Sequence[Request]) -> None:
         """Append all rows to a new write stream of this process alone, in as many connections as it takes.
@@ -96,11 +93,8 @@ class WriteApi:
 
     def finalize(self, name: str) -> int:
         """End a write stream: nothing can be appended any more; the number of its rows."""
-
-        def finalize() -> Any:
-            return self.client.finalize_write_stream(name=name, retry=None, timeout=REQUEST_SECONDS)
-
-        return int(self.call(f"Ending {short_name(name)}", finalize).row_count)
+        ended = self.call(f"Ending {short_name(name)}", lambda: self.client.finalize_write_stream(name=name, **ONCE))
+        return int(ended.row_count)
 
     def commit(self, name: str) -> datetime | None:
         """Bring the rows of a write stream into its table, all at once; return when, or None if it was done before.
@@ -110,9 +104,7 @@ class WriteApi:
         what = f"Committing {short_name(name)}"
 
         def commit() -> datetime:
-            answer = self.client.batch_commit_write_streams(
-                {"parent": table_of(name), "write_streams": [name]}, retry=None, timeout=REQUEST_SECONDS
-            )
+            answer = self.client.batch_commit_write_streams({"parent": table_of(name), "write_streams": [name]}, **ONCE)
             for error in answer.stream_errors:
                 raise write_error(what, "FAILED_PRECONDITION", error.error_message, error.code.name)
             if (when := _moment(answer, "commit_time")) is None:
@@ -128,11 +120,8 @@ class WriteApi:
 
     def committed(self, name: str) -> datetime | None:
         """Return when a write stream was committed; None if it was not."""
-
-        def read() -> Any:
-            return self.client.get_write_stream(name=name, retry=None, timeout=REQUEST_SECONDS)
-
-        return _moment(self.call(f"Reading {short_name(name)}", read), "commit_time")
+        found = self.call(f"Reading {short_name(name)}", lambda: self.client.get_write_stream(name=name, **ONCE))
+        return _moment(found, "commit_time")
 
     def _acknowledged(self, what: str, name: str, schema: bytes, requests: Sequence[Request]) -> Iterator[None]:
         """Send requests on one connection; once for each that BigQuery has taken, in their order."""

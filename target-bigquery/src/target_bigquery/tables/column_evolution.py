@@ -87,7 +87,8 @@ class ColumnEvolution:
 
     def _variant(self, column: Column, have: dict[str, TableColumn], taken: set[str], path: str) -> Column:
         """Return the first variant that the values fit, or a new one."""
-        for name in variant_names(column.name, type_word(column), RULES):
+        word = f"array_{_WORDS[column.kind]}" if column.repeated else _WORDS[column.kind]
+        for name in variant_names(column.name, word, RULES):
             existing = have.get(name.lower())
             if name.lower() in taken or (existing and existing.variant_of != column.name):
                 continue
@@ -131,11 +132,6 @@ def columns_of(
         )
         raise SchemaError(msg)
     return tuple(columns)
-
-
-def type_word(column: Column) -> str:
-    """Return the type name that a column's variant gets as its suffix."""
-    return f"array_{_WORDS[column.kind]}" if column.repeated else _WORDS[column.kind]
 
 
 def widens(column: Column, existing: TableColumn) -> bool:

@@ -49,10 +49,7 @@ def warn_of_layout(client: BigQuery, stream: str, table: Table, columns: Sequenc
 def _column(setting: str, given: object, stream: str, columns: Sequence[Column], name: str) -> str | None:
     column, kinds = layout_column(setting, given, stream, columns, name, logger=logger), _KINDS[setting]
     if column and (column.kind not in kinds or column.repeated):
-        msg = f"Setting {setting!r} names column {name!r} of stream {stream!r}, which is {column}, not {_or(kinds)}"
+        allowed = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        msg = f"Setting {setting!r} names column {name!r} of stream {stream!r}, which is {column}, not {allowed}"
         raise ConfigError(msg)
     return column.name if column else None
-
-
-def _or(kinds: Sequence[str]) -> str:
-    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"

@@ -140,6 +140,8 @@ def translate_error(error: BaseException, what: str, text: str = "") -> SingerAr
 
     Return `SessionLostError` if the session is of no use any more, `ServiceError` if another try may succeed.
     """
+    import ssl
+
     from botocore.exceptions import BotoCoreError, ClientError
     from redshift_connector.error import Error, InterfaceError
 
@@ -153,17 +155,18 @@ def translate_error(error: BaseException, what: str, text: str = "") -> SingerAr
     if isinstance(error, BotoCoreError):
         return CredentialsError(f"{what}: AWS gave no credentials ({_line(error)}); check the settings iam and aws")
     cause = error.args[1] if isinstance(error, Error) and len(error.args) > 1 else error
-    if _is_certificate(cause) and "ismatch" in str(cause):
-        hint = "check host, or set sslmode: verify-ca"
-        return ConfigError(f"{what}: the server's certificate is for another name ({_line(cause)}); {hint}")
-    if _is_certificate(cause):
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        if "ismatch" in str(cause):
+            hint = "check host, or set sslmode: verify-ca"
+            return ConfigError(f"{what}: the server's certificate is for another name ({_line(cause)}); {hint}")
         return ConfigError(f"{what}: the server's certificate is not trusted ({_line(cause)}); check host and ssl")
     if "refuses SSL" in str(error):
         return ConfigError(f"{what}: the server takes no encrypted connection; set ssl: false, or check host and port")
     if isinstance(cause, socket.gaierror):
         return ServiceError(f"{what}: the host could not be found ({_line(cause)}); check the network, then run again")
     if isinstance(cause, OSError | struct.error | EOFError) or _LOST.search(str(error)):
-        return SessionLostError(f"{what}: the connection to Redshift was lost ({_short(cause)}); run again")
+        short = _line(cause).partition(". ")[0][:200] or type(cause).__name__
+        return SessionLostError(f"{what}: the connection to Redshift was lost ({short}); run again")
     if isinstance(error, InterfaceError) and "password" in str(error):
         return CredentialsError(f"{what}: the server requires a password, and none is set; set password or iam")
     return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
@@ -260,18 +263,8 @@ def _aws_error(error: Any, what: str) -> SingerArrowError:
     return CredentialsError(f"{message}; check the credentials in iam, and what they are allowed")
 
 
-def _is_certificate(error: object) -> bool:
-    import ssl
-
-    return isinstance(error, ssl.SSLCertVerificationError)
-
-
 def _line(error: object) -> str:
     return sql.masked(" ".join(str(error).split()))[:500]
-
-
-def _short(error: object) -> str:
-    return _line(error).partition(". ")[0][:200] or type(error).__name__
 
 
 def with_load_errors(error: SingerArrowError, bad: Sequence[BadValue]) -> SingerArrowError:

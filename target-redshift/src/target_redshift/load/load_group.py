@@ -11,7 +11,7 @@ from singer_arrow.storage.urls import Url
 from target_redshift.ledger import MARK
 from target_redshift.load.copy_batch import CopyBatch, StagingTables
 from target_redshift.load.s3_staging import CopyFile, S3StagingFolder
-from target_redshift.load.upload_formats import ENCODINGS
+from target_redshift.load.upload_formats import UploadEncoding
 from target_redshift.load.uploads import Layout, PreparedItem
 from target_redshift.tables.staging_columns import file_schema, upload_columns
 from target_redshift.tables.types import Column
@@ -66,7 +66,7 @@ def copy_batches(
         return
     if any(part.has_long_json for part in parts):
         upload_format = "jsonl"  # COPY parses its objects itself, and takes some megabytes of them
-    encoding = ENCODINGS[upload_format](file_schema(columns, upload_format, ordered=ordered))
+    encoding = UploadEncoding(upload_format, file_schema(columns, upload_format, ordered=ordered))
     layout = Layout(
         upload_format,
         tuple(upload_columns(columns, upload_format, ordered=ordered)),

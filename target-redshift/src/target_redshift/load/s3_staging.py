@@ -34,16 +34,12 @@ class CopyFile:
 
 
 class Encoding(Protocol):
-    """A format of files that COPY reads."""
+    """A format of files that COPY reads: the suffix of their names, and a writer, which returns the number of rows."""
 
     @property
-    def suffix(self) -> str:
-        """Suffix of the files' names."""
-        ...
+    def suffix(self) -> str: ...
 
-    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        """Write a file and return the number of rows."""
-        ...
+    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int: ...
 
 
 class S3StagingFolder(stage.StagingFolder):

@@ -22,53 +22,36 @@ _GZIP_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetUpload:
-    """zstd at level 1, as batch files have it."""
+class UploadEncoding:
+    """Parquet with zstd as batch files have it, one JSON object a line in gzip, or CSV in gzip.
 
+    CSV has commas, double quotes and no header; binary is in base64.
+    """
+
+    file_format: str
     schema: pa.Schema
-    suffix = ".parquet"
+
+    @property
+    def suffix(self) -> str:
+        return {"parquet": ".parquet", "jsonl": ".jsonl.gz", "csv": ".csv.gz"}[self.file_format]
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        return WRITABLE["parquet"].write(fit_batches(batches, self.schema), self.schema, path, compression="zstd")
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLinesUpload:
-    """One object a line, in gzip."""
-
-    schema: pa.Schema
-    suffix = ".jsonl.gz"
-
-    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
-        spelled = (_spelled(batch) for batch in batches)
-        return WRITABLE["jsonl"].write(fit_batches(spelled, self.schema), self.schema, path, compression="gzip")
-
-
-@dataclass(frozen=True, slots=True)
-class CsvUpload:
-    """Commas and double quotes, no header, in gzip; binary is in base64."""
-
-    schema: pa.Schema
-    suffix = ".csv.gz"
-
-    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
+        if self.file_format == "parquet":
+            return WRITABLE["parquet"].write(fit_batches(batches, self.schema), self.schema, path, compression="zstd")
+        if self.file_format == "jsonl":
+            spelled = fit_batches((_spelled(batch) for batch in batches), self.schema)
+            return WRITABLE["jsonl"].write(spelled, self.schema, path, compression="gzip")
         from isal import igzip
 
         opened: Any = igzip.open  # it has no types
         rows = 0
         with opened(path, "wb", compresslevel=_GZIP_LEVEL) as out:
             for batch in fit_batches(batches, self.schema):
-                for part in _slices(batch):
-                    out.write(_csv(part))
+                step = max(1, batch.num_rows * _SLICE_BYTES // max(1, batch.nbytes))
+                for start in range(0, batch.num_rows, step):
+                    out.write(_csv(batch.slice(start, step)))
                 rows += batch.num_rows
         return rows
-
-
-ENCODINGS: dict[str, type[ParquetUpload] | type[JsonLinesUpload] | type[CsvUpload]] = {
-    "parquet": ParquetUpload,
-    "jsonl": JsonLinesUpload,
-    "csv": CsvUpload,
-}
 
 
 def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -125,9 +108,3 @@ def _printable(column: pa.Array) -> pa.Array:
     if pt.is_timestamp(column.type):
         return column.cast(pa.timestamp("us"))
     return column
-
-
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    rows = max(1, batch.num_rows * _SLICE_BYTES // max(1, batch.nbytes))
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)

@@ -123,7 +123,7 @@ def jsonl_columns(columns: Sequence[Column], keys: Sequence[str] = ()) -> list[S
             return NotCopyable(f"property {column.source!r} is not text, and its column is")
         if column.is_day:
             return NotCopyable(f"property {column.source!r} is a date, and its column has a time")
-        staged.append(_from_text(column, "jsonl"))
+        staged.append(_uploaded(column, "jsonl", is_tap_s=True))
     return _complete(staged, keys)
 
 
@@ -175,8 +175,7 @@ def has_nested(columns: Sequence[StagingColumn]) -> bool:
 
 def upload_columns(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> list[StagingColumn]:
     """Return the staging columns of what we upload ourselves, with their `ORDER` as the last column if `ordered`."""
-    make = {"parquet": _from_parquet, "jsonl": _from_our_json, "csv": lambda c: _from_text(c, "csv")}[file_format]
-    return [*map(make, columns), *([ORDER_COLUMN] if ordered else [])]
+    return [*(_uploaded(c, file_format) for c in columns), *([ORDER_COLUMN] if ordered else [])]
 
 
 def file_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = False) -> pa.Schema:
@@ -204,44 +203,29 @@ def _complete(staged: list[StagingColumn], keys: Sequence[str]) -> list[StagingC
     return staged
 
 
-def _from_parquet(column: Column) -> StagingColumn:
+def _uploaded(column: Column, file_format: str, *, is_tap_s: bool = False) -> StagingColumn:
+    """Return the staging column of a column in files of ours, in which the tap's JSON Lines have floats as numbers."""
+    name, is_parquet = column.name, file_format == "parquet"
     if column.is_foreign:
-        return StagingColumn(column.name, TEXT)
+        return StagingColumn(name, TEXT)
     match column.kind:
-        case "TIMESTAMPTZ":
-            return StagingColumn(column.name, "TIMESTAMP", column, Change.UTC)
+        case "TIMESTAMPTZ" if is_parquet:
+            return StagingColumn(name, "TIMESTAMP", column, Change.UTC)
+        case "TIMESTAMP" if not is_parquet:  # the text has a zone
+            return StagingColumn(name, "TIMESTAMPTZ", column, Change.UTC)
         case "TIME":
-            return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
-        case "SUPER":
-            return StagingColumn(column.name, TEXT, column, Change.JSON)
+            return StagingColumn(name, "VARCHAR(32)", column, Change.CAST)
+        case "REAL" | "DOUBLE PRECISION" if file_format == "jsonl" and not is_tap_s:
+            return StagingColumn(name, "VARCHAR(32)", column, Change.CAST)
+        case "SUPER" if file_format != "jsonl":
+            return StagingColumn(name, TEXT, column, Change.JSON)
         case "VARCHAR":
-            return StagingColumn(column.name, TEXT, column)
-        case "VARBYTE":  # without a length it would take 64,000 bytes
-            return StagingColumn(column.name, BYTES, column)
-    return StagingColumn(column.name, ddl_type(column), column)
-
-
-def _from_our_json(column: Column) -> StagingColumn:
-    if column.kind in _FLOATS:
-        return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
-    return _from_text(column, "jsonl")
-
-
-def _from_text(column: Column, file_format: str) -> StagingColumn:
-    if column.is_foreign:
-        return StagingColumn(column.name, TEXT)
-    match column.kind:
-        case "TIME":
-            return StagingColumn(column.name, "VARCHAR(32)", column, Change.CAST)
-        case "TIMESTAMP":  # the text has a zone
-            return StagingColumn(column.name, "TIMESTAMPTZ", column, Change.UTC)
+            return StagingColumn(name, TEXT, column)
+        case "VARBYTE" if is_parquet:  # without a length it would take 64,000 bytes
+            return StagingColumn(name, BYTES, column)
         case "VARBYTE":  # as digits, COPY would take none of them for null
-            return StagingColumn(column.name, TEXT, column, Change.BASE64)
-        case "SUPER" if file_format == "csv":
-            return StagingColumn(column.name, TEXT, column, Change.JSON)
-        case "VARCHAR":
-            return StagingColumn(column.name, TEXT, column)
-    return StagingColumn(column.name, ddl_type(column), column)
+            return StagingColumn(name, TEXT, column, Change.BASE64)
+    return StagingColumn(name, ddl_type(column), column)
 
 
 def _staged(t: pa.DataType, column: Column | None, name: str) -> StagingColumn | None:

@@ -274,20 +274,15 @@ def in_super(column: Column) -> Column:
 
 
 def _decimal(field: pa.Field, name: str, varchar_max: int) -> Column:
-    precision, scale = decimal_digits(field.type)
+    t = field.type
+    if pt.is_uint64(t):
+        precision, scale = 20, 0
+    else:  # SQL counts no negative scale, and digits after the point among all
+        precision, scale = (t.precision - t.scale, 0) if t.scale < 0 else (max(t.precision, t.scale), t.scale)
     if precision > MAX_DIGITS or scale > MAX_SCALE:
         return replace(_text(field, name, varchar_max), becomes_text=True)
     arrow = pa.decimal128(precision, scale)
     return Column(name, field.name, "DECIMAL", arrow, precision=precision, scale=scale)
-
-
-def decimal_digits(t: pa.DataType) -> tuple[int, int]:
-    """Digits of a decimal type, and those of them after the point, as SQL counts them."""
-    if pt.is_uint64(t):
-        return 20, 0
-    if t.scale < 0:
-        return t.precision - t.scale, 0
-    return max(t.precision, t.scale), t.scale
 
 
 def is_text(field: pa.Field, column: Column) -> bool:

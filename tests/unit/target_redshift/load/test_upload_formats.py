@@ -18,7 +18,7 @@ import pytest
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import json_field
 from target_redshift.conversion import Conversion
-from target_redshift.load.upload_formats import ENCODINGS
+from target_redshift.load.upload_formats import UploadEncoding
 from target_redshift.sql import NULL_TEXT
 from target_redshift.tables import staging_columns as staging
 from target_redshift.tables.column_evolution import columns_of
@@ -58,7 +58,7 @@ def written(tmp_path: Path, file_format: str) -> Path:
     columns = columns_of(GIVEN)
     conversion = Conversion(columns, GIVEN)
     batches = conversion.batches([pa.RecordBatch.from_pylist(ROWS, schema=conversion.read_schema)], "u")
-    encoding = ENCODINGS[file_format](staging.file_schema(columns, file_format))
+    encoding = UploadEncoding(file_format, staging.file_schema(columns, file_format))
     path = tmp_path / f"file{encoding.suffix}"
     assert encoding.write(batches, path) == 2
     assert encoding.schema.names == [c.name for c in staging.upload_columns(columns, file_format)]
@@ -105,7 +105,7 @@ def test_csv(tmp_path: Path) -> None:
 
 def test_csv_refuses_the_text_that_would_become_null(tmp_path: Path) -> None:
     schema = pa.schema([("s", pa.string())])
-    encoding = ENCODINGS["csv"](schema)
+    encoding = UploadEncoding("csv", schema)
     with pytest.raises(DataError, match="means null in CSV"):
         encoding.write([pa.RecordBatch.from_pylist([{"s": NULL_TEXT}], schema=schema)], tmp_path / "x")
 
@@ -116,7 +116,7 @@ def test_decimals_are_written_in_plain_digits(precision: int, scale: int, file_f
     digits = [(0,), (1,), (9,) * precision, (1,) + (0,) * (precision - 1)]
     content = [Decimal((sign, d, -scale)) for d in digits for sign in (0, 1) if sign == 0 or any(d)]
     given = pa.schema([("n", pa.decimal128(precision, scale))])
-    encoding = ENCODINGS[file_format](staging.file_schema(columns_of(given), file_format))
+    encoding = UploadEncoding(file_format, staging.file_schema(columns_of(given), file_format))
     batch = pa.record_batch([pa.array([*content, None], given.field("n").type)], schema=given)
     path = tmp_path / "file"
     encoding.write([batch], path)
