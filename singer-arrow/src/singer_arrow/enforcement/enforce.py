@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -139,37 +140,31 @@ def fit_batch(
         rounded = [_rounded(c, names.get(f.name, f.type)) for f, c in zip(batch.schema, batch.columns, strict=True)]
         batch = batch_of(rounded, batch.schema, batch.num_rows)
     fitting = EnforcementInput(batch, schema, url, row_group, options, progress, first_row)
-    if not options.cuts_digits:
-        return _fit(fitting)
-    with collect_truncated() as cuts:
-        fitted = _fit(fitting)
+    with collect_truncated() if options.cuts_digits else nullcontext(dict[str, str]()) as cuts:
+        fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
+        for name in schema_columns(schema, options):
+            set_column(name)
+            at = batch.schema.get_all_field_indices(name)
+            if len(at) > 1:
+                raise fitting.error("the file has it twice", name, hint="Rename one of them at the source")
+            field = schema.field(name)
+            if not at:
+                fitted[name] = pa.nulls(batch.num_rows, field.type)
+                continue
+            try:
+                fitted[name] = fit_read(batch.column(at[0]), field, json_output=options.json_output)
+            except BadValueError as error:
+                if name in paths_with_exclusions(options.excluded_members):  # which an error must not show
+                    bad[name] = fitting.mismatch_error(name, error.row)
+                else:
+                    bad[name] = fitting.error(str(error), name, row=error.row)
+        if bad or options.rescues:
+            result = _with_policy(fitting, fitted, bad)
+        else:
+            result = batch_of(list(fitted.values()), schema, batch.num_rows)
+        result = fitting.without_excluded(result)
     warn_truncated(logger, url, cuts, progress.warned)
-    return fitted
-
-
-def _fit(fitting: EnforcementInput) -> pa.RecordBatch:
-    batch, schema, options = fitting.batch, fitting.schema, fitting.options
-    fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
-    for name in schema_columns(schema, options):
-        set_column(name)
-        at = batch.schema.get_all_field_indices(name)
-        if len(at) > 1:
-            raise fitting.error("the file has it twice", name, hint="Rename one of them at the source")
-        field = schema.field(name)
-        try:
-            fitted[name] = (
-                fit_read(batch.column(at[0]), field, json_output=options.json_output)
-                if at
-                else pa.nulls(batch.num_rows, field.type)
-            )
-        except BadValueError as error:
-            if name in paths_with_exclusions(options.excluded_members):  # which an error must not show
-                bad[name] = fitting.mismatch_error(name, error.row)
-            else:
-                bad[name] = fitting.error(str(error), name, row=error.row)
-    if bad or options.rescues:
-        return _with_policy(fitting, fitted, bad)
-    return fitting.without_excluded(batch_of(list(fitted.values()), schema, batch.num_rows))
+    return result
 
 
 def _with_policy(
@@ -181,7 +176,14 @@ def _with_policy(
     """
     options, batch, schema = fitting.options, fitting.batch, fitting.schema
     if options.on_drift == "raise":
-        _refuse_drift(fitting, bad)
+        found = {name: fitting.included_field(name) for name in bad if name not in options.declared_columns}
+        merged = [w for name, own in found.items() if (w := widened_field(schema.field(name), own)) is not None]
+        if merged:
+            first, more = merged[0].name, f", and so {len(merged) - 1} more" if len(merged) > 1 else ""
+            ours = type_name(schema.field(first))
+            reason = f"the file has it as {type_name(found[first])}, the schema as {ours}{more}"
+            where = {} if fitting.row_group is None else {"row_group": fitting.row_group}
+            raise DriftError(reason, merged, url=fitting.url, column=first, **where)
     policy = value_policy(options)
     if bad and policy == "fail":
         raise next(iter(bad.values()))
@@ -191,14 +193,21 @@ def _with_policy(
         rows = mismatched_rows(column, field, json_output=options.json_output)
         errors += _row_errors(fitting, name, rows, "", with_json=policy == "rescue")
         fitted[name] = _fitted(fitting, nulled(column, rows), field)
-    if options.on_drift == "rescue":
-        errors += _new_values(fitting)
+    if options.on_drift == "rescue":  # values for which the schema has no column or no member
+        for name in unknown_columns(batch.schema.names, schema, options):
+            rows = pc.indices_nonzero(batch.column(name).is_valid())
+            errors += _row_errors(fitting, name, rows, NO_PLACE, with_json=True)
+        for field in batch.schema:
+            if schema.get_field_index(field.name) >= 0 and has_new_members(field, schema, options):
+                ours = schema.field(field.name)
+                grown = rows_with_new_members(batch.column(field.name), fitting.included_field(field.name), ours)
+                errors += _row_errors(fitting, field.name, pc.indices_nonzero(grown), NO_PLACE, with_json=True)
     errors.sort(key=lambda error: error.row)
     source, progress = without_rescued(schema, options), fitting.progress
     parsed = ParsedRows(batch_of([fitted[n] for n in source.names], source, len(batch)), range(len(batch)), errors)
     result = apply_row_policy(parsed, schema, options, fitting.locate)
     report_rows(result, progress, fitting.row_error, fitting.record)
-    return fitting.without_excluded(result.batch)
+    return result.batch
 
 
 def _row_errors(
@@ -210,32 +219,6 @@ def _row_errors(
         texts = _texts(_included_values(fitting, name, rows), fitting.included_field(name))
     for row, text in zip(rows.to_pylist(), texts, strict=True):
         yield RowError(row, reason, name, raw=text.encode())
-
-
-def _new_values(fitting: EnforcementInput) -> Iterator[RowError]:
-    """Yield an error for each value for which the schema has no column or no member."""
-    batch, options = fitting.batch, fitting.options
-    for name in unknown_columns(batch.schema.names, fitting.schema, options):
-        rows = pc.indices_nonzero(batch.column(name).is_valid())
-        yield from _row_errors(fitting, name, rows, NO_PLACE, with_json=True)
-    known = set(fitting.schema.names)
-    for field in batch.schema:
-        if field.name in known and has_new_members(field, fitting.schema, options):
-            ours = fitting.schema.field(field.name)
-            grown = rows_with_new_members(batch.column(field.name), fitting.included_field(field.name), ours)
-            yield from _row_errors(fitting, field.name, pc.indices_nonzero(grown), NO_PLACE, with_json=True)
-
-
-def _refuse_drift(fitting: EnforcementInput, bad: Iterable[str]) -> None:
-    found = {name: fitting.included_field(name) for name in bad if name not in fitting.options.declared_columns}
-    merged = [w for name, own in found.items() if (w := widened_field(fitting.schema.field(name), own)) is not None]
-    if not merged:
-        return
-    first, more = merged[0].name, f", and so {len(merged) - 1} more" if len(merged) > 1 else ""
-    ours = type_name(fitting.schema.field(first))
-    reason = f"the file has it as {type_name(found[first])}, the schema as {ours}{more}"
-    where = {} if fitting.row_group is None else {"row_group": fitting.row_group}
-    raise DriftError(reason, merged, url=fitting.url, column=first, **where)
 
 
 def _included_values(fitting: EnforcementInput, name: str, rows: pa.Array) -> pa.Array:
