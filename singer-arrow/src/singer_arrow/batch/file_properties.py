@@ -29,7 +29,7 @@ class FileProperties:
     def check(self, file: pa.Schema, rows: int, read: pa.Schema, url: str) -> None:
         """Check the schema of a columnar file before it is loaded, and report what is left out.
 
-        DataError: It has no property of `read`, the schema that it is read with, or lacks one that is required.
+        Raises DataError if it has no property of `read`, the schema for it, or lacks one that is required.
         """
         if not rows:
             return

@@ -80,7 +80,7 @@ class BatchSettings:
     def from_config(cls, config: Mapping[str, Any] | None) -> BatchSettings | None:
         """Read a value that `BATCH_CONFIG` allows; None without one.
 
-        ConfigError: Batch files of the format have no such compression, or the root is no URL.
+        Raises ConfigError if batch files of the format have no such compression, or the root is no URL.
         """
         if config is None:
             return None

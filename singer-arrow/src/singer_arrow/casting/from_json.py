@@ -53,7 +53,7 @@ class _Object(dict[str, Any]):
 def parse(text: bytes | str, *, constants: bool = False) -> Any:
     """Parse JSON text; numbers with a point or an exponent become Decimals, NaN and Infinity floats if `constants`.
 
-    BadRowError: The text is not JSON or UTF-8, is nested too deeply, or has an invalid key.
+    Raises BadRowError if the text is not JSON or UTF-8, is nested too deeply, or has an invalid key.
     """
     decoder = _LENIENT if constants else _DECODER
     try:

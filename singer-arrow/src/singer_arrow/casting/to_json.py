@@ -81,7 +81,7 @@ def _is_json(text: str) -> bool:
 def json_texts(column: pa.Array, field: pa.Field) -> pa.Array:
     """Return the JSON text of each value; a null is `null`, or null in a column of decimals.
 
-    DataError: A JSON column holds invalid JSON. ValueError: A date is outside the range of `check_printable`.
+    Raises DataError if a JSON column holds invalid JSON, ValueError if a date is out of the range of `check_printable`.
     """
     if pt.is_decimal(field.type):
         return column.cast(pa.string())

@@ -23,7 +23,7 @@ _Z, _M, _SRID = 0x80000000, 0x40000000, 0x20000000
 def to_wkt(data: bytes) -> str:
     """Return the text of a geometry, without its coordinate system.
 
-    ValueError: The bytes are damaged, or the type is not a point, line, polygon or collection.
+    Raises ValueError if the bytes are damaged, or the type is not a point, line, polygon or collection.
     """
     reader = _Reader(data)
     try:

@@ -91,7 +91,7 @@ def archive_of(name: str) -> str | None:
 def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
     """Decompress a stream of chunks, split anywhere, in pieces of at most 4 MiB (`none`: unchanged).
 
-    TruncatedStreamError and other DataErrors: It is truncated or corrupt. ConfigError: The codec is unknown.
+    Raises TruncatedStreamError or another DataError if it is truncated or corrupt, ConfigError for an unknown codec.
     """
     if codec == "none":
         return iter(chunks)

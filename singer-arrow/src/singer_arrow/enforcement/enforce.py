@@ -130,9 +130,8 @@ def fit_batch(
     in the row group or else in the file, if known. All rows are returned unless `options.on_bad_row` drops some.
     `RESCUED` maps column names to values; for an object with new members, to the whole object without excluded members.
 
-    DataError: A value does not fit, or the file has a column of the schema twice. DriftError: A value does not fit, the
-    file has the column in another type, the column is not one of `options.declared_columns`, and `options.on_drift` is
-    `raise`.
+    Raises DataError if a value does not fit, or the file has a column of the schema twice; DriftError instead if the
+    file has the column in another type, it is not one of `options.declared_columns`, and `options.on_drift` is `raise`.
     """
     progress = progress or ReadProgress()
     if options.rounds_decimals:

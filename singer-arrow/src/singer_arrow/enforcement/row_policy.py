@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -99,14 +100,16 @@ def apply_row_policy(
     if not rows.errors and not rows.unknown:
         return BlockResult(_with_rescued(rows.batch, schema, None, options))
     of_values = value_policy(options)
-    skipped, rescued = dict[int, RowError](), dict[int, RowError | UnknownKeys]()
+    skipped, rescued = dict[int, RowError](), dict[int, RowError]()
     for error in rows.errors:
         action = options.on_bad_row if error.raw is None else of_values
         if action == "fail":
             return BlockResult(failed=locate(error))
         (rescued if action == "rescue" else skipped).setdefault(error.row, error)
-    for keys in rows.unknown:
-        rescued.setdefault(keys.row, keys)
+    for keys in rows.unknown:  # an error names the first of the columns
+        if keys.row not in rescued:
+            column, raw = next(iter(keys.values.items()))
+            rescued[keys.row] = RowError(keys.row, NO_PLACE, column, raw=raw)
     rescued = {row: rescued[row] for row in sorted(rescued) if row not in skipped}
     kept, batch = rows.numbers, rows.batch
     unread = [row for row in rescued if _index(kept, row) is None]
@@ -117,11 +120,12 @@ def apply_row_policy(
     elif lost := [i for row in skipped if (i := _index(kept, row)) is not None]:
         stay = rows_except(len(kept), pa.array(lost, pa.int64()))
         kept, batch = [kept[i] for i in stay.to_pylist()] if rescued else (), _take(batch, stay)
-    column = _rescued_column(rows, kept, batch.num_rows, text_of) if rescued else None
+    found_values = _rescued_column(rows, kept, batch.num_rows, text_of) if rescued else None
+    most = None if options.on_bad_row == "dead_letter" else MAX_LOGGED
     return BlockResult(
-        _with_rescued(batch, schema, column, options),
-        _reject(list(skipped.values()), locate, None if options.on_bad_row == "dead_letter" else MAX_LOGGED),
-        _reject(list(rescued.values()), locate, MAX_LOGGED),
+        _with_rescued(batch, schema, found_values, options),
+        RejectedRows(len(skipped), [locate(error) for error in islice(skipped.values(), most)]),
+        RejectedRows(len(rescued), [locate(error) for error in islice(rescued.values(), MAX_LOGGED)]),
     )
 
 
@@ -168,17 +172,6 @@ def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.Re
 def without_rescued(schema: pa.Schema, options: ReadOptions) -> pa.Schema:
     """Return the schema without the column `RESCUED`, if the reading fills it."""
     return pa.schema([f for f in schema if not (options.rescues and f.name == RESCUED)], metadata=schema.metadata)
-
-
-def _reject(found: Sequence[RowError | UnknownKeys], locate: Locate, most: int | None) -> RejectedRows:
-    errors = list[RowError]()
-    for each in found[:most]:
-        if isinstance(each, UnknownKeys):  # named by the first of its columns
-            column, raw = next(iter(each.values.items()))
-            errors.append(locate(RowError(each.row, NO_PLACE, column, raw=raw)))
-        else:
-            errors.append(locate(each))
-    return RejectedRows(len(found), errors)
 
 
 def row_numbers(count: int) -> pa.Array:

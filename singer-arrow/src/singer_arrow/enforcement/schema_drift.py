@@ -117,8 +117,8 @@ logger = logging.getLogger(__name__)
 def columns_to_read(file: pa.Schema, schema: pa.Schema, options: ReadOptions, url: object) -> list[str]:
     """Return the columns of a file to read, in its order: those of the schema, and new ones to rescue.
 
-    A column of type null is never new, as it has no values. DriftError: The file has new columns or object members, and
-    `options.on_drift` is `raise`. DataError: The file has one of the columns twice.
+    A column of type null is never new, as it has no values. Raises DriftError if the file has new columns or object
+    members and `options.on_drift` is `raise`, and DataError if it has one of the columns twice.
     """
     new = unknown_columns([f.name for f in file if not pt.is_null(f.type)], schema, options)
     if paths_with_exclusions(options.excluded_members):

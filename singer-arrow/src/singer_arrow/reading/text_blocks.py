@@ -51,7 +51,7 @@ def decoded(
     UTF-8 input is not validated. With a Unicode encoding, text that starts like UTF-16 or UTF-32 is read as such. Only
     the bytes of text from `start` to `end` are yielded; others are not fetched if the object is uncompressed UTF-8.
 
-    DataError: The object is corrupt, truncated or not in that encoding.
+    Raises DataError if the object is corrupt, truncated or not in that encoding.
     """
     if (start or end is not None) and (offset := text_offset(reader, compression, encoding)) is not None:
         return reader.chunks(offset + start, None if end is None else offset + end)

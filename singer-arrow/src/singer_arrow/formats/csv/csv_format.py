@@ -218,7 +218,7 @@ def _results(
 def _up_to_open_quote(text: Iterator[Any], dialect: Dialect) -> memoryview:
     """Return the beginning of a text up to the end of the line on which a quote opens that is not closed.
 
-    LongRecordError: That line is too long itself.
+    Raises LongRecordError if that line is too long itself.
     """
     head = bytes(next(blocks(text, len, size=MAX_RECORD_BYTES)))
     end = dialect.damaged(head, dialect.whole(head))

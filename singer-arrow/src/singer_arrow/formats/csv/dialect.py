@@ -51,7 +51,7 @@ class Dialect:
     def of(cls, name: str, options: ReadOptions) -> Dialect:
         """Return the dialect of a file by its name (without the suffix of its compression).
 
-        ConfigError: A value is not one ASCII character, or two values are equal.
+        Raises ConfigError if a value is not one ASCII character, or two values are equal.
         """
         found = {
             "delimiter": options.delimiter or _DELIMITERS.get(_suffix(name), ","),

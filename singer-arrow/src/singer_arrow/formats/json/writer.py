@@ -76,8 +76,8 @@ class JsonEncoder:
     def lines(self, batch: pa.RecordBatch, before: str = "", after: str = "") -> memoryview:
         """Return one line for each row: its record, between `before` and `after`.
 
-        A DataError: a date or timestamp lies outside the years 1 to 9999, JSON text is not JSON, or a column has values
-        and NUL in its name.
+        Raises DataError if a date or timestamp lies outside the years 1 to 9999, JSON text is not JSON, or a column has
+        values and NUL in its name.
         """
         import polars as pl
 

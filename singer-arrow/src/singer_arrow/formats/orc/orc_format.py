@@ -89,8 +89,8 @@ def _open(source: OrcSource) -> tuple[Any, OrcFooter | None]:
 def _rows_at_once(source: OrcSource, footer: OrcFooter, columns: Mapping[str, range]) -> int:
     """Return how many rows of mean size make a batch of at most 16 MiB, at least one.
 
-    `columns` are the numbers of the columns that are read, by their names at the top level. DataError: a column of a
-    stripe, or the mean row of a column, is a few bytes in the file and more in memory than is allowed.
+    `columns` are the numbers of the columns that are read, by their names at the top level. Raises DataError if a
+    column of a stripe, or the mean row of a column, is a few bytes in the file and more in memory than is allowed.
     """
     # Each column in each stripe, by the number of its compressed blocks.
     names = {number: name for name, numbers in columns.items() for number in numbers}

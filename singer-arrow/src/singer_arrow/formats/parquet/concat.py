@@ -62,7 +62,8 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
 def join_encoded(files: Iterable[IO[bytes]], target: Path) -> int:
     """Write the row groups of open files to one file, in order, each when it arrives; return the number of rows.
 
-    The files, at least one, are of one schema and one writer, and are closed. ValueError: they differ, or are too many.
+    The files, at least one, are of one schema and one writer, and are closed. Raises ValueError if they differ, or are
+    too many.
     """
     files, joined = iter(files), _Joined()
     held = list(islice(files, 2))

@@ -109,7 +109,7 @@ class TextRows:
     def convert(self, columns: Mapping[str, pa.Array], rows: int) -> BlockResult:
         """Return the rows of columns that are of their types already, or of text.
 
-        MismatchError: A value does not fit; names the first one of a column.
+        Raises MismatchError, which names the first value of a column that does not fit.
         """
         with collect_truncated() as cuts:
             made = {f.name: self._typed(columns[f.name], f) for f in self.selected}
