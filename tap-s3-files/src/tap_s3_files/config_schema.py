@@ -12,8 +12,16 @@ from singer_arrow.formats import FORMATS
 from singer_arrow.warehouse.settings import AWS
 
 
+def _setting(name: str, kind: Any, description: str, **more: Any) -> th.Property[Any]:
+    return th.Property(name, kind, description=description, **more)
+
+
 def _text(name: str, description: str, **more: Any) -> th.Property[str]:
-    return th.Property(name, th.StringType, description=description, **more)
+    return _setting(name, th.StringType, description, **more)
+
+
+def _texts(name: str, description: str, **more: Any) -> th.Property[list[str]]:
+    return _setting(name, th.ArrayType(th.StringType), description, **more)
 
 
 CSV = th.ObjectType(
@@ -30,28 +38,17 @@ CSV = th.ObjectType(
         "UTF-16 without a mark is recognised if the first two characters are ASCII.",
         default="utf-8",
     ),
-    th.Property(
+    _setting(
         "header",
         th.CustomType({"type": ["boolean", "string"], "enum": [True, False, "auto"]}),
+        "Whether the first line names the columns. `auto`: it does unless one of its values is a number, a date or "
+        "a boolean.",
         default=True,
-        description=(
-            "Whether the first line names the columns. `auto`: it does unless one of its values is a number, a date or "
-            "a boolean."
-        ),
     ),
-    th.Property("skip_rows", th.IntegerType(minimum=0), default=0, description="Lines to skip before the header."),
-    th.Property(
-        "null_values",
-        th.ArrayType(th.StringType),
-        default=[""],
-        description="Texts that mean null when they are not quoted.",
-    ),
+    _setting("skip_rows", th.IntegerType(minimum=0), "Lines to skip before the header.", default=0),
+    _texts("null_values", "Texts that mean null when they are not quoted.", default=[""]),
     _text("comment", "Lines that begin with this are skipped."),
 )
-
-
-def _texts(name: str, description: str) -> th.Property[list[str]]:
-    return th.Property(name, th.ArrayType(th.StringType), description=description)
 
 
 SPELLING = (
@@ -65,29 +62,25 @@ SPELLING = (
     _text("thousands_separator", "Character between groups of three digits of their numbers; by default none."),
     _texts("true_values", "What they write for true, in any case, beside `true`. `1` is then a number only."),
     _texts("false_values", "What they write for false, in any case, beside `false`."),
-    th.Property(
+    _setting(
         "type_tolerance",
         th.NumberType(minimum=0, maximum=1),
+        "Up to which share of the sampled values of a column may be of another type without changing the column's "
+        "type, for CSV and fixed-width files: with 0.01, one value in a hundred. `on_bad_row` then decides about "
+        "these values. By default one value makes the column text.",
         default=0,
-        description=(
-            "Up to which share of the sampled values of a column may be of another type without changing the column's "
-            "type, for CSV and fixed-width files: with 0.01, one value in a hundred. `on_bad_row` then decides about "
-            "these values. By default one value makes the column text."
-        ),
     ),
 )
 _STREAM = th.ObjectType(
     _text("name", "Name of the stream, and of the table it becomes.", required=True),
-    th.Property(
+    _setting(
         "path",
         th.CustomType({"type": ["string", "array"], "items": {"type": "string"}}),
+        "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such URLs. "
+        "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. "
+        "`{date:%Y/%m/%d}` matches the dates from `start_date` to `end_date`. `{country:*}` is a wildcard "
+        "with a name: what it matches becomes a column `country`.",
         required=True,
-        description=(
-            "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such URLs. "
-            "`s3://`, `gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. "
-            "`{date:%Y/%m/%d}` matches the dates from `start_date` to `end_date`. `{country:*}` is a wildcard "
-            "with a name: what it matches becomes a column `country`."
-        ),
     ),
     _text(
         "format",
@@ -101,52 +94,43 @@ _STREAM = th.ObjectType(
         allowed_values=["auto", *CODECS],
         default="auto",
     ),
-    th.Property("key_properties", th.ArrayType(th.StringType), description="Columns that together identify a row."),
-    th.Property(
+    _texts("key_properties", "Columns that together identify a row."),
+    _setting(
         "schema",
         th.ObjectType(additional_properties=th.StringType),
-        description=(
-            "Types of columns, overriding the inferred ones: string, integer, number, boolean, date, time, "
-            "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32; "
-            "timestamp[ns] and time[ns] keep nanoseconds."
-        ),
+        "Types of columns, overriding the inferred ones: string, integer, number, boolean, date, time, "
+        "timestamp, decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32; "
+        "timestamp[ns] and time[ns] keep nanoseconds.",
     ),
-    th.Property("columns", th.ArrayType(th.StringType), description="Read these columns only."),
-    th.Property(
+    _texts("columns", "Read these columns only."),
+    _setting(
         "csv",
         CSV,
-        description=(
-            "How CSV files are written. Options that make sense for lines, fixed-width files and workbooks apply to "
-            "them too."
-        ),
+        "How CSV files are written. Options that make sense for lines, fixed-width files and workbooks apply to "
+        "them too.",
     ),
     *SPELLING,
-    th.Property(
+    _setting(
         "fixed_width",
         th.ArrayType(
             th.ObjectType(
                 _text("name", "Name of the column.", required=True),
-                th.Property(
-                    "start",
-                    th.IntegerType(minimum=1),
-                    required=True,
-                    description="Its first character, counted from 1.",
-                ),
-                th.Property("width", th.IntegerType(minimum=1), required=True, description="Its number of characters."),
+                _setting("start", th.IntegerType(minimum=1), "Its first character, counted from 1.", required=True),
+                _setting("width", th.IntegerType(minimum=1), "Its number of characters.", required=True),
             )
         ),
-        description="Positions of the columns on each line of fixed-width files, in characters.",
+        "Positions of the columns on each line of fixed-width files, in characters.",
     ),
-    th.Property(
+    _setting(
         "excel",
         th.ObjectType(
-            th.Property(
+            _setting(
                 "sheet",
                 th.CustomType({"type": ["string", "integer"], "minimum": 1}),
-                description="Which sheet: its name, or its number from 1; by default the first.",
+                "Which sheet: its name, or its number from 1; by default the first.",
             )
         ),
-        description="How workbooks are read.",
+        "How workbooks are read.",
     ),
     _text(
         "on_bad_row",
@@ -157,14 +141,12 @@ _STREAM = th.ObjectType(
         allowed_values=["fail", "skip", "rescue", "dead_letter"],
         default="fail",
     ),
-    th.Property(
+    _setting(
         "max_bad_rows",
         th.IntegerType(minimum=1),
+        "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per object, if RECORD messages "
+        "are sent); one more ends the run.",
         default=1000,
-        description=(
-            "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per object, if RECORD messages "
-            "are sent); one more ends the run."
-        ),
     ),
     _text(
         "on_drift",
@@ -188,30 +170,26 @@ _STREAM = th.ObjectType(
         allowed_values=["fail", "skip"],
         default="fail",
     ),
-    th.Property(
+    _setting(
         "partition_columns",
         th.BooleanType,
+        "Add a column for each folder such as `year=2024` in the keys: an integer, a date or text, unless "
+        "`schema` sets another type.",
         default=False,
-        description=(
-            "Add a column for each folder such as `year=2024` in the keys: an integer, a date or text, unless "
-            "`schema` sets another type."
-        ),
     ),
 )
 
 CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
-    th.Property(
+    _setting(
         "streams",
         th.ArrayType(_STREAM),
+        "The streams, each with its own objects.",
         required=True,
-        description="The streams, each with its own objects.",
         examples=[[{"name": "orders", "path": "s3://bucket/orders/**/*.csv"}]],
     ),
-    th.Property(
-        "start_date", th.DateTimeType, description="Only objects changed at this time or later. Without a zone: UTC."
-    ),
-    th.Property("end_date", th.DateTimeType, description="Only objects changed before this time."),
-    th.Property(
+    _setting("start_date", th.DateTimeType, "Only objects changed at this time or later. Without a zone: UTC."),
+    _setting("end_date", th.DateTimeType, "Only objects changed before this time."),
+    _setting(
         "replication",
         th.ObjectType(
             _text(
@@ -221,23 +199,19 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                 allowed_values=["polling", "sqs", "inventory"],
                 default="polling",
             ),
-            th.Property(
+            _setting(
                 "overlap_minutes",
                 th.NumberType(minimum=0),
-                description=(
-                    "For polling and inventory: how many minutes after its time of last change an object may appear "
-                    "in listings and still be read; by default 10, for inventory 2880. Requires a plan root: "
-                    "`plan_root`."
-                ),
+                "For polling and inventory: how many minutes after its time of last change an object may appear "
+                "in listings and still be read; by default 10, for inventory 2880. Requires a plan root: "
+                "`plan_root`.",
             ),
-            th.Property(
+            _setting(
                 "keys_ascend",
                 th.BooleanType,
+                "For polling: a promise that keys of later objects sort after those of earlier ones, as with "
+                "dates in them, and that none is overwritten. A listing then begins where the last run ended.",
                 default=False,
-                description=(
-                    "For polling: a promise that keys of later objects sort after those of earlier ones, as with "
-                    "dates in them, and that none is overwritten. A listing then begins where the last run ended."
-                ),
             ),
             _text(
                 "manifest_url",
@@ -245,20 +219,18 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                 "configuration, ending with `/`: then the newest one below it is used.",
             ),
             _text("queue_url", "For sqs: URL of the queue."),
-            th.Property(
+            _setting(
                 "visibility_timeout",
                 th.IntegerType(minimum=3, maximum=43200),
+                "For sqs: seconds after which a message comes again if this process has died; while it runs, it "
+                "keeps the messages it works on invisible.",
                 default=300,
-                description=(
-                    "For sqs: seconds after which a message comes again if this process has died; while it runs, it "
-                    "keeps the messages it works on invisible."
-                ),
             ),
-            th.Property(
+            _setting(
                 "max_wait_seconds",
                 th.NumberType(minimum=0),
+                "For sqs: the run ends when the queue has been empty for this many seconds.",
                 default=20,
-                description="For sqs: the run ends when the queue has been empty for this many seconds.",
             ),
             _text(
                 "unmatched_events",
@@ -268,66 +240,55 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
                 default="keep",
             ),
         ),
-        description="How the tap finds new objects.",
+        "How the tap finds new objects.",
     ),
-    th.Property("batch_config", th.CustomType(BATCH_CONFIG), description=BATCH_CONFIG["description"]),
+    _setting("batch_config", th.CustomType(BATCH_CONFIG), BATCH_CONFIG["description"]),
     _text(
         "plan_root",
         "URL below which the plan log is kept: which objects were read as which batches, decided for ever. Without it, "
         "batches that are loaded could not be recognised, so remove it only with the stream's table and STATE. By "
         "default the root of the batch storage.",
     ),
-    th.Property(
+    _setting(
         "passthrough",
         th.BooleanType,
+        "Put objects that already are batch files into manifests as they are, without reading their rows: "
+        "Parquet with the columns and types of SCHEMA, or gzip JSON Lines. The target must be able to read them "
+        "where they are. Other objects are converted, and the reason is logged; metadata_columns must be false.",
         default=False,
-        description=(
-            "Put objects that already are batch files into manifests as they are, without reading their rows: "
-            "Parquet with the columns and types of SCHEMA, or gzip JSON Lines. The target must be able to read them "
-            "where they are. Other objects are converted, and the reason is logged; metadata_columns must be false."
-        ),
     ),
-    th.Property(
+    _setting(
         "metadata_columns",
         th.BooleanType,
+        "Add `_sdc_source_bucket`, `_sdc_source_file`, `_sdc_source_lineno`, `_sdc_source_modified_at` and "
+        "`_sdc_source_etag` to each row.",
         default=True,
-        description=(
-            "Add `_sdc_source_bucket`, `_sdc_source_file`, `_sdc_source_lineno`, `_sdc_source_modified_at` and "
-            "`_sdc_source_etag` to each row."
-        ),
     ),
-    th.Property(
+    _text(
         "shard",
-        th.StringType,
-        description=(
-            "`2/4`: this run is number 2, from 0, of 4 that share the plan which `--write-plan` has written. It lists "
-            "nothing and sends its tasks of the plan only. It needs `--catalog`, `batch_config`, and a STATE of its "
-            "own. The target must be append-only."
-        ),
+        "`2/4`: this run is number 2, from 0, of 4 that share the plan which `--write-plan` has written. It lists "
+        "nothing and sends its tasks of the plan only. It needs `--catalog`, `batch_config`, and a STATE of its "
+        "own. The target must be append-only.",
     ),
-    th.Property("aws", th.CustomType(AWS), description=AWS["description"]),
-    th.Property(
+    _setting("aws", th.CustomType(AWS), AWS["description"]),
+    _setting(
         "max_workers",
         th.IntegerType(minimum=1),
-        description=(
-            "Objects converted at the same time. Default: the number of cores, at least 2. For dask, tasks in flight; "
-            "default: two for each thread of the cluster."
-        ),
+        "Objects converted at the same time. Default: the number of cores, at least 2. For dask, tasks in flight; "
+        "default: two for each thread of the cluster.",
     ),
-    th.Property(
+    _setting(
         "memory_limit_mb",
         th.IntegerType(minimum=64),
+        "Megabytes of data in memory, for all objects that are being converted: fetched, decoded, or gathered "
+        "for a row group. The process takes up to 250 more.",
         default=512,
-        description=(
-            "Megabytes of data in memory, for all objects that are being converted: fetched, decoded, or gathered "
-            "for a row group. The process takes up to 250 more."
-        ),
     ),
-    th.Property(
+    _setting(
         "emit_activate_version_messages",
         th.BooleanType,
+        "Send ACTIVATE_VERSION for streams that the catalog replicates as FULL_TABLE.",
         default=False,
-        description="Send ACTIVATE_VERSION for streams that the catalog replicates as FULL_TABLE.",
     ),
     _text(
         "executor",
@@ -340,48 +301,46 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         "dask_scheduler",
         "For dask: address of the scheduler, such as `tls://dask.example.com:8786`; `tcp://` is for loopback only.",
     ),
-    th.Property(
+    _setting(
         "dask_tls",
         th.ObjectType(
             _text("ca_file", "Path of the certificate of the authority that signed those of the cluster, as PEM."),
             _text("cert_file", "Path of the tap's own certificate, as PEM."),
             _text("key_file", "Path of the key of that certificate, as PEM."),
         ),
-        description="For dask: certificates for a scheduler at `tls://`.",
+        "For dask: certificates for a scheduler at `tls://`.",
     ),
-    th.Property(
+    _setting(
         "dask_wait_seconds",
         th.NumberType(exclusive_minimum=0),
-        default=600,
-        description="For dask: how long a run waits for workers, when there is none, or for an answer of the "
+        "For dask: how long a run waits for workers, when there is none, or for an answer of the "
         "scheduler, before it ends with an error.",
+        default=600,
     ),
-    th.Property(
+    _setting(
         "dask_shared_files",
         th.BooleanType,
+        "For dask: `file://` URLs name folders that this machine and all workers share.",
         default=False,
-        description="For dask: `file://` URLs name folders that this machine and all workers share.",
     ),
-    th.Property(
+    _setting(
         "object_range_mb",
         th.NumberType(minimum=0),
-        description=(
-            "Megabytes of the ranges into which larger objects are divided when they are planned, each a task of its "
-            "own: uncompressed CSV and JSON Lines, and Parquet. Default: 256 with executor dask and with "
-            "`--write-plan`, whose tasks may run on several machines, otherwise 0: never. "
-            "Needs `batch_config`."
-        ),
+        "Megabytes of the ranges into which larger objects are divided when they are planned, each a task of its "
+        "own: uncompressed CSV and JSON Lines, and Parquet. Default: 256 with executor dask and with "
+        "`--write-plan`, whose tasks may run on several machines, otherwise 0: never. "
+        "Needs `batch_config`.",
     ),
-    th.Property(
+    _setting(
         "schema_sample_files",
         th.IntegerType(minimum=1),
+        "From how many objects of a stream, newest and oldest, its schema is inferred.",
         default=5,
-        description="From how many objects of a stream, newest and oldest, its schema is inferred.",
     ),
-    th.Property(
+    _setting(
         "schema_sample_mb",
         th.NumberType(exclusive_minimum=0),
+        "How many megabytes of each of them are sampled, for formats without a schema of their own.",
         default=1,
-        description="How many megabytes of each of them are sampled, for formats without a schema of their own.",
     ),
 ).to_dict()

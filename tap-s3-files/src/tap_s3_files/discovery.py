@@ -28,14 +28,6 @@ MAX_LISTED = 1000
 logger = logging.getLogger("tap-s3-files")
 
 
-def listed_objects(run: TapRun, stream: StreamSettings) -> Listing:
-    """Return the objects of a stream that discovery looks at: all, or a few of a bucket that has a queue."""
-    if run.settings.sqs:  # a bucket that is too large to be listed has a queue
-        found = find(run.storage, run.settings.paths(stream), own=run.own_roots)
-        return Listing(islice(found, MAX_LISTED))
-    return run.list_for_discovery(stream)
-
-
 def inferred_schemas(
     run: TapRun, fail: Callable[[str, SingerArrowError], None]
 ) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
@@ -49,10 +41,21 @@ def inferred_schemas(
     folders: dict[str, list[pa.Field]] = {}
     for stream in settings.streams:
         try:
-            listed = listed_objects(run, stream)
+            if settings.sqs:  # a bucket that is too large to be listed has a queue
+                found_objects = find(run.storage, settings.paths(stream), own=run.own_roots)
+                listed = Listing(islice(found_objects, MAX_LISTED))
+            else:
+                listed = run.list_for_discovery(stream)
             found_samples = sample_objects(listed, settings.sample_files, *settings.window(stream))
             folders[stream.name] = partition_columns(stream, listed)
-            _check_found(run, stream, listed, found_samples)
+            bookmark = run.bookmark(stream.name)
+            may_be_empty = settings.sqs or settings.is_backfill(stream)
+            if not listed and not may_be_empty and not (bookmark and bookmark.watermark):
+                raise no_match(stream)
+            if not found_samples and not stream.types:
+                nothing = "no object matches its path" if may_be_empty else "its objects are gone"
+                why = "all its objects are empty" if listed else nothing
+                logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)
             samples[stream.name] = found_samples
         except SingerArrowError as error:
             fail(stream.name, error)
@@ -110,14 +113,3 @@ def infer_schema(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> pa.Sc
         return None
     refuse_reserved(schema.names, stream, metadata_columns=run.settings.metadata_columns, url=info.url)
     return schema
-
-
-def _check_found(run: TapRun, stream: StreamSettings, listed: Listing, filled: list[ObjectInfo]) -> None:
-    bookmark = run.bookmark(stream.name)
-    may_be_empty = run.settings.sqs or run.settings.is_backfill(stream)
-    if not listed and not may_be_empty and not (bookmark and bookmark.watermark):
-        raise no_match(stream)
-    if not filled and not stream.types:
-        nothing = "no object matches its path" if may_be_empty else "its objects are gone"
-        why = "all its objects are empty" if listed else nothing
-        logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)

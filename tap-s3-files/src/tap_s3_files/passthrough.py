@@ -20,7 +20,7 @@ from singer_arrow.reading.text_blocks import read_sample
 from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.plan.model import Task
-from tap_s3_files.progress import CountedStorage, Counts
+from tap_s3_files.progress import CountedStorage
 from tap_s3_files.stream_job import StreamJob, Worker, format_of
 
 logger = logging.getLogger("tap-s3-files")
@@ -34,12 +34,6 @@ class PassthroughBatch:
 
     objects: tuple[ObjectInfo, ...]
     rows: int | None
-
-    @property
-    def counts(self) -> Counts:
-        """The counts of sending them."""
-        count, rows = len(self.objects), self.rows or 0
-        return Counts(objects=count, rows_read=rows, rows_written=rows, batch_files=count)
 
 
 class _NeedsConversionError(Exception):

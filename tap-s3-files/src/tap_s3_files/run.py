@@ -123,6 +123,13 @@ class TapRun:
                 "not follow: it has no plan_root and no batch_config. Let a run with them finish the segment first"
             )
             raise IdentityError(msg)
+        settings, division = self.settings, None
+        if log is not None and settings.batch is not None:
+            size = settings.range_bytes
+            if size is None:
+                size = RANGE_BYTES if is_shared or settings.dask is not None else 0
+            passed = settings.batch.format if settings.passthrough and settings.batch.can_pass else ""
+            division = Division(size, stream.format, stream.read, passed) if size else None
         return StreamPlan(
             log,
             at,
@@ -132,21 +139,10 @@ class TapRun:
             overlap=self.settings.overlap,
             from_queue=self.settings.sqs is not None,
             shard=self.settings.shard if log is not None else None,
-            division=self._division(stream, is_shared=is_shared) if log is not None else None,
+            division=division,
             keys_ascend=self.settings.keys_ascend,
             sends=sends,
         )
-
-    def _division(self, stream: StreamSettings, *, is_shared: bool) -> Division | None:
-        """Return which objects of a stream are divided into ranges; None if it has no use or no place."""
-        settings = self.settings
-        if settings.batch is None:
-            return None
-        size = settings.range_bytes
-        if size is None:
-            size = RANGE_BYTES if is_shared or settings.dask is not None else 0
-        passed = settings.batch.format if settings.passthrough and settings.batch.can_pass else ""
-        return Division(size, stream.format, stream.read, passed) if size else None
 
     def listed_segments(
         self, stream: StreamSettings, plan: StreamPlan, expect: Callable[[int, int], None] = lambda *_: None

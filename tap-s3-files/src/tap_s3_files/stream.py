@@ -302,15 +302,6 @@ class FileStream(ArrowStream):
             own=own,
         )
 
-    def check_rescued(self) -> None:
-        """Check that there is a column for the values that are rescued."""
-        if self.settings.rescues and RESCUED not in self.selected_schema["properties"]:
-            msg = (
-                f"Stream {self.name!r}: on_bad_row or on_drift is rescue, and the catalog selects no column "
-                f"{RESCUED!r}; select it, or write the catalog anew with --discover"
-            )
-            raise ConfigError(msg)
-
     def plan_log(self) -> PlanLog | None:
         """Return the stream's plan log, if plans are kept."""
         root = self.run.settings.plan_root
@@ -346,7 +337,12 @@ class FileStream(ArrowStream):
         return {**at.to_state(), **({"shard": self.shard} if self.shard else {})}
 
     def _start(self, target_bytes: int) -> StreamPlan:
-        self.check_rescued()
+        if self.settings.rescues and RESCUED not in self.selected_schema["properties"]:
+            msg = (
+                f"Stream {self.name!r}: on_bad_row or on_drift is rescue, and the catalog selects no column "
+                f"{RESCUED!r}; select it, or write the catalog anew with --discover"
+            )
+            raise ConfigError(msg)
         if self.is_whole_run and (shard := self.run.settings.shard) is not None:
             shard.check_stream(
                 self.name,

@@ -87,7 +87,9 @@ class _Conversion:
             if passed is not None:
                 if cuts is not None and not known:
                     cuts.add(Cut(str(passed.objects[0].url), 0, -1, task.bytes, None))
-                yield Step(self._passthrough_message(passed), None, passed.counts)
+                count, found = len(passed.objects), passed.rows or 0
+                counts = Counts(objects=count, rows_read=found, rows_written=found, batch_files=count)
+                yield Step(self._passthrough_message(passed), None, counts)
                 return
 
         # Files that earlier runs made; made again if they are gone, or would differ
@@ -96,7 +98,7 @@ class _Conversion:
                 if not cut.bad_rows and cut.url == str(self._url(cut.first_row, cut.rows)) and self._is_whole(cut):
                     ended = len(task.ended_objects) if cut.after is None else 0
                     counts = Counts(objects=ended, batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
-                    message = self._message(cut.as_part(), cut.first_row, FINAL if cut.after is None else cut.rows)
+                    message = self._message(cut, cut.first_row, FINAL if cut.after is None else cut.rows)
                     yield Step(message, cut.after, counts)
                 else:
                     yield from self._written(at, cut)
@@ -203,7 +205,7 @@ class _Conversion:
 
     def _message(
         self,
-        part: BatchFile | None,
+        part: BatchFile | Cut | None,
         first_row: int,
         rows: int,
         by_object: Mapping[int, int] | None = None,

@@ -110,7 +110,10 @@ class Cluster:
         self._paused = 0
         self._last_counted = self._last_had_workers = time.monotonic()
         self._sent = self._done = 0
-        self._wait_for_workers()
+        self._count_threads()
+        while not self._threads:
+            time.sleep(min(1.0, settings.wait_seconds))
+            self._check_workers()
         self._check_versions()
 
     def results(self, tasks: Iterable[RemoteTask]) -> Generator[TaskResult]:
@@ -130,8 +133,10 @@ class Cluster:
                     return
                 task, future = pending[0]
                 result = self._result(task, future)
-                if isinstance(result.error, DriftError):
-                    self._wait_for_cuts(pending)
+                if isinstance(result.error, DriftError):  # all begin again, with other cuts: two must not cut one object
+                    for other, running in pending:
+                        if other.cuts is not None:
+                            self._result(other, running)
                 pending.popleft()
                 yield result
         finally:
@@ -187,12 +192,6 @@ class Cluster:
                 )
                 raise ServiceError(msg) from None
 
-    def _wait_for_cuts(self, pending: Iterable[tuple[RemoteTask, Any]]) -> None:
-        """Wait for tasks that cut objects: they are begun again with a new schema, with which cuts may differ."""
-        for task, future in pending:
-            if task.cuts is not None:
-                self._result(task, future)
-
     @property
     def _window(self) -> int:
         """How many tasks may be in flight."""
@@ -201,12 +200,6 @@ class Cluster:
         if time.monotonic() - self._last_counted > _CHECK_SECONDS:
             self._count_threads()
         return 2 * max(1, self._threads or 0)
-
-    def _wait_for_workers(self) -> None:
-        self._count_threads()
-        while not self._threads:
-            time.sleep(min(1.0, self._settings.wait_seconds))
-            self._check_workers()
 
     def _check_versions(self) -> None:
         """Compare the versions of the workers with ours; for those that do not answer, each task does it."""

@@ -91,7 +91,12 @@ def _check_scheduler(address: str, tls: Mapping[str, str]) -> None:
         msg = f"Setting 'dask_scheduler' {given}; it must be the scheduler's address, like tls://dask.example.com:8786"
         raise ConfigError(msg)
     if address.startswith("tcp:"):
-        if not _is_loopback(urlsplit(address).hostname or ""):
+        host = urlsplit(address).hostname or ""
+        try:
+            is_loopback = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            is_loopback = host == "localhost"
+        if not is_loopback:
             msg = (
                 f"Setting 'dask_scheduler' is {address}: a client that reaches a port without TLS can run code on the "
                 "workers; use tls:// and set dask_tls"
@@ -103,10 +108,3 @@ def _check_scheduler(address: str, tls: Mapping[str, str]) -> None:
     elif missing := next((name for name in ("ca_file", "cert_file", "key_file") if not tls.get(name)), None):
         msg = f"Setting 'dask_tls.{missing}' is missing: a scheduler at tls:// needs ca_file, cert_file and key_file"
         raise ConfigError(msg)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -76,17 +76,9 @@ def plan_lines(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _sum(rows: list[Row]) -> Row:
-    total = Row("all")
-    for row in rows:
-        total = replace(
-            total,
-            objects=total.objects + row.objects,
-            bytes=total.bytes + row.bytes,
-            tasks=total.tasks + row.tasks,
-            batch_files=total.batch_files + row.batch_files,
-        )
-    oldest, newest = [r.oldest for r in rows if r.oldest], [r.newest for r in rows if r.newest]
-    return replace(total, oldest=min(oldest, default=None), newest=max(newest, default=None))
+    counts = {name: sum(getattr(r, name) for r in rows) for name in ("objects", "bytes", "tasks", "batch_files")}
+    oldest, newest = (r.oldest for r in rows if r.oldest), (r.newest for r in rows if r.newest)
+    return Row("all", **counts, oldest=min(oldest, default=None), newest=max(newest, default=None))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

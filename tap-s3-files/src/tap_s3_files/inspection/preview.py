@@ -34,9 +34,9 @@ def preview_lines(run: TapRun, stream: StreamSettings, job: StreamJob, count: in
     shown = rows.select([name for name in rows.column_names if name not in METADATA.names])
     yield _title(stream.name, len(listing), rows.num_rows, used)
     if shown.num_columns:
-        yield from text_table.lines(
-            _cells(shown), {n for n, f in enumerate(shown.schema) if _is_number(f.type)}, limit=_limit()
-        )
+        limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        numbers = {n for n, f in enumerate(shown.schema) if _is_number(f.type)}
+        yield from text_table.lines(_cells(shown), numbers, limit=limit)
     if shown.num_columns < rows.num_columns:
         yield f"(and {rows.num_columns - shown.num_columns} columns about the object: _sdc_source_...)"
 
@@ -75,8 +75,3 @@ def _cut(text: str) -> str:
 
 def _is_number(t: pa.DataType) -> bool:
     return bool(pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t))
-
-
-def _limit() -> int | None:
-    """Return the width of the terminal; None if the output is no terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

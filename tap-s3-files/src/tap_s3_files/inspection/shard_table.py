@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from tap_s3_files.inspection import text_table
 from tap_s3_files.plan.model import PendingTask
@@ -13,46 +12,35 @@ _HEADS = ("stream", "shard", "objects", "bytes", "tasks")
 _NUMBERS = range(1, len(_HEADS))
 
 
-@dataclass(slots=True)
-class _Share:
-    objects: int = 0
-    bytes: int = 0
-    tasks: int = 0
-
-
-@dataclass(slots=True)
 class ShardShares:
-    """What each shard of a stream would read."""
+    """What each of `count` shards of a stream would read."""
 
-    stream: str
-    count: int
-    _shares: list[_Share] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._shares = [_Share() for _ in range(self.count)]
+    def __init__(self, stream: str, count: int) -> None:
+        self.stream, self.count = stream, count
+        self._shares = [(0, 0, 0)] * count
+        """Objects, bytes and tasks."""
 
     def counted(self, tasks: Iterable[PendingTask]) -> Iterator[PendingTask]:
         """Yield the tasks, each counted for its shard."""
         for pending in tasks:
-            if pending.task.objects:
-                share = self._shares[shard_of(pending.segment.number, pending.number, self.count)]
-                share.objects += len(pending.task.ended_objects)
-                share.bytes += pending.task.bytes
-                share.tasks += 1
+            task = pending.task
+            if task.objects:
+                index = shard_of(pending.segment.number, pending.number, self.count)
+                objects, size, count = self._shares[index]
+                self._shares[index] = objects + len(task.ended_objects), size + task.bytes, count + 1
             yield pending
 
     def cells(self) -> Iterator[tuple[str, ...]]:
         """Yield a line of the table for each shard."""
         for index, share in enumerate(self._shares):
-            numbers = (f"{n:,}" for n in (share.objects, share.bytes, share.tasks))
-            yield (self.stream, f"{index}/{self.count}", *numbers)
+            yield (self.stream, f"{index}/{self.count}", *(f"{n:,}" for n in share))
 
     def summary(self) -> str:
         """Return how much more the largest shard reads than the mean."""
-        total = sum(share.bytes for share in self._shares)
-        if not total:
+        sizes = [size for _, size, _ in self._shares]
+        if not any(sizes):
             return f"{self.stream}: there is nothing to read"
-        ratio = max(share.bytes for share in self._shares) * self.count / total
+        ratio = max(sizes) * self.count / sum(sizes)
         return f"{self.stream}: the largest shard reads {ratio:.2f} times the bytes of the mean"
 
 

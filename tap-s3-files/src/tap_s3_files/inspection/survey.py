@@ -96,7 +96,8 @@ def find_keys(rows: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     if rows.num_rows < 2:
         return (), ()
-    able = [f.name for f in rows.schema if _may_be_key(f.type) and not rows[f.name].null_count]
+    kinds = (pt.is_integer, pt.is_string, pt.is_decimal, pt.is_date)
+    able = [f.name for f in rows.schema if any(is_of(f.type) for is_of in kinds) and not rows[f.name].null_count]
     unique = [name for name in able if len(pc.unique(rows[name])) == rows.num_rows]
     named = [name for name in able if _KEY_NAME.search(name)]
     best = next((name for name in unique if name in named), None)
@@ -108,10 +109,6 @@ def find_keys(rows: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _identify(rows: pa.Table, names: Sequence[str]) -> bool:
     return bool(rows.select(names).group_by(list(names)).aggregate([]).num_rows == len(rows))
-
-
-def _may_be_key(t: pa.DataType) -> bool:
-    return bool(pt.is_integer(t) or pt.is_string(t) or pt.is_decimal(t) or pt.is_date(t))
 
 
 def _without_value(rows: pa.Table, inferred: Sequence[pa.Schema]) -> Iterator[Doubt]:

@@ -41,11 +41,7 @@ def lines(rows: Sequence[Sequence[str]], right: Collection[int] = (), *, limit: 
         if first:
             yield ""
         for row in rows:
-            cells = (_padded(row[n], widths[n], right=n in right) for n in range(first, end))
+            spaces = {n: " " * (widths[n] - width(row[n])) for n in range(first, end)}
+            cells = (space + row[n] if n in right else row[n] + space for n, space in spaces.items())
             yield _GAP.join(cells).rstrip()
         first = end
-
-
-def _padded(text: str, to: int, *, right: bool) -> str:
-    space = " " * (to - width(text))
-    return space + text if right else text + space

@@ -62,7 +62,9 @@ def read_manifest(storage: Storage, url: Url) -> Manifest:
     try:
         manifest_json = json.loads(text)
         kind, files = manifest_json["fileFormat"], [file["key"] for file in manifest_json["files"]]
-        columns = _columns(kind, manifest_json["fileSchema"])
+        schema = manifest_json["fileSchema"]
+        is_csv = kind == "CSV"
+        columns = [_snake(name.strip()) for name in schema.split(",")] if is_csv else _PARQUET_FIELD.findall(schema)
         bucket = manifest_json["destinationBucket"].removeprefix("arn:aws:s3:::").rpartition(":")[2]
     except (AttributeError, KeyError, TypeError, ValueError):
         reason = "it is no manifest of an S3 Inventory"
@@ -73,13 +75,7 @@ def read_manifest(storage: Storage, url: Url) -> Manifest:
     if missing := [_NEEDED[name] for name in _NEEDED if name not in columns]:
         reason = f"its inventory lacks {', '.join(missing)} of the objects"
         raise DataError(reason, url=url, hint="Add these fields to the inventory's configuration")
-    return Manifest(url, kind.lower(), columns, tuple(Url(url.scheme, bucket, key) for key in files))
-
-
-def _columns(kind: str, schema: str) -> tuple[str, ...]:
-    if kind == "CSV":
-        return tuple(_snake(name.strip()) for name in schema.split(","))
-    return tuple(_PARQUET_FIELD.findall(schema))
+    return Manifest(url, kind.lower(), tuple(columns), tuple(Url(url.scheme, bucket, key) for key in files))
 
 
 def _snake(name: str) -> str:
@@ -123,31 +119,18 @@ def _newest_versions(batch: pa.RecordBatch, file: Url, *, decode: bool) -> Itera
         batch = batch.filter(pc.fill_null(batch["is_latest"], True))
     if "is_delete_marker" in names:
         batch = batch.filter(pc.invert(pc.fill_null(batch["is_delete_marker"], False)))
-    _check_complete(batch, file)
+    needed = ("bucket", "key", "size", "last_modified_date")
+    if any(batch[name].null_count for name in needed):
+        key = next(r for r in batch.select(needed).to_pylist() if None in r.values())["key"]
+        reason = f"{key!r} has no size or no time" if key else "a row of it names no object"
+        raise DataError(reason, url=file)
     keys = pa.array(decoded_keys(batch["key"].to_pylist()), pa.string()) if decode else batch["key"]
-    columns = [keys, batch["size"], _quoted(batch["e_tag"]), batch["last_modified_date"].cast(pa.int64())]
+    # In quotes, as S3's own answers have them, or null if there is none
+    etags = pc.binary_join_element_wise('"', pc.utf8_trim(batch["e_tag"], '"'), '"', "")
+    etags = pc.if_else(pc.equal(batch["e_tag"], ""), None, etags)
+    columns = [keys, batch["size"], etags, batch["last_modified_date"].cast(pa.int64())]
     rows = pa.RecordBatch.from_arrays(columns, schema=OBJECT_COLUMNS)
     is_object = pc.invert(pc.ends_with(keys, "/"))
     for bucket in pc.unique(batch["bucket"]).to_pylist():
         is_in_bucket = pc.and_(pc.equal(batch["bucket"], bucket), is_object)
         yield Url("s3", bucket, ""), rows.filter(is_in_bucket)
-
-
-def _check_complete(batch: pa.RecordBatch, file: Url) -> None:
-    """Check that each row has what an object needs."""
-    needed = ("bucket", "key", "size", "last_modified_date")
-    if not any(batch[name].null_count for name in needed):
-        return
-    row = next(r for r in batch.select(needed).to_pylist() if None in r.values())
-    key = row["key"]
-    reason = f"{key!r} has no size or no time" if key else "a row of it names no object"
-    raise DataError(reason, url=file)
-
-
-def _quoted(etags: pa.StringArray) -> pa.StringArray:
-    """Return ETags as S3's own answers have them: in quotes, or null if there is none."""
-    import pyarrow.compute as pc
-
-    digits = pc.utf8_trim(etags, '"')
-    quoted = pc.binary_join_element_wise('"', digits, '"', "")
-    return pc.if_else(pc.equal(etags, ""), None, quoted)

@@ -81,18 +81,16 @@ class Listing:
         remaining = iter(objects)
         while some := list(islice(remaining, _PAGE)):
             for (scheme, bucket), page in groupby(some, key=lambda o: (o.url.scheme, o.url.bucket)):
-                self.add(Url(scheme, bucket, ""), ObjectPage.of(page))
-
-    def add(self, bucket: Url, page: ObjectPage) -> None:
-        """Add objects of a bucket, which is the URL of its scheme and name."""
-        self.add_rows(bucket, page.to_arrow())
+                self.add_rows(Url(scheme, bucket, ""), ObjectPage.of(page).to_arrow())
 
     def add_rows(self, bucket: Url, rows: pa.RecordBatch) -> None:
-        """Add objects of a bucket in the columns of `OBJECT_COLUMNS`."""
+        """Add objects, in the columns of `OBJECT_COLUMNS`, of a bucket, which is the URL of its scheme and name."""
         full: list[pa.RecordBatch] = []
         with self._lock:
             place = self._places.setdefault((bucket.scheme, bucket.bucket), len(self._places))
-        batch = _batch(place, rows)
+        places = pa.repeat(pa.scalar(place, pa.int16()), rows.num_rows)
+        columns = [rows["modified"], places, rows["key"], _short_etags(rows["etag"]), rows["size"]]
+        batch = pa.RecordBatch.from_arrays(columns, schema=_COLUMNS)
         with self._lock:
             self._count += batch.num_rows
             self._last.append(batch)
@@ -240,12 +238,6 @@ class Listing:
             yield ObjectInfo(
                 Url(places[place][0], places[place][1], key), size, _etag(etag), EPOCH + timedelta(microseconds=at)
             )
-
-
-def _batch(place: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-    places = pa.repeat(pa.scalar(place, pa.int16()), rows.num_rows)
-    columns = [rows["modified"], places, rows["key"], _short_etags(rows["etag"]), rows["size"]]
-    return pa.RecordBatch.from_arrays(columns, schema=_COLUMNS)
 
 
 def _microseconds(at: datetime) -> int:

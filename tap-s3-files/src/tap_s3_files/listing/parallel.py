@@ -63,10 +63,12 @@ class _Lister:
         with ThreadPool(PARALLEL, "list") as pool:
             try:
                 for number, part in enumerate(self._parts):
+                    known = self._begin
                     if part.object:
                         self._list(pool, _Scan(number, part.prefix))
-                    else:
-                        self._submit(pool, _Scan(number, part.prefix, self._start_of(part)))
+                        continue
+                    is_begun = known is not None and part.matches(known) and lists_in_order(known)
+                    self._submit(pool, _Scan(number, part.prefix, known.key if known and is_begun else ""))
                 self._wait()
             except BaseException:
                 self._failed.set()
@@ -83,10 +85,6 @@ class _Lister:
                 logged = time.monotonic()
             scan.result()
 
-    def _start_of(self, part: ListedPrefix) -> str:
-        known = self._begin
-        return known.key if known and part.matches(known) and lists_in_order(known) else ""
-
     def _submit(self, pool: ThreadPool, scan: _Scan) -> None:
         self._waiting.append(pool.submit(self._list, pool, scan))
 
@@ -98,7 +96,8 @@ class _Lister:
                 return
             if not page.keys:
                 continue
-            self._listing.add(part.prefix, page.select(found_first(page.keys, part, earlier, self._own)))
+            found = page.select(found_first(page.keys, part, earlier, self._own))
+            self._listing.add_rows(part.prefix, found.to_arrow())
             left -= len(page.keys)
             if left <= 0 and lists_in_order(scan.prefix):
                 if scans := self._folders(scan, page.keys[-1]):
@@ -114,13 +113,10 @@ class _Lister:
         found: list[_Scan] = []
         while len(found) < FOLDERS and "/" in key[len(base) :]:
             folder = base + key[len(base) :].partition("/")[0] + "/"
-            found.append(_Scan(scan.part, _at(scan.prefix, folder), "" if found else key))
+            inner = Url(scan.prefix.scheme, scan.prefix.bucket, folder)
+            found.append(_Scan(scan.part, inner, "" if found else key))
             following = next(self._storage.list(scan.prefix, after=folder + _LAST), None)
             if following is None:
                 return found
             key = following.url.key
         return [*found, _Scan(scan.part, scan.prefix, found[-1].prefix.key + _LAST)] if found else []
-
-
-def _at(bucket: Url, key: str) -> Url:
-    return Url(bucket.scheme, bucket.bucket, key)

@@ -83,7 +83,10 @@ def resolve_dates(
         known = (
             begin is not None and has_date(path) and any(glob_match(p.key, begin.key) for p in _dated(path, None, now))
         )
-        found += [p for p in places if not (known and begin and _is_before(p, begin))]
+        for place in places:
+            prefix = glob_prefix(place.key)
+            if not (known and begin and prefix < begin.key and not begin.key.startswith(prefix)):
+                found.append(place)
     return found
 
 
@@ -125,11 +128,6 @@ def date_pattern(path: Url) -> re.Pattern[str]:
     if not has_glob(key):
         text += ".*" if key.endswith("/") else "(?:/.*)?"
     return re.compile(text, re.DOTALL)
-
-
-def _is_before(place: Url, begin: Url) -> bool:
-    prefix = glob_prefix(place.key)
-    return prefix < begin.key and not begin.key.startswith(prefix)
 
 
 def _dated(path: Url, start: datetime | None, end: datetime) -> list[Url]:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from singer_arrow.batch.writer import BatchFile
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
 from singer_arrow.read_progress import ResumePoint
 from singer_arrow.storage.storage import Storage
@@ -47,10 +46,6 @@ class Cut:
     bytes: int
     after: Position | None
     bad_rows: int = 0
-
-    def as_part(self) -> BatchFile:
-        """Return the file as it was when it was written."""
-        return BatchFile(Url.parse(self.url), self.first_row, self.rows, self.bytes, self.after is None, self.after)
 
     @classmethod
     def from_json(cls, value: Any) -> Cut:

@@ -32,11 +32,8 @@ class Division:
         name, read = info.url.name, self.read
         kind = detect_format(name) if self.format == "auto" else self.format
         is_plain = read.compression == "none" or (read.compression == "auto" and detect(name) == "none")
-        is_divisible = is_plain and kind in DIVISIBLE and (kind != "csv" or _is_divisible_csv(read))
+        is_simple = not (read.escape or read.comment) and codec_name(read.encoding) in PLAIN_ENCODINGS
+        is_divisible = is_plain and kind in DIVISIBLE and (kind != "csv" or is_simple)
         if info.size < _LEAST_RANGES * self.range_bytes or not is_divisible or kind == self.passed:
             return 1
         return max(2, round(info.size / self.range_bytes)) if info.url.scheme in SCHEMES else 1
-
-
-def _is_divisible_csv(read: ReadOptions) -> bool:
-    return not (read.escape or read.comment) and codec_name(read.encoding) in PLAIN_ENCODINGS

@@ -31,7 +31,11 @@ class KnownVersions:
         self._log = log
         oldest = since - PRECISION if since is not None else _FIRST
         groups = log.groups(oldest)
-        self._groups = [_widened(group) for group in groups if group.newest + PRECISION >= oldest]
+        self._groups = [
+            replace(group, oldest=group.oldest - PRECISION, newest=group.newest + PRECISION)
+            for group in groups
+            if group.newest + PRECISION >= oldest
+        ]
         self._near: list[SegmentRange] = []
         self._edges = sorted(t for g in self._groups for t in (g.oldest, g.newest + timedelta(microseconds=1)))
         self._from, self._to = _LAST, _FIRST
@@ -42,7 +46,10 @@ class KnownVersions:
             return False
         version = version_of(info)
         if not self._from <= info.modified < self._to:
-            self._seek(info.modified)
+            self._near = [g for g in self._groups if g.oldest <= info.modified <= g.newest]
+            number = bisect_right(self._edges, info.modified)
+            self._from = self._edges[number - 1] if number else _FIRST
+            self._to = self._edges[number] if number < len(self._edges) else _LAST
         return any(version in self._versions_of(group) for group in self._near)
 
     def last_key(self, since: datetime) -> Url | None:
@@ -71,12 +78,6 @@ class KnownVersions:
     def _objects(self, group: SegmentRange) -> Iterator[ObjectInfo]:
         return (o for s in self._log.segments(group.first, group.last + 1) for o in s.objects)
 
-    def _seek(self, at: datetime) -> None:
-        self._near = [g for g in self._groups if g.oldest <= at <= g.newest]
-        number = bisect_right(self._edges, at)
-        self._from = self._edges[number - 1] if number else _FIRST
-        self._to = self._edges[number] if number < len(self._edges) else _LAST
-
     def _versions_of(self, group: SegmentRange) -> frozenset[Version]:
         found = self._versions.pop(group, None)
         if found is None:
@@ -85,7 +86,3 @@ class KnownVersions:
         while len(self._versions) > max(_MAX_GROUPS, len(self._near)):
             self._versions.popitem(last=False)
         return found
-
-
-def _widened(group: SegmentRange) -> SegmentRange:
-    return replace(group, oldest=group.oldest - PRECISION, newest=group.newest + PRECISION)

@@ -178,7 +178,14 @@ class PlanLog:
             files = [f for f in self._files if f.newest is None or f.newest >= oldest]
             try:
                 self._fetch(f.first for f in files if not f.is_checkpoint)
-                return [group for file in files for group in self._groups_of(file)]
+                found: list[SegmentRange] = []
+                for file in files:
+                    if file.is_checkpoint:
+                        found += self._open(file).groups()
+                        continue
+                    times = [o.modified for o in self._recent[file.first].objects]
+                    found.append(SegmentRange(file.first, file.first, min(times), max(times)))
+                return found
             except NotFoundError:  # another run has compacted it
                 if not self._refresh():
                     raise
@@ -235,12 +242,6 @@ class PlanLog:
             if group.last >= start and group.first < end:
                 url = self._url(file.name)
                 yield from (self._checked(s, url) for s in checkpoint.segments(n) if start <= s.number < end)
-
-    def _groups_of(self, file: LogFile) -> list[SegmentRange]:
-        if file.is_checkpoint:
-            return self._open(file).groups()
-        times = [o.modified for o in self._recent[file.first].objects]
-        return [SegmentRange(file.first, file.first, min(times), max(times))]
 
     def _fetch(self, numbers: Iterable[int]) -> None:
         """Read entries at once; they stay in memory until they are compacted."""
@@ -317,7 +318,10 @@ class PlanLog:
         """Write checkpoints that are due, and remove what they replace."""
         while files := compactions(self._files):
             try:
-                data, newest = checkpoint_to_bytes(self._tables(file) for file in files)
+                data, newest = checkpoint_to_bytes(
+                    self._open(file).tables() if file.is_checkpoint else [to_table(self._segments_of(file))]
+                    for file in files
+                )
             except NotFoundError:  # another run has done it
                 self._refresh()
                 return
@@ -328,9 +332,6 @@ class PlanLog:
             self._recent = {n: s for n, s in self._recent.items() if n > made.last}
             with suppress(NotFoundError):
                 self._storage.delete([self._url(file.name) for file in files])
-
-    def _tables(self, file: LogFile) -> Iterator[pa.Table]:
-        return self._open(file).tables() if file.is_checkpoint else iter([to_table(self._segments_of(file))])
 
     def _url(self, name: str) -> Url:
         return self.url.join(name)

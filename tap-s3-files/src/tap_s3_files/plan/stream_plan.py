@@ -181,20 +181,21 @@ class StreamPlan:
 
     def plan_listed(self, found: Listing) -> Iterator[Segment]:
         """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
-        for segment in self.plan(self._new_objects(found), listed=found.began):
-            yield from self.queued_segments(before=segment.number)
-            yield segment
-
-    def _new_objects(self, found: Listing) -> Iterator[ObjectInfo]:
         if self._has_new_paths and self._floor is not None:
             text = "Stream %r: its path was changed; objects from before %s, where its plan log begins, are not read"
             logger.warning(text, self.object_filter.stream, self._floor.last_modified)
         start, end = self.object_filter.window
         since = max((time for time in (start, self.since) if time is not None), default=None)
-        for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
-            if self._recent and str(info.url) in self._recent:
-                logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
-            yield info
+
+        def new_objects() -> Iterator[ObjectInfo]:
+            for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
+                if self._recent and str(info.url) in self._recent:
+                    logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
+                yield info
+
+        for segment in self.plan(new_objects(), listed=found.began):
+            yield from self.queued_segments(before=segment.number)
+            yield segment
 
     def is_known(self, info: ObjectInfo) -> bool:
         """Return whether a version of an object was in the log or queued, or was read before there was a log.
@@ -333,7 +334,11 @@ class StreamPlan:
         planned = self.log.objects_of({str(o.url) for o in changed}) if self.log is not None else ()
         last = {str(o.url): version_of(o) for o in planned}
         due: list[ObjectInfo] = []
-        for info in in_order(current_versions(storage, changed)):
+        now: list[ObjectInfo] = []
+        for changed_url in dict.fromkeys(o.url for o in changed):
+            with suppress(NotFoundError):  # it is gone
+                now.append(storage.head(changed_url))
+        for info in in_order(now):
             url, version = str(info.url), version_of(info)
             if last.get(url) == version:
                 if version in own:  # gone, and back: tasks that other runs send have it
@@ -352,13 +357,6 @@ class StreamPlan:
             due += [] if is_late else [info]
         self._queued.update(map(version_of, due))
         self.queue(due)
-
-
-def current_versions(storage: Storage, objects: Iterable[ObjectInfo]) -> Iterator[ObjectInfo]:
-    """Yield the objects as they are now, each once; without those that are gone."""
-    for url in dict.fromkeys(o.url for o in objects):
-        with suppress(NotFoundError):
-            yield storage.head(url)
 
 
 def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends: bool = True) -> Bookmark:

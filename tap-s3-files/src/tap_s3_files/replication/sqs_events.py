@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -28,33 +29,6 @@ logger = logging.getLogger("tap-s3-files")
 MAX_MESSAGES = 2000
 """Messages that are gathered before what they name is planned."""
 HEADS_AT_ONCE = 16
-
-
-@dataclass(slots=True)
-class EventCounts:
-    """What became of messages and of the objects that they named."""
-
-    messages: int = 0
-    planned: int = 0
-    known: int = 0
-    gone: int = 0
-    foreign: int = 0
-    unreadable: int = 0
-
-    def line(self, deleted: bool) -> str:
-        """Format the counts as a line."""
-        left = "deleted" if deleted else "left in the queue"
-        parts = [
-            f"{self.messages:,} messages, {self.planned:,} objects planned",
-            *([f"{self.known:,} were known already"] if self.known else []),
-            *([f"{self.gone:,} are gone"] if self.gone else []),
-            *([f"{self.foreign:,} messages were of no stream of this run and were {left}"] if self.foreign else []),
-            *(
-                [f"{self.unreadable:,} could not be read and were left to the dead-letter queue"]
-                * bool(self.unreadable)
-            ),
-        ]
-        return ", ".join(parts)
 
 
 @dataclass(slots=True)
@@ -83,7 +57,8 @@ class SqsEvents:
         self.plans = plans
         self._queue, self._others, self._storage, self._settings = queue, others, storage, settings
         self._kept: dict[str, Message] = {}
-        self._counts = EventCounts()
+        self._counts = Counter[str]()
+        """What became of messages and of the objects that they named."""
         self._began = time.time()
         self._over = False
 
@@ -101,7 +76,16 @@ class SqsEvents:
             yield plan.queued_segments()
             if self._over:
                 self._queue.release(self._kept.values())
-                logger.info("%s: %s", self._queue.url, self._counts.line(self._settings.delete_unmatched))
+                counts, left = self._counts, "deleted" if self._settings.delete_unmatched else "left in the queue"
+                texts = {
+                    "known": "were known already",
+                    "gone": "are gone",
+                    "foreign": f"messages were of no stream of this run and were {left}",
+                    "unreadable": "could not be read and were left to the dead-letter queue",
+                }
+                parts = [f"{counts['messages']:,} messages", f"{counts['planned']:,} objects planned"]
+                parts += [f"{counts[kind]:,} {text}" for kind, text in texts.items() if counts[kind]]
+                logger.info("%s: %s", self._queue.url, ", ".join(parts))
 
     def _round(self) -> bool:
         """Take what is there; whether there may be more to wait for."""
@@ -111,11 +95,11 @@ class SqsEvents:
         found = self._sort(messages)
         for stream, new in found.new.items():
             self.plans[stream].queue(new.values())
-            self._counts.planned += len(new)
+            self._counts["planned"] += len(new)
         self._queue.delete(found.done)
         self._queue.drop(found.left)
         self._kept.update((m.id, replace(m, body="")) for m in found.left)
-        self._counts.messages += len(messages)
+        self._counts["messages"] += len(messages)
         return len(self.plans) == 1 or any(m.sent < self._began for m in messages)
 
     def _gather(self) -> list[Message]:
@@ -157,7 +141,7 @@ class SqsEvents:
                 logger.warning(
                     "Message %s was left to the dead-letter queue: %s", message.id, reason or "it is no event of S3"
                 )
-                self._counts.unreadable += 1
+                self._counts["unreadable"] += 1
                 found.left.append(message)
                 continue
             settled = [[self._settle(found, r, found_objects[e]) for r in plans_of[e]] for e in events]
@@ -165,7 +149,7 @@ class SqsEvents:
             is_outside = any(not all(of_event) for of_event in settled)
             is_unmatched = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
             if of_others or is_outside or is_unmatched:
-                self._counts.foreign += not any(map(any, settled))
+                self._counts["foreign"] += not any(map(any, settled))
                 found.left.append(message)  # what is planned of it is known when it comes again
             else:
                 found.done.append(message)
@@ -180,7 +164,7 @@ class SqsEvents:
             return False
         version = version_of(info)
         if version in new or plan.is_known(info):
-            self._counts.known += 1
+            self._counts["known"] += 1
         else:
             new[version] = info
         return True
@@ -197,7 +181,7 @@ class SqsEvents:
             except DataError as error:
                 return error
         logger.warning("%s was deleted since its event was sent", event.urls[0])
-        self._counts.gone += 1
+        self._counts["gone"] += 1
         return None
 
 
