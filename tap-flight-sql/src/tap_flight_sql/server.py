@@ -91,7 +91,6 @@ class Server:
             yield batches()
 
     def schema(self, query: str) -> pa.Schema:
-        """Return the columns of a query."""
         from adbc_driver_manager import NotSupportedError
 
         with self._connected("the query") as connection, connection.cursor() as cursor:

@@ -22,7 +22,6 @@ Bound = int | float | str
 
 
 def quoted_name(name: str, quote: str) -> str:
-    """Return a name in quotes."""
     return f"{quote}{name.replace(quote, quote * 2)}{quote}"
 
 

@@ -112,7 +112,12 @@ class QueryStream(ArrowStream):
         if self.is_mapped_away:
             return
         if not self.is_whole_run:
-            yield from self._first_rows(encode)
+            schema = from_json_schema(self.selected_schema)
+            with self._server.query(self._query(schema, None, None)) as result:
+                for partition in result.partitions:
+                    with self._server.read(partition) as batches:
+                        for found in batches:
+                            yield from encode(fit_batch(found, schema, self._server.uri))
             return
         if self.batch_encoding() and (setting := self.records_needed_by()):
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
@@ -130,20 +135,20 @@ class QueryStream(ArrowStream):
         if self._key:
             self.write_state(self._after(window).to_state(self._key))
 
-    def _first_rows(self, encode: Encode[Encoded]) -> Iterator[Encoded]:
-        schema = from_json_schema(self.selected_schema)
-        with self._server.query(self._query(schema, None, None)) as result:
-            for partition in result.partitions:
-                with self._server.read(partition) as batches:
-                    for batch in batches:
-                        yield from encode(fit_batch(batch, schema, self._server.uri))
-
     def _read(self, at: Bookmark, batch: BatchSettings, number: int) -> Window | None:
         """Return a new window, whose files are durable; None if there are no new rows."""
         schema = from_json_schema(self.selected_schema)
-        upper = self._upper(at.value) if self._key else None
-        if self._key and upper is None:
-            return None
+        upper: Bound | None = None
+        if self._key:  # the upper bound is fixed before the rows are read
+            check_key_type(self.name, self._key, self._key_type)
+            key = quoted_name(self._key, self._server.quote)
+            value = self._server.value(largest(self.settings.query, key, at.value, self._key_type))
+            if not value.is_valid:
+                return None
+            try:
+                upper = bound_of(value)
+            except DataError as error:
+                raise error.at(f"stream {self.name!r}") from None
         query = self._query(schema, at.value, upper)
         token, files = WindowReader(self.name, self._server, self._storage, batch, schema=schema, run=self._run).read(
             query
@@ -165,17 +170,6 @@ class QueryStream(ArrowStream):
     @property
     def _query_id(self) -> str:
         return digest("\n".join((self.settings.query, self._key or "")), 16)
-
-    def _upper(self, lower: Bound | None) -> Bound | None:
-        """Return the upper bound of a new window, which is fixed before its rows are read; None: no new rows."""
-        assert self._key is not None
-        check_key_type(self.name, self._key, self._key_type)
-        key = quoted_name(self._key, self._server.quote)
-        value = self._server.value(largest(self.settings.query, key, lower, self._key_type))
-        try:
-            return bound_of(value) if value.is_valid else None
-        except DataError as error:
-            raise error.at(f"stream {self.name!r}") from None
 
     def _query(self, schema: pa.Schema, lower: Bound | None, upper: Bound | None) -> str:
         """Return the query for the selected columns, between the bounds."""

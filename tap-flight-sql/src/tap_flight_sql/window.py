@@ -60,7 +60,6 @@ class Window:
             )
 
     def to_bytes(self) -> bytes:
-        """Encode the window for the log."""
         value = asdict(self)
         del value["version"]
         return json.dumps({"version": VERSION, **value}).encode()

@@ -50,7 +50,6 @@ class WindowLogFile:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return f"{self.first:08d}-{self.last:08d}.jsonl.zst" if self.is_checkpoint else f"{self.first:08d}.json"
 
 
@@ -141,9 +140,13 @@ class WindowLog:
                 self.head = read_head(self._storage, self._folder, heads[-1], self._stream)
             self._files = newest_cover(listed)
             self._replaced = [file for file in listed if file not in self._files]
-            if (missing := _first_missing(self._files, self._start)) is None:
+            missing = self._start  # the first number from there on that the log lacks before its last one
+            for file in self._files:
+                if file.first > missing:
+                    break
+                missing = max(missing, file.last + 1)
+            else:
                 return
-        assert missing is not None
         hint = "Restore it, or set another plan_root and empty the table: all rows are then read again"
         url = self._url(WindowLogFile(missing, missing, 0))
         raise DataError("the window log lacks this window", url=url, hint=hint)
@@ -188,15 +191,6 @@ class WindowLog:
 
     def _url(self, file: WindowLogFile) -> Url:
         return self._folder.join(file.name)
-
-
-def _first_missing(files: Sequence[WindowLogFile], start: int) -> int | None:
-    """Return the first number from `start` on that a log lacks before its last one; None if it has all."""
-    for file in files:
-        if file.first > start:
-            return start
-        start = max(start, file.last + 1)
-    return None
 
 
 def _without_gaps(files: Sequence[WindowLogFile]) -> Sequence[WindowLogFile]:

@@ -20,8 +20,6 @@ from singer_arrow.errors import ConfigError
 
 _OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "starting_replication_value"}
 """Keys that the SDK may leave in an entry; they are no part of a bookmark."""
-
-
 _YEARS = (1, 9999)  # of datetime
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.settings import StreamSettings
 
+logger = logging.getLogger("tap-s3-files")
 METADATA = pa.schema(
     [
         ("_sdc_source_bucket", pa.string()),
@@ -152,24 +153,10 @@ def refuse_reserved(
         raise SchemaError(msg)
 
 
-def split(schema: pa.Schema, *, metadata_columns: bool, constants: Collection[str] = ()) -> pa.Schema:
-    """Return the columns of a selected schema that are read from files: not the metadata columns, nor `constants`."""
-    own = METADATA.names if metadata_columns else []
-    fields = [f for f in schema if f.name not in own and f.name not in constants]
-    if not fields:
-        kinds = "Only metadata and partition columns" if constants else "Only metadata columns"
-        msg = f"{kinds} are selected; select at least one column of the files"
-        raise ConfigError(msg)
-    return pa.schema(fields)
-
-
 def _no_column(stream: StreamSettings, setting: str, column: str, known: Iterable[str]) -> ConfigError:
     names = list(known)
     hint = nearest(column, names) or f"; there are {', '.join(names[:20])}"
     return ConfigError(f"Stream {stream.name!r}: setting {setting!r} names {column!r}, which is no column{hint}")
-
-
-logger = logging.getLogger("tap-s3-files")
 
 
 _ROW_ADVICE = (

@@ -60,7 +60,14 @@ def inferred_schemas(
         except SingerArrowError as error:
             fail(stream.name, error)
     streams = [stream for stream in settings.streams if stream.name in samples]
-    tasks = (partial(_attempt, run, s, info) for s in streams for info in samples[s.name])
+
+    def attempt(stream: StreamSettings, info: ObjectInfo) -> pa.Schema | SingerArrowError | None:
+        try:
+            return infer_schema(run, stream, info)
+        except SingerArrowError as error:  # the samples of other streams are inferred too
+            return error
+
+    tasks = (partial(attempt, s, info) for s in streams for info in samples[s.name])
     results = ordered_results(run.pool, tasks, 2 * settings.max_workers)
     for stream in streams:
         found = [(info.url, next(results)) for info in samples[stream.name]]
@@ -80,14 +87,6 @@ def inferred_schemas(
                 logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
         if schemas or stream.types:
             yield stream, schemas, folders[stream.name]
-
-
-def _attempt(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | SingerArrowError | None:
-    """Return the schema of an object, or its error: the samples of other streams are inferred too."""
-    try:
-        return infer_schema(run, stream, info)
-    except SingerArrowError as error:
-        return error
 
 
 def partition_columns(stream: StreamSettings, listed: Listing) -> list[pa.Field]:

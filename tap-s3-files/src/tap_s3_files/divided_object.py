@@ -21,8 +21,6 @@ from tap_s3_files.plan.range_starts import Syntax
 from tap_s3_files.stream_job import StreamJob, Worker, format_of
 
 logger = logging.getLogger("tap-s3-files")
-
-
 UNREADABLE = (ObjectChangedError, DataError, SkippableError)
 """Errors that each task that reads the object raises too."""
 

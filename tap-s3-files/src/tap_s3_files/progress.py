@@ -139,13 +139,11 @@ class Progress:
         return min(0.99, max(self.counts.bytes, self.done.bytes) / total)
 
     def spend(self, phase: str, seconds: float) -> None:
-        """Add to the seconds of a phase."""
         with self._lock:
             self._phases[phase] += seconds
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds by phase."""
         with self._lock:
             return dict(self._phases)
 
@@ -170,7 +168,6 @@ class Progress:
         )
 
     def add(self, more: Counts) -> None:
-        """Add to the counts."""
         with self._lock:
             self.counts += more
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, ObjectChangedError
+from singer_arrow.errors import ArchivedError, ConfigError, DataError, EmptyObjectError, ObjectChangedError
 from singer_arrow.formats import FORMATS
 from singer_arrow.formats.base import Format
 from singer_arrow.formats.range_scan import range_bounds
@@ -22,7 +22,7 @@ from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.object_info import ObjectInfo
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bad_rows import BadRowsOfObject
-from tap_s3_files.catalog import split
+from tap_s3_files.catalog import METADATA
 from tap_s3_files.divided_object import find_row_starts, syntax_of
 from tap_s3_files.plan.cuts import Position
 from tap_s3_files.plan.model import Task
@@ -99,10 +99,15 @@ def read(
 def _source(job: StreamJob, url: Url) -> tuple[Format, Mapping[str, Any], pa.Schema, ReadOptions]:
     """Return how an object is read: format, the columns that its key gives, and schema and options of all others."""
     constants, options = job.partitions.values(url, job.schema), job.options
-    schema = split(job.schema, metadata_columns=job.metadata_columns, constants=constants)
+    own = METADATA.names if job.metadata_columns else []
+    fields = [f for f in job.schema if f.name not in own and f.name not in constants]
+    if not fields:
+        kinds = "Only metadata and partition columns" if constants else "Only metadata columns"
+        msg = f"{kinds} are selected; select at least one column of the files"
+        raise ConfigError(msg)
     if options.known_columns is not None and constants:
         options = replace(options, known_columns=options.known_columns.union(constants))
-    return FORMATS[format_of(job.format, url)], constants, schema, options
+    return FORMATS[format_of(job.format, url)], constants, pa.schema(fields), options
 
 
 def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:

@@ -26,8 +26,6 @@ from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.shard import check_state
 
 logger = logging.getLogger("tap-s3-files")
-TARGET_BYTES = 128 << 20
-"""For segments that are planned without batch files."""
 RANGE_BYTES = 256 << 20
 """Default size of the ranges of large objects, for tasks that run on several machines."""
 
@@ -48,7 +46,6 @@ class TapRun:
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
-        """The threads that run tasks."""
         return ThreadPool(self.settings.max_workers, "task")
 
     @cached_property

@@ -22,6 +22,8 @@ from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions, chec
 from tap_s3_files.shard import Shard
 
 MIB = 1 << 20
+TARGET_BYTES = 128 * MIB
+"""For segments that are planned without batch files."""
 _LEAST_HELD = 8 * MIB
 OVERLAP_MINUTES = {"polling": 10, "sqs": 10, "inventory": 2880}
 """How late an object may appear: a listing shows what there is, an inventory may miss its last hours."""
@@ -104,6 +106,11 @@ class Settings:
     shard: Shard | None = None
     dask: DaskSettings | None = None
     range_bytes: int | None = None
+
+    @property
+    def target_bytes(self) -> int:
+        """Requested size of batch files, also of those that a later run makes of what this one plans."""
+        return self.batch.target_bytes if self.batch is not None else TARGET_BYTES
 
     @property
     def held_bytes(self) -> int:

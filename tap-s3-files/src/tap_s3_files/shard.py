@@ -42,28 +42,6 @@ class Shard:
         """Return whether this run sends a task of a segment."""
         return shard_of(segment, task, self.count) == self.index
 
-    def check_stream(
-        self, name: str, *, has_catalog: bool, is_full_table: bool, has_keys: bool, changed_by: str | None
-    ) -> None:
-        """Check that shards of a stream, which load in any order, fill a table as one run does.
-
-        `changed_by` are the settings that change single records, for which no BATCH messages are sent.
-        """
-        reason = ""
-        if not has_catalog and self.count > 1:
-            reason = "needs --catalog, so that all shards have one schema; write it with --discover"
-        elif is_full_table:
-            reason = "is not for FULL_TABLE: each shard would replace the table; use INCREMENTAL"
-        elif has_keys:
-            reason = (
-                "is not for key properties: shards do not keep the order of the rows of a key; leave one of them out"
-            )
-        elif changed_by:
-            reason = f"needs BATCH messages, and {changed_by} changes single records; leave one of them out"
-        if reason:
-            msg = f"Stream {name!r}: setting 'shard' {reason}"
-            raise ConfigError(msg)
-
 
 def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> None:
     """Check that a run may begin at the STATE of a stream: its own, or that of a run without shards.

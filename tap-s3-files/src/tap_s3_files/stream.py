@@ -30,8 +30,8 @@ from tap_s3_files.plan.model import PendingTask, Segment, after_rows, after_task
 from tap_s3_files.plan.stream_plan import StreamPlan
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read_task import NEW_VERSION, read
-from tap_s3_files.run import TARGET_BYTES, TapRun
-from tap_s3_files.settings import StreamSettings, rows_identity
+from tap_s3_files.run import TapRun
+from tap_s3_files.settings import TARGET_BYTES, StreamSettings, rows_identity
 from tap_s3_files.stream_job import StreamJob, Worker
 
 if TYPE_CHECKING:
@@ -165,7 +165,9 @@ class FileStream(ArrowStream):
         if self.batch_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
         if self.run.settings.dask is not None and self.is_whole_run:
-            self.run.settings.dask.refuse_records(self.name, self.records_needed_by())
+            setting = self.records_needed_by()
+            msg = f"Stream {self.name!r}: executor dask sends BATCH messages only, and {setting} changes single records"
+            raise ConfigError(msg)
         plan = self._start(TARGET_BYTES)
         at = plan.bookmark
         with self.progress.logged(self.log):
@@ -343,14 +345,21 @@ class FileStream(ArrowStream):
                 f"{RESCUED!r}; select it, or write the catalog anew with --discover"
             )
             raise ConfigError(msg)
-        if self.is_whole_run and (shard := self.run.settings.shard) is not None:
-            shard.check_stream(
-                self.name,
-                has_catalog=self._has_catalog,
-                is_full_table=self.replication_method == "FULL_TABLE",
-                has_keys=bool(self.primary_keys),
-                changed_by=self.records_needed_by(),
-            )
+        shard, setting = self.run.settings.shard, self.records_needed_by()
+        if shard is not None and self.is_whole_run:  # shards load in any order, and must fill a table as one run does
+            reason = ""
+            if not self._has_catalog and shard.count > 1:
+                reason = "needs --catalog, so that all shards have one schema; write it with --discover"
+            elif self.replication_method == "FULL_TABLE":
+                reason = "is not for FULL_TABLE: each shard would replace the table; use INCREMENTAL"
+            elif self.primary_keys:
+                order = "shards do not keep the order of the rows of a key"
+                reason = f"is not for key properties: {order}; leave one of them out"
+            elif setting:
+                reason = f"needs BATCH messages, and {setting} changes single records; leave one of them out"
+            if reason:
+                msg = f"Stream {self.name!r}: setting 'shard' {reason}"
+                raise ConfigError(msg)
         return self._events().plans[self.name] if self.reads_queue else self.plan(self.plan_log(), target_bytes)
 
     def _pending_tasks(self, plan: StreamPlan, segments: Iterable[Segment]) -> Iterator[PendingTask]:

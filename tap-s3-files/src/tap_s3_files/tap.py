@@ -24,7 +24,7 @@ from tap_s3_files.plan.model import unsent
 from tap_s3_files.plan.stream_plan import start_of
 from tap_s3_files.replication.sqs_events import SqsEvents
 from tap_s3_files.replication.sqs_queue import Queue
-from tap_s3_files.run import TARGET_BYTES, TapRun
+from tap_s3_files.run import TapRun
 from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.stream import FileStream
 
@@ -88,11 +88,10 @@ class TapS3Files(ArrowTap):
         if self.settings.sqs or self.settings.shard:
             msg = "--write-plan lists objects: it is for polling and inventory, without setting 'shard'"
             raise ConfigError(msg)
-        batch = self.settings.batch
         self.setup_mapper()
         for stream in self.streams.values():
             if isinstance(stream, FileStream) and stream.selected:
-                count = stream.write_plan(batch.target_bytes if batch else TARGET_BYTES)
+                count = stream.write_plan(self.settings.target_bytes)
                 self.logger.info("Stream %r: %d segments are new in its plan", stream.name, count)
 
     def begin_plan_logs(self, *, has_state: bool) -> None:
@@ -163,9 +162,8 @@ class TapS3Files(ArrowTap):
         batch, root = self.settings.batch, self.settings.plan_root
         for number, stream in enumerate(self.settings.streams):
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
-            size = batch.target_bytes if batch else TARGET_BYTES
             full = stream.replication_method == "FULL_TABLE"
-            plan = self.shared.plan(stream, log, size, full_table=full, is_shared=bool(shares))
+            plan = self.shared.plan(stream, log, self.settings.target_bytes, full_table=full, is_shared=bool(shares))
             segments = plan.unfinished_segments() if self.settings.sqs else self.shared.listed_segments(stream, plan)
             tasks = unsent(plan.bookmark, segments, plan.selects, plan.shard)
             tasks = shares[number].counted(tasks) if shares else tasks
@@ -202,9 +200,8 @@ class TapS3Files(ArrowTap):
     @cached_property
     def sqs_events(self) -> SqsEvents:
         """The S3 events of all streams of this run that read the queue."""
-        sqs, batch = self.settings.sqs, self.settings.batch
+        sqs, size = self.settings.sqs, self.settings.target_bytes
         assert sqs is not None
-        size = batch.target_bytes if batch else TARGET_BYTES
         streams = [s for s in self.streams.values() if isinstance(s, FileStream) and s.reads_queue]
         plans = {s.name: s.plan(s.plan_log(), size) for s in streams}
         others = [self.shared.object_filter(s) for s in self.settings.streams if s.name not in plans]

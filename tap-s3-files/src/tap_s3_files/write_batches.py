@@ -21,7 +21,7 @@ from singer_arrow.read_progress import Skipped
 from singer_arrow.run_figures import timed
 from singer_arrow.storage.urls import Url
 from tap_s3_files.bad_rows import BadRows
-from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
+from tap_s3_files.passthrough import passthrough_batch
 from tap_s3_files.plan.cuts import Cut, Position
 from tap_s3_files.plan.log import identity, task_name
 from tap_s3_files.plan.model import PendingTask, rank
@@ -87,9 +87,20 @@ class _Conversion:
             if passed is not None:
                 if cuts is not None and not known:
                     cuts.add(Cut(str(passed.objects[0].url), 0, -1, task.bytes, None))
-                count, found = len(passed.objects), passed.rows or 0
-                counts = Counts(objects=count, rows_read=found, rows_written=found, batch_files=count)
-                yield Step(self._passthrough_message(passed), None, counts)
+                job, count, found = self._job, len(passed.objects), passed.rows or 0
+                # The batch that they would make, under its id
+                batch = self._batch_of(
+                    0,
+                    FINAL,
+                    format=job.passthrough,
+                    compression="gzip" if job.passthrough == "jsonl" else None,
+                    manifest=tuple(str(o.url) for o in passed.objects),
+                    row_count=passed.rows,
+                    byte_count=sum(o.size for o in passed.objects),
+                    passthrough=True,
+                    ranks=tuple(((None, rank(o, job.version, self._pending.reading)),) for o in passed.objects),
+                )
+                yield Step(batch, None, Counts(objects=count, rows_read=found, rows_written=found, batch_files=count))
                 return
 
         # Files that earlier runs made; made again if they are gone, or would differ
@@ -187,21 +198,6 @@ class _Conversion:
             return self._worker.storage.head(Url.parse(cut.url)).size == cut.bytes
         except NotFoundError:
             return False
-
-    def _passthrough_message(self, passed: PassthroughBatch) -> Batch:
-        """Return the message for objects that go as they are: the batch that they would make, under its id."""
-        job = self._job
-        return self._batch_of(
-            0,
-            FINAL,
-            format=job.passthrough,
-            compression="gzip" if job.passthrough == "jsonl" else None,
-            manifest=tuple(str(o.url) for o in passed.objects),
-            row_count=passed.rows,
-            byte_count=sum(o.size for o in passed.objects),
-            passthrough=True,
-            ranks=tuple(((None, rank(info, job.version, self._pending.reading)),) for info in passed.objects),
-        )
 
     def _message(
         self,

@@ -21,7 +21,6 @@ from tap_s3_files.catalog import (
     sample_objects,
     set_columns,
     source_schema,
-    split,
 )
 from tap_s3_files.listing.listing import Listing
 from tap_s3_files.settings import StreamSettings
@@ -173,14 +172,6 @@ def test_a_file_must_not_have_a_metadata_column_itself() -> None:
 def test_a_type_without_counterpart_is_an_error_with_its_stream() -> None:
     with pytest.raises(SchemaError, match="'orders': Column 'm'"):
         catalog_schema(pa.schema([("m", pa.month_day_nano_interval())]), stream(), metadata_columns=False)
-
-
-def test_metadata_columns_are_not_read_from_files() -> None:
-    schema = pa.schema([("id", pa.int64()), *METADATA])
-    assert split(schema, metadata_columns=True).names == ["id"]
-    assert split(schema, metadata_columns=False) == schema
-    with pytest.raises(ConfigError, match="Only metadata columns"):
-        split(METADATA, metadata_columns=True)
 
 
 def schema(**columns: str) -> dict[str, Any]:

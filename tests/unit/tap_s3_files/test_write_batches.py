@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from convert_folder import JOB, SOURCE, Folder, file_of
 
-from singer_arrow.errors import DataError, ObjectChangedError
+from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.reading.memory_budget import Budget
 from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.urls import Url
@@ -48,6 +48,15 @@ def test_metadata_columns_may_be_deselected_or_off(folder: Folder) -> None:
     some = replace(JOB, schema=pa.schema([SOURCE.field("name"), METADATA.field("_sdc_source_lineno")]))
     assert folder.rows(info, job=some) == [{"name": "n0", "_sdc_source_lineno": 1}]
     assert folder.rows(info, job=replace(JOB, schema=SOURCE, metadata_columns=False)) == [{"id": 0, "name": "n0"}]
+
+
+def test_metadata_columns_are_not_read_from_files(folder: Folder) -> None:
+    info = folder.write("a.csv", "id,name,_sdc_source_file\n1,a,x\n")
+    own = replace(JOB, schema=pa.schema([*SOURCE, METADATA.field("_sdc_source_file")]))
+    assert [row["_sdc_source_file"] for row in folder.rows(info, job=own)] == [info.url.key]
+    assert folder.rows(info, job=replace(own, metadata_columns=False))[0]["_sdc_source_file"] == "x"
+    with pytest.raises(ConfigError, match="Only metadata columns"):
+        folder.rows(info, job=replace(JOB, schema=METADATA))
 
 
 @pytest.mark.parametrize(

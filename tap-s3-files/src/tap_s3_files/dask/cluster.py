@@ -133,7 +133,7 @@ class Cluster:
                     return
                 task, future = pending[0]
                 result = self._result(task, future)
-                if isinstance(result.error, DriftError):  # all begin again, with other cuts: two must not cut one object
+                if isinstance(result.error, DriftError):  # all begin again: two must not cut one object
                     for other, running in pending:
                         if other.cuts is not None:
                             self._result(other, running)

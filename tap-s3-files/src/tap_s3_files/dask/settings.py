@@ -78,12 +78,6 @@ class DaskSettings:
         certificates = Tls(**tls) if tls else None
         return cls(scheduler=scheduler, tls=certificates, wait_seconds=wait, window=config.get("max_workers"))
 
-    @staticmethod
-    def refuse_records(stream: str, needed_by: str | None) -> None:
-        """Refuse a stream that is sent as records."""
-        msg = f"Stream {stream!r}: executor dask sends BATCH messages only, and {needed_by} changes single records"
-        raise ConfigError(msg)
-
 
 def _check_scheduler(address: str, tls: Mapping[str, str]) -> None:
     if not re.fullmatch(r"(tls|tcp)://(\[[^\]\s]+\]|[^\s/:@]+):\d+", address):

@@ -10,6 +10,7 @@ from textwrap import indent
 
 from singer_arrow.errors import one_line
 from singer_arrow.naming import counted
+from tap_s3_files.inspection.folders import Candidate
 from tap_s3_files.inspection.survey import Survey
 from tap_s3_files.inspection.text_table import columns_in_words
 
@@ -58,10 +59,7 @@ class StreamText:
     """A stream that a file is written for: `found` is what its sample shows, or why there is none."""
 
     name: str
-    path: str
-    format: str
-    objects: int
-    bytes: int
+    candidate: Candidate
     found: Survey | str
 
 
@@ -89,9 +87,10 @@ def _settings(streams: Sequence[StreamText], notes: Iterable[str], batch_root: s
 
 
 def _stream_lines(stream: StreamText) -> Iterator[str]:
-    yield f"  # {counted(stream.objects, 'object')}, {stream.bytes:,} bytes"
-    settings = [f"name: {_scalar(stream.name)}", f"path: {_scalar(stream.path)}", f"format: {stream.format}"]
-    settings += ["partition_columns: true"] if has_partitions(stream.path) else []
+    path, objects = stream.candidate.path, stream.candidate.objects
+    yield f"  # {counted(len(objects), 'object')}, {sum(o.size for o in objects):,} bytes"
+    settings = [f"name: {_scalar(stream.name)}", f"path: {_scalar(path)}", f"format: {stream.candidate.format}"]
+    settings += ["partition_columns: true"] if has_partitions(path) else []
     if isinstance(stream.found, str):
         yield f"  # Left out: {one_line(stream.found)}"
         yield from (f"  # {'- ' if not number else '  '}{line}" for number, line in enumerate(settings))
@@ -101,7 +100,8 @@ def _stream_lines(stream: StreamText) -> Iterator[str]:
     yield f"  # Columns, from {counted(found.rows, 'row')} of {counted(found.objects, 'object')}: {columns}"
     yield from (f"  {'- ' if not number else '  '}{line}" for number, line in enumerate(settings))
     if found.keys:
-        yield f"    key_properties: {_list(found.keys)}  # unique and never null in these rows"
+        keys = ", ".join(map(_scalar, found.keys))
+        yield f"    key_properties: [{keys}]  # unique and never null in these rows"
     if found.others:
         yield f"    # unique in these rows too: {one_line(', '.join(found.others))}"
     reasons: dict[str, list[str]] = {}
@@ -112,10 +112,6 @@ def _stream_lines(stream: StreamText) -> Iterator[str]:
     if types := [d for d in found.doubts if d.column is not None]:
         yield "    # schema:"
         yield from (f"    #   {_scalar(d.column or '')}: {d.setting}  # {one_line(d.reason)}" for d in types)
-
-
-def _list(texts: Iterable[str]) -> str:
-    return f"[{', '.join(map(_scalar, texts))}]"
 
 
 def _scalar(text: str) -> str:

@@ -68,10 +68,16 @@ def candidates(objects: Iterable[ObjectInfo]) -> tuple[list[Candidate], list[Obj
         suffix = _suffix(info.url.name, file_format)
         *above, name = info.url.key.split("/")
         base = name.removesuffix(suffix)
-        place = "/".join([*map(_folder_pattern, above), ""])
+        place = ""
+        for part in above:  # folders may differ in a partition value, a date or a number
+            key, mark, _ = part.partition("=")
+            alike = f"{_literal(key)}=*" if mark and key else _DIGIT if part[:1].isdigit() else _literal(part)
+            place += f"{alike}/"
         prefix = f"{Url(info.url.scheme, info.url.bucket, '')}{place}"
         folder = folders.setdefault((prefix, suffix), _Folder(prefix, suffix, file_format))
-        folder.objects.setdefault(_until_digit(base), []).append(info)
+        digit = re.search(r"\d", base)
+        alike = f"{_literal(base[: digit.start()])}{_DIGIT}" if digit else _literal(base)  # up to the first digit
+        folder.objects.setdefault(alike, []).append(info)
     return [folders[key].candidate() for key in sorted(folders)], unknown
 
 
@@ -96,20 +102,6 @@ def _suffix(name: str, file_format: str) -> str:
         if detect_format(f"x{suffix}") == file_format:
             return suffix
     return ""
-
-
-def _folder_pattern(folder: str) -> str:
-    """Return a pattern for folders that differ in a partition value, a date or a number: `day=*`, `[0-9]*`."""
-    name, mark, _ = folder.partition("=")
-    if mark and name:
-        return f"{_literal(name)}=*"
-    return _DIGIT if folder[:1].isdigit() else _literal(folder)
-
-
-def _until_digit(base: str) -> str:
-    """Return a pattern for names that are alike up to their first digit."""
-    match = re.search(r"\d", base)
-    return f"{_literal(base[: match.start()])}{_DIGIT}" if match else _literal(base)
 
 
 def _literal(text: str) -> str:

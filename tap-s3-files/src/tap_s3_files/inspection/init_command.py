@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tap_s3_files.command_line import stream_name
 from tap_s3_files.discovery import infer_schema
 from tap_s3_files.inspection.config_text import StreamText, config_file, has_partitions, meltano_file
 from tap_s3_files.inspection.folders import Candidate, candidates, unique_names
-from tap_s3_files.inspection.survey import survey
+from tap_s3_files.inspection.survey import Survey, survey
 from tap_s3_files.listing.path_match import find
 from tap_s3_files.run import TapRun
 from tap_s3_files.settings import Settings
@@ -93,28 +92,26 @@ class _Inspection:
         """Return a stream with what a sample of it shows."""
         click.echo(f"{name}: {candidate.path}", err=True)
         run = self._run(name, candidate.path, candidate.format)
-        size = sum(o.size for o in candidate.objects)
         try:
-            shown = survey(run, run.settings.streams[0], candidate.objects)
+            shown: Survey | str = survey(run, run.settings.streams[0], candidate.objects)
         except (ArchivedError, DataError, SchemaError) as error:
-            return StreamText(name, candidate.path, candidate.format, len(candidate.objects), size, str(error))
-        return StreamText(name, candidate.path, candidate.format, len(candidate.objects), size, shown)
+            shown = str(error)
+        return StreamText(name, candidate, shown)
 
     def _divided(self, candidate: Candidate) -> Sequence[Candidate]:
         """Return the parts of a folder if their columns differ, else the folder."""
         try:
-            columns = {frozenset(self._columns(part)) for part in candidate.parts}
+            columns = set[frozenset[str]]()
+            for part in candidate.parts:
+                run = self._run(stream_name(part.path), part.path, part.format)
+                newest = max(part.objects, key=lambda o: o.modified)
+                found = infer_schema(run, run.settings.streams[0], newest)
+                if isinstance(found, ArchivedError):
+                    raise found
+                columns.add(frozenset([] if found is None else found.names))
         except (ArchivedError, DataError, SchemaError):
             return [candidate]
         return candidate.parts if len(columns) > 1 else [candidate]
-
-    def _columns(self, candidate: Candidate) -> list[str]:
-        run = self._run(stream_name(candidate.path), candidate.path, candidate.format)
-        newest = max(candidate.objects, key=lambda o: o.modified)
-        found = infer_schema(run, run.settings.streams[0], newest)
-        if isinstance(found, ArchivedError):
-            raise found
-        return [] if found is None else list(found.names)
 
     def _run(self, name: str, path: str, file_format: str) -> TapRun:
         streams = [{"name": name, "path": path, "format": file_format, "partition_columns": has_partitions(path)}]
@@ -123,35 +120,28 @@ class _Inspection:
 
 
 def command(read_config: Callable[[Sequence[str]], Mapping[str, Any]]) -> click.Command:
-    """Return the command `init`."""
     about = "Look at a bucket or a folder, and write a commented configuration for what is there."
-    output = "The file to write; tap-s3-files.yml, or meltano.yml with --meltano, unless given. It must not exist."
-    meltano = "Write a meltano.yml instead of a file for --config."
+    output_help = "The file to write; tap-s3-files.yml, or meltano.yml with --meltano, unless given. It must not exist."
+    meltano_help = "Write a meltano.yml instead of a file for --config."
     root = "URL below which batch files are to be written; without it, it is a comment in the file."
-    config = "Settings for access (aws): a file, or ENV for the environment."
+    config_help = "Settings for access (aws): a file, or ENV for the environment."
+
+    def run(
+        *, urls: tuple[str, ...], output: Path | None, meltano: bool, batch_root: str | None, config: tuple[str, ...]
+    ) -> None:
+        file = output or Path("meltano.yml" if meltano else "tap-s3-files.yml")
+        names = write_config(urls, read_config(config), output=file, meltano=meltano, batch_root=batch_root)
+        click.echo(f"{file}: {counted(len(names), 'stream')}: {', '.join(names)}")
+
     return click.Command(
         "init",
-        callback=partial(_init, read_config),
+        callback=run,
         help=about,
         params=[
             click.Argument(["urls"], nargs=-1, required=True, metavar="URL..."),
-            click.Option(["--output"], type=click.Path(path_type=Path), help=output, metavar="FILE"),
-            click.Option(["--meltano"], is_flag=True, help=meltano),
+            click.Option(["--output"], type=click.Path(path_type=Path), help=output_help, metavar="FILE"),
+            click.Option(["--meltano"], is_flag=True, help=meltano_help),
             click.Option(["--batch-root"], help=root, metavar="URL"),
-            click.Option(["--config"], multiple=True, help=config, metavar="FILE"),
+            click.Option(["--config"], multiple=True, help=config_help, metavar="FILE"),
         ],
     )
-
-
-def _init(
-    read_config: Callable[[Sequence[str]], Mapping[str, Any]],
-    *,
-    urls: tuple[str, ...],
-    output: Path | None,
-    meltano: bool,
-    batch_root: str | None,
-    config: tuple[str, ...],
-) -> None:
-    file = output or Path("meltano.yml" if meltano else "tap-s3-files.yml")
-    names = write_config(urls, read_config(config), output=file, meltano=meltano, batch_root=batch_root)
-    click.echo(f"{file}: {counted(len(names), 'stream')}: {', '.join(names)}")

@@ -29,8 +29,6 @@ _TARGETS = {
     ),
     "redshift": _Target("COPYs", None, "A COPY is one transaction and costs time of the cluster alone."),
 }
-TARGETS = tuple(_TARGETS)
-"""The targets of which the cost of a load is known."""
 
 
 def cost_lines(target: str, rows: Iterable[Row]) -> Iterator[str]:

@@ -13,7 +13,6 @@ from pyarrow import types as pt
 from singer_arrow.errors import one_line
 from singer_arrow.naming import counted
 from singer_arrow.schema.type_names import setting_type
-from singer_arrow.storage.object_info import ObjectInfo
 from tap_s3_files.catalog import METADATA
 from tap_s3_files.inspection import text_table
 from tap_s3_files.inspection.sample_rows import first_rows
@@ -32,24 +31,22 @@ def preview_lines(run: TapRun, stream: StreamSettings, job: StreamJob, count: in
     newest = listing.newest(OBJECTS, *run.settings.window(stream))
     rows, used = first_rows(run, job, newest, count)
     shown = rows.select([name for name in rows.column_names if name not in METADATA.names])
-    yield _title(stream.name, len(listing), rows.num_rows, used)
+    source = f", of {used[0].url}{f' and {len(used) - 1} more' if len(used) > 1 else ''}" if used else ""
+    counts = f"{counted(len(listing), 'object')}, {counted(rows.num_rows, 'row')} shown"
+    yield one_line(f"{stream.name}: {counts}{source}")
     if shown.num_columns:
         limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        numbers = {n for n, f in enumerate(shown.schema) if _is_number(f.type)}
+        kinds = (pt.is_integer, pt.is_floating, pt.is_decimal)
+        numbers = {n for n, f in enumerate(shown.schema) if any(is_of(f.type) for is_of in kinds)}
         yield from text_table.lines(_cells(shown), numbers, limit=limit)
     if shown.num_columns < rows.num_columns:
         yield f"(and {rows.num_columns - shown.num_columns} columns about the object: _sdc_source_...)"
 
 
-def _title(stream: str, objects: int, rows: int, used: list[ObjectInfo]) -> str:
-    source = f", of {used[0].url}{f' and {len(used) - 1} more' if len(used) > 1 else ''}" if used else ""
-    return one_line(f"{stream}: {counted(objects, 'object')}, {counted(rows, 'row')} shown{source}")
-
-
 def _cells(rows: pa.Table) -> list[list[str]]:
     """Return the names, the types and the rows of a table as text."""
     columns = [
-        [field.name, setting_type(field), *map(_cut, _texts(column))]
+        [field.name, setting_type(field), *(t if len(t) <= _WIDEST else f"{t[: _WIDEST - 1]}…" for t in _texts(column))]
         for field, column in zip(rows.schema, rows.columns, strict=True)
     ]
     names, types, *values = ([one_line(column[n]) for column in columns] for n in range(rows.num_rows + 2))
@@ -62,16 +59,5 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
         values = column.to_pylist()
     else:
         values = column.cast(pa.string()).to_pylist()
-    return ["null" if v is None else v if isinstance(v, str) else json.dumps(v, default=_plain) for v in values]
-
-
-def _plain(value: object) -> str:
-    return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
-
-
-def _is_number(t: pa.DataType) -> bool:
-    return bool(pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t))
+    texts = json.JSONEncoder(default=lambda v: v.hex() if isinstance(v, bytes) else str(v))
+    return ["null" if v is None else v if isinstance(v, str) else texts.encode(v) for v in values]

@@ -103,12 +103,10 @@ def find_keys(rows: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
     best = next((name for name in unique if name in named), None)
     if best is not None:
         return (best,), tuple(name for name in unique if name != best)
-    pair = next((pair for pair in combinations(named[:6], 2) if _identify(rows, pair)), ())
-    return pair, tuple(unique)
-
-
-def _identify(rows: pa.Table, names: Sequence[str]) -> bool:
-    return bool(rows.select(names).group_by(list(names)).aggregate([]).num_rows == len(rows))
+    for pair in combinations(named[:6], 2):
+        if rows.group_by(list(pair)).aggregate([]).num_rows == len(rows):
+            return pair, tuple(unique)
+    return (), tuple(unique)
 
 
 def _without_value(rows: pa.Table, inferred: Sequence[pa.Schema]) -> Iterator[Doubt]:

@@ -32,6 +32,7 @@ _COLUMNS = {
 }
 _NEEDED = {"size": "Size", "last_modified_date": "Last modified", "e_tag": "ETag"}
 """Optional fields of an inventory that are needed, and what S3's console calls them."""
+_WORD = re.compile(r"(?<!^)(?=[A-Z][a-z]|(?<=[a-z])[A-Z])")
 _PARQUET_FIELD = re.compile(r"(?:required|optional)\s+\w+\s+(\w+)")
 
 
@@ -51,20 +52,31 @@ def read_inventory(storage: Storage, manifest: Url, budget: Budget) -> Iterator[
     Each item is the URL of a bucket, and some of its objects in the columns of `OBJECT_COLUMNS`. `manifest` is a
     `manifest.json`; or a folder, which ends with a slash: then that of the newest inventory below it.
     """
-    found = read_manifest(storage, manifest if not manifest.key.endswith("/") else _newest(storage, manifest))
+    url = manifest
+    if manifest.key.endswith("/"):  # folders are named by the time, and a manifest is written last
+        manifests = [o for o in storage.list(manifest) if o.url.name == "manifest.json"]
+        if not manifests:
+            msg = (
+                f"No manifest.json is below {manifest}; check replication.manifest_url, and whether an inventory was "
+                "made yet"
+            )
+            raise NotFoundError(msg)
+        url = max(manifests, key=lambda o: (o.modified, o.url)).url
+    found = read_manifest(storage, url)
     for file in found.files:
         yield from _objects(storage, found, file, budget)
 
 
 def read_manifest(storage: Storage, url: Url) -> Manifest:
-    """Read a `manifest.json`."""
     text = bytes(storage.get(url).data)
     try:
         manifest_json = json.loads(text)
         kind, files = manifest_json["fileFormat"], [file["key"] for file in manifest_json["files"]]
         schema = manifest_json["fileSchema"]
         is_csv = kind == "CSV"
-        columns = [_snake(name.strip()) for name in schema.split(",")] if is_csv else _PARQUET_FIELD.findall(schema)
+        columns = schema.split(",") if is_csv else _PARQUET_FIELD.findall(schema)
+        if is_csv:  # `LastModifiedDate` is `last_modified_date` in Parquet
+            columns = [_WORD.sub("_", name.strip()).lower().replace("etag", "e_tag") for name in columns]
         bucket = manifest_json["destinationBucket"].removeprefix("arn:aws:s3:::").rpartition(":")[2]
     except (AttributeError, KeyError, TypeError, ValueError):
         reason = "it is no manifest of an S3 Inventory"
@@ -76,22 +88,6 @@ def read_manifest(storage: Storage, url: Url) -> Manifest:
         reason = f"its inventory lacks {', '.join(missing)} of the objects"
         raise DataError(reason, url=url, hint="Add these fields to the inventory's configuration")
     return Manifest(url, kind.lower(), tuple(columns), tuple(Url(url.scheme, bucket, key) for key in files))
-
-
-def _snake(name: str) -> str:
-    """Convert `LastModifiedDate` to the spelling in Parquet: `last_modified_date`."""
-    return re.sub(r"(?<!^)(?=[A-Z][a-z]|(?<=[a-z])[A-Z])", "_", name).lower().replace("etag", "e_tag")
-
-
-def _newest(storage: Storage, folder: Url) -> Url:
-    """Return the manifest of the newest inventory; folders are named by the time, and a manifest is written last."""
-    found = [o for o in storage.list(folder) if o.url.name == "manifest.json"]
-    if not found:
-        msg = (
-            f"No manifest.json is below {folder}; check replication.manifest_url, and whether an inventory was made yet"
-        )
-        raise NotFoundError(msg)
-    return max(found, key=lambda o: (o.modified, o.url)).url
 
 
 def _objects(storage: Storage, manifest: Manifest, file: Url, budget: Budget) -> Iterator[tuple[Url, pa.RecordBatch]]:

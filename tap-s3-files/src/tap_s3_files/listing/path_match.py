@@ -139,36 +139,27 @@ class ObjectFilter:
     def matches(self, url: Url) -> bool:
         """Return whether `find` would yield an object of this URL if it existed."""
         own = any(_is_own(url, root) for root in self.own)
-        return not own and any(self._names(path, url.key) for path in self._paths_in(url))
+        return not own and any(
+            matches_key(path, url.key, *self.dates) if has_date(path) else _path_pattern(path).fullmatch(url.key)
+            for path in self.paths
+            if _is_same_bucket(path, url)
+        )
 
     def select(self, bucket: Url, keys: pa.Array) -> pa.BooleanArray:
         """Return for each key of a bucket what `matches` returns, many times as fast; keys are without nulls."""
         import pyarrow.compute as pc
 
         mask = pa.repeat(False, len(keys))
-        for path in self._paths_in(bucket):
-            mask = pc.or_(mask, self._named(path, keys))
+        for path in (path for path in self.paths if _is_same_bucket(path, bucket)):
+            named = _full_matches(date_pattern(path) if has_date(path) else _path_pattern(path), keys)
+            if has_date(path) and self.dates[0] is not None:
+                chosen = zip(named.to_pylist(), keys.to_pylist(), strict=True)
+                named = pa.array([may and matches_key(path, key, *self.dates) for may, key in chosen], pa.bool_())
+            mask = pc.or_(mask, named)
         for root in self.own:
             if _is_same_bucket(root, bucket):
                 mask = pc.and_(mask, pc.invert(_full_matches(_own_pattern(root), keys)))
         return mask
-
-    def _paths_in(self, bucket: Url) -> Iterator[Url]:
-        return (path for path in self.paths if _is_same_bucket(path, bucket))
-
-    def _names(self, path: Url, key: str) -> bool:
-        if has_date(path):
-            return matches_key(path, key, *self.dates)
-        return _path_pattern(path).fullmatch(key) is not None
-
-    def _named(self, path: Url, keys: pa.Array) -> pa.BooleanArray:
-        if not has_date(path):
-            return _full_matches(_path_pattern(path), keys)
-        mask = _full_matches(date_pattern(path), keys)
-        if self.dates[0] is None:
-            return mask
-        chosen = zip(mask.to_pylist(), keys.to_pylist(), strict=True)
-        return pa.array([may and matches_key(path, key, *self.dates) for may, key in chosen], pa.bool_())
 
 
 def _full_matches(pattern: re.Pattern[str], keys: pa.Array) -> pa.BooleanArray:

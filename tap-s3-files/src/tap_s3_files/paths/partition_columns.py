@@ -125,7 +125,14 @@ class Partitions:
         if self.hive or self.paths:
             for url in urls:
                 for name, text in self.texts(url).items():
-                    found.setdefault(name, set()).update([_type_of(text)] if text is not None else [])
+                    kinds = found.setdefault(name, set())
+                    if text is None:
+                        continue
+                    try:
+                        is_date = date.fromisoformat(text).isoformat() == text
+                    except ValueError:
+                        is_date = False
+                    kinds.add(pa.int64() if _INTEGER.fullmatch(text) else pa.date32() if is_date else pa.string())
         return [pa.field(name, kinds.pop() if len(kinds) == 1 else pa.string()) for name, kinds in found.items()]
 
     def values(self, url: Url, schema: pa.Schema) -> dict[str, Any]:
@@ -147,15 +154,6 @@ def _folders(url: Url) -> dict[str, str | None]:
     folders = (_FOLDER.fullmatch(folder) for folder in url.key.split("/")[:-1])
     pairs = ((unquote(m[1]), unquote(m[2])) for m in folders if m)
     return {name: None if value in _NULL else value for name, value in pairs}
-
-
-def _type_of(text: str) -> pa.DataType:
-    if _INTEGER.fullmatch(text):
-        return pa.int64()
-    try:
-        return pa.date32() if date.fromisoformat(text).isoformat() == text else pa.string()
-    except ValueError:
-        return pa.string()
 
 
 def _value(url: Url, field: pa.Field, text: str | None) -> Any:

@@ -141,7 +141,6 @@ class PlanLog:
                     raise
 
     def read(self, number: int) -> Segment:
-        """Return one segment."""
         if (found := next(self.segments(number, number + 1), None)) is not None:
             return found
         msg = f"{self._url(entry_name(number))} is missing"

@@ -220,16 +220,22 @@ class StreamPlan:
             return None
         return Url.parse(at.key) if at.key and not self._overlap else self._known.last_key(self.since)
 
-    def plan(self, objects: Iterable[ObjectInfo], *, listed: datetime | None = None) -> Iterator[Segment]:
+    def plan(self, given: Iterable[ObjectInfo], *, listed: datetime | None = None) -> Iterator[Segment]:
         """Yield new segments for objects in order, each once it is in the log.
 
         `listed` is when their listing began, if they were listed; those that were queued meanwhile are left out.
         """
         self._listed = listed or self._listed
-        new = self._without_unchanged(objects, listed=listed is not None)
+        new = self._without_unchanged(given, listed=listed is not None)
         for found in make_segments(make_tasks(new, target_bytes=self._target_bytes, ranges_of=self._ranges_of)):
-            tasks = self._without_queued(found) if listed is not None else found
-            tasks = tuple(replace(t, again=self._again(t)) for t in tasks)
+            tasks: list[Task] = []
+            for task in found:
+                objects = task.objects
+                if listed is not None and self._queued:  # those that were queued after they were listed are left out
+                    objects = tuple(o for o in objects if version_of(o) not in self._queued)
+                counts = ((n, self._counts.get(version_of(o), 0)) for n, o in enumerate(objects))
+                if objects:
+                    tasks.append(replace(task, objects=objects, again=tuple(count for count in counts if count[1])))
             if not tasks:
                 continue
             after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
@@ -241,7 +247,7 @@ class StreamPlan:
                 target_bytes=self._target_bytes,
                 before=self._before,
                 after=after,
-                tasks=tasks,
+                tasks=tuple(tasks),
                 from_queue=self._from_queue,
                 settings=self._settings or "",
                 paths=self._planned_paths,
@@ -254,7 +260,7 @@ class StreamPlan:
     def _without_unchanged(self, objects: Iterable[ObjectInfo], *, listed: bool) -> Iterator[ObjectInfo]:
         """Leave out objects that were written again without a change, however long ago the log got them.
 
-        One that was another one in between counts as new, and `_again` counts how often the log had its version.
+        One that was another one in between counts as new, and `again` of its task how often the log had its version.
         """
         if self.log is None or self._keys_ascend:
             yield from objects
@@ -282,17 +288,6 @@ class StreamPlan:
                 "missing: change it, or move it to another name"
             )
             logger.warning(text, info.url)
-
-    def _again(self, task: Task) -> tuple[tuple[int, int], ...]:
-        counts = ((n, self._counts.get(version_of(o), 0)) for n, o in enumerate(task.objects))
-        return tuple(found for found in counts if found[1])
-
-    def _without_queued(self, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
-        """Leave out objects whose versions were queued after they were listed."""
-        if not self._queued:
-            return tasks
-        rest = (replace(t, objects=tuple(o for o in t.objects if version_of(o) not in self._queued)) for t in tasks)
-        return tuple(t for t in rest if t.objects)
 
     def queue(self, objects: Iterable[ObjectInfo]) -> None:
         """Make durable that objects are to be read; `queued_segments` yields their segments."""

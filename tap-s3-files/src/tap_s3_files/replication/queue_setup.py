@@ -125,7 +125,6 @@ def set_up(setup: QueueSetup, client: Callable[[str], Any]) -> str:
 
 
 def setup_queue_command(read_config: Callable[[Sequence[str]], Mapping[str, Any]]) -> click.Command:
-    """Return the command `setup-queue`."""
     about = "Create an SQS queue with a dead-letter queue, and let buckets send the events of new objects to it."
     apply = "Create and change queues and notifications. Without it, they are printed as JSON, and nothing is changed."
     config = "Settings: a file, or ENV for the environment. `aws` is used, and without PATH the paths of all streams."
@@ -151,7 +150,9 @@ def _setup_queue(
     config: tuple[str, ...],
 ) -> None:
     settings = read_config(config)
-    prefixes = prefixes_of([Url.parse(path) for path in paths or _paths(settings)])
+    of_streams = (stream.get("path") or [] for stream in settings.get("streams") or [])
+    given = paths or [p for some in of_streams for p in ([some] if isinstance(some, str) else some)]
+    prefixes = prefixes_of([Url.parse(path) for path in given])
     if not prefixes:
         msg = "No path is given; name one (tap-s3-files setup-queue s3://bucket/folder/), or a --config with streams"
         raise ConfigError(msg)
@@ -164,20 +165,12 @@ def _setup_queue(
         account = str(sts.get_caller_identity()["Account"])
     setup = QueueSetup(name, region, account, prefixes, session.core.get_partition_for_region(region))
     if not is_applied:
-        click.echo(json.dumps(_shown(setup), indent=2))
+        attributes = {k: json.loads(v) for k, v in setup.attributes().items()}
+        shown = {
+            "queues": {setup.dead_letters: {}, setup.name: attributes},
+            "notifications": {bucket: setup.notifications(bucket) for bucket in setup.prefixes},
+        }
+        click.echo(json.dumps(shown, indent=2))
         return
     url = set_up(setup, partial(session.client, region_name=region, **endpoint))
     click.echo(json.dumps({"replication": {"method": "sqs", "queue_url": url}}))
-
-
-def _paths(settings: Mapping[str, Any]) -> list[str]:
-    given = [stream.get("path") or [] for stream in settings.get("streams") or []]
-    return [path for paths in given for path in ([paths] if isinstance(paths, str) else paths)]
-
-
-def _shown(setup: QueueSetup) -> dict[str, Any]:
-    attributes = {k: json.loads(v) for k, v in setup.attributes().items()}
-    return {
-        "queues": {setup.dead_letters: {}, setup.name: attributes},
-        "notifications": {bucket: setup.notifications(bucket) for bucket in setup.prefixes},
-    }

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 
 from singer_arrow.errors import DataError, NotFoundError
@@ -29,15 +29,6 @@ logger = logging.getLogger("tap-s3-files")
 MAX_MESSAGES = 2000
 """Messages that are gathered before what they name is planned."""
 HEADS_AT_ONCE = 16
-
-
-@dataclass(slots=True)
-class _Sorted:
-    """What a round of messages comes to."""
-
-    new: dict[str, dict[Version, ObjectInfo]] = field(default_factory=dict)
-    done: list[Message] = field(default_factory=list)
-    left: list[Message] = field(default_factory=list)
 
 
 class SqsEvents:
@@ -92,13 +83,42 @@ class SqsEvents:
         messages = self._gather()
         if not messages:
             return False
-        found = self._sort(messages)
-        for stream, new in found.new.items():
-            self.plans[stream].queue(new.values())
-            self._counts["planned"] += len(new)
-        self._queue.delete(found.done)
-        self._queue.drop(found.left)
-        self._kept.update((m.id, replace(m, body="")) for m in found.left)
+        # What is new to a stream, the messages to delete and those to keep
+        new: dict[str, dict[Version, ObjectInfo]] = {}
+        done, left = list[Message](), list[Message]()
+        parsed = [(m, parse_events(m.body)) for m in messages]
+        plans_of = {
+            e: [r for r in self.plans.values() if _concerns(e, r.object_filter)]
+            for _, events in parsed
+            for e in events or ()
+        }
+        with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
+            taken = [event for event, receivers in plans_of.items() if receivers]
+            found_objects = dict(zip(taken, pool.map(self._head, taken), strict=True))
+        for message, events in parsed:
+            if events is None or any(isinstance(found_objects.get(e), DataError) for e in events):
+                reason = next((str(x) for e in events or () if isinstance(x := found_objects.get(e), DataError)), None)
+                logger.warning(
+                    "Message %s was left to the dead-letter queue: %s", message.id, reason or "it is no event of S3"
+                )
+                self._counts["unreadable"] += 1
+                left.append(message)
+                continue
+            settled = [[self._settle(new, r, found_objects[e]) for r in plans_of[e]] for e in events]
+            of_others = any(_concerns(e, object_filter) for e in events for object_filter in self._others)
+            is_outside = any(not all(of_event) for of_event in settled)
+            is_unmatched = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
+            if of_others or is_outside or is_unmatched:
+                self._counts["foreign"] += not any(map(any, settled))
+                left.append(message)  # what is planned of it is known when it comes again
+            else:
+                done.append(message)
+        for stream, found in new.items():
+            self.plans[stream].queue(found.values())
+            self._counts["planned"] += len(found)
+        self._queue.delete(done)
+        self._queue.drop(left)
+        self._kept.update((m.id, replace(m, body="")) for m in left)
         self._counts["messages"] += len(messages)
         return len(self.plans) == 1 or any(m.sent < self._began for m in messages)
 
@@ -123,41 +143,9 @@ class SqsEvents:
         self._kept.update((m.id, replace(m, body="")) for m in again)
         return [m for m in messages if m.id not in self._kept]
 
-    def _sort(self, messages: Sequence[Message]) -> _Sorted:
-        """Return the objects that are new to a stream, the messages to delete and those to keep."""
-        found = _Sorted()
-        parsed = [(m, parse_events(m.body)) for m in messages]
-        plans_of = {
-            e: [r for r in self.plans.values() if _concerns(e, r.object_filter)]
-            for _, events in parsed
-            for e in events or ()
-        }
-        with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
-            taken = [event for event, receivers in plans_of.items() if receivers]
-            found_objects = dict(zip(taken, pool.map(self._head, taken), strict=True))
-        for message, events in parsed:
-            if events is None or any(isinstance(found_objects.get(e), DataError) for e in events):
-                reason = next((str(x) for e in events or () if isinstance(x := found_objects.get(e), DataError)), None)
-                logger.warning(
-                    "Message %s was left to the dead-letter queue: %s", message.id, reason or "it is no event of S3"
-                )
-                self._counts["unreadable"] += 1
-                found.left.append(message)
-                continue
-            settled = [[self._settle(found, r, found_objects[e]) for r in plans_of[e]] for e in events]
-            of_others = any(_concerns(e, object_filter) for e in events for object_filter in self._others)
-            is_outside = any(not all(of_event) for of_event in settled)
-            is_unmatched = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
-            if of_others or is_outside or is_unmatched:
-                self._counts["foreign"] += not any(map(any, settled))
-                found.left.append(message)  # what is planned of it is known when it comes again
-            else:
-                found.done.append(message)
-        return found
-
-    def _settle(self, found: _Sorted, plan: StreamPlan, info: object) -> bool:
+    def _settle(self, found: dict[str, dict[Version, ObjectInfo]], plan: StreamPlan, info: object) -> bool:
         """Return whether a stream needs this object of a message no more, and plan it if it is new."""
-        new = found.new.setdefault(plan.object_filter.stream, {})
+        new = found.setdefault(plan.object_filter.stream, {})
         if not isinstance(info, ObjectInfo):
             return True
         if not in_window(info, *plan.object_filter.window):

@@ -66,7 +66,15 @@ class Queue:
                 VisibilityTimeout=self._visibility,
                 AttributeNames=["SentTimestamp"],
             )
-        got = [_message(m) for m in answer.get("Messages", ())]
+        got = [
+            Message(
+                m["MessageId"],
+                m["ReceiptHandle"],
+                m["Body"],
+                int(m.get("Attributes", {}).get("SentTimestamp", 0)) / 1000,
+            )
+            for m in answer.get("Messages", ())
+        ]
         with self._lock:
             self._held.update((m.id, m) for m in got)
         return got
@@ -85,8 +93,12 @@ class Queue:
 
     def delete(self, messages: Iterable[Message]) -> None:
         """Delete messages. A warning counts failures: those come again, and their objects are known by then."""
-        failed = self._each_ten(messages, self._delete)
-        if failed:
+
+        def act(some: Sequence[Message]) -> int:
+            entries = [{"Id": str(n), "ReceiptHandle": m.receipt} for n, m in enumerate(some)]
+            return len(self._client.delete_message_batch(QueueUrl=self.url, Entries=entries).get("Failed", ()))
+
+        if failed := self._each_ten(messages, act):
             logger.warning("%d messages of %s could not be deleted; they come again", failed, self.url)
 
     def release(self, messages: Iterable[Message]) -> None:
@@ -101,14 +113,15 @@ class Queue:
 
     def heartbeat(self) -> AbstractContextManager[None]:
         """Keep the messages that are held invisible while a block runs."""
-        return repeat_every(self._visibility / 3, self._keep_invisible, name="heartbeat")
 
-    def _keep_invisible(self) -> None:
-        with self._lock:
-            held = list(self._held.values())
-        failed = self._each_ten(held, lambda some: self._change(some, self._visibility), keep=True)
-        if failed:
-            logger.warning("%d messages of %s could not be kept invisible", failed, self.url)
+        def keep_invisible() -> None:
+            with self._lock:
+                held = list(self._held.values())
+            failed = self._each_ten(held, lambda some: self._change(some, self._visibility), keep=True)
+            if failed:
+                logger.warning("%d messages of %s could not be kept invisible", failed, self.url)
+
+        return repeat_every(self._visibility / 3, keep_invisible, name="heartbeat")
 
     def _each_ten(
         self, messages: Iterable[Message], act: Callable[[Sequence[Message]], int], *, keep: bool = False
@@ -127,10 +140,6 @@ class Queue:
                 self.drop(some)
         return failed
 
-    def _delete(self, some: Sequence[Message]) -> int:
-        entries = [{"Id": str(n), "ReceiptHandle": m.receipt} for n, m in enumerate(some)]
-        return len(self._client.delete_message_batch(QueueUrl=self.url, Entries=entries).get("Failed", ()))
-
     def _change(self, some: Sequence[Message], seconds: int) -> int:
         entries = [{"Id": str(n), "ReceiptHandle": m.receipt, "VisibilityTimeout": seconds} for n, m in enumerate(some)]
         answer = self._client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
@@ -141,11 +150,6 @@ def region_of(url: str) -> str | None:
     """Return the region that a queue's URL names."""
     found = _REGION.search(urlsplit(url).hostname or "")
     return (found[1] or found[2]) if found else None
-
-
-def _message(answer: Any) -> Message:
-    sent = int(answer.get("Attributes", {}).get("SentTimestamp", 0)) / 1000
-    return Message(answer["MessageId"], answer["ReceiptHandle"], answer["Body"], sent)
 
 
 def _client(url: str, options: AwsOptions) -> Any:
