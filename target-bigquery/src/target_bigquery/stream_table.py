@@ -10,23 +10,31 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.load.key_ranges import Extents, Grid
 from singer_arrow.naming import REJECTED
 from singer_arrow.warehouse.descriptions import descriptions_of
-from singer_arrow.warehouse.settings import UPSERT
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from singer_arrow.warehouse.table import WarehouseTable
 from target_bigquery import merge_pruning as bounds
 from target_bigquery import sql
 from target_bigquery.connection.client import BigQuery
 from target_bigquery.conversion import Conversion
 from target_bigquery.ledger import StreamLedger
-from target_bigquery.load import METHODS, STREAMED, why_not
+from target_bigquery.load.append import AppendOnly
 from target_bigquery.load.base import BigQueryLoadMethod, upload_format
 from target_bigquery.load.context import BigQueryContext
 from target_bigquery.load.dead_letter_table import DeadLetterTable
+from target_bigquery.load.overwrite import Overwrite
 from target_bigquery.load.overwrite_staging import OverwriteStaging
+from target_bigquery.load.upsert import Upsert
 from target_bigquery.run import BigQueryRun
 from target_bigquery.settings import STORAGE_WRITE
+from target_bigquery.storage_write.load_method import STREAMED, why_not
 from target_bigquery.tables import migrate
 from target_bigquery.tables.types import Column
 
+METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
+    APPEND: AppendOnly,
+    UPSERT: Upsert,
+    OVERWRITE: Overwrite,
+}
 ALONE_BYTES = 64 << 20
 """A Parquet file of that size is a load of its own: as it is, it costs nothing to make. With gcs_stage none does."""
 

@@ -144,7 +144,10 @@ class Check:
                 notes.append((self.rescued, count, bad.place(name, before, self.file_format)))
                 continue
             if bad:
-                raise _explained(bad, column, rescues=rescues).error(url, name, before, self.file_format)
+                if rescues and bad.kind is LongTextError and column.kind == "VARCHAR":  # although others are rescued
+                    why = "A key, or a column that must not be null, is not rescued; shorten it in the tap"
+                    bad = replace(bad, hint=why)
+                raise bad.error(url, name, before, self.file_format)
         if rescues:
             texts = long_texts.objects(batch.num_rows, {c.name: a for c, a in long.items()})
             if too_much := _too_long_a_row(fit, texts):
@@ -154,13 +157,6 @@ class Check:
         for report, count, place in notes:
             report.note(count, url, place)
         return fit
-
-
-def _explained(bad: UnloadableValue, column: Column, *, rescues: bool) -> UnloadableValue:
-    """Add a hint why a long text is not rescued although others are."""
-    if not rescues or bad.kind is not LongTextError or column.kind != "VARCHAR":
-        return bad
-    return replace(bad, hint="A key, or a column that must not be null, is not rescued; shorten it in the tap")
 
 
 def _too_long_a_row(batch: pa.RecordBatch, texts: pa.Array) -> UnloadableValue | None:

@@ -7,20 +7,28 @@ from datetime import datetime
 
 from singer_arrow.naming import REJECTED
 from singer_arrow.warehouse.descriptions import descriptions_of
-from singer_arrow.warehouse.settings import UPSERT
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from singer_arrow.warehouse.table import WarehouseTable
 from target_redshift import sql
 from target_redshift.connection.client import Redshift
 from target_redshift.conversion import Conversion
 from target_redshift.ledger import StreamLedger
-from target_redshift.load import METHODS
+from target_redshift.load.append import AppendOnly
 from target_redshift.load.base import RedshiftLoadMethod
 from target_redshift.load.context import RedshiftContext
 from target_redshift.load.dead_letter_table import DeadLetterTable
+from target_redshift.load.overwrite import Overwrite
 from target_redshift.load.overwrite_staging import OverwriteStaging
+from target_redshift.load.upsert import Upsert
 from target_redshift.run import RedshiftRun
 from target_redshift.tables import migrate
 from target_redshift.tables.types import Column
+
+METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
+    APPEND: AppendOnly,
+    UPSERT: Upsert,
+    OVERWRITE: Overwrite,
+}
 
 
 class RedshiftStreamTable(WarehouseTable):

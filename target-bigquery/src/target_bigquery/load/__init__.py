@@ -15,19 +15,3 @@ parquet_dates      Checks dates by the statistics of Parquet files
 rejected_rows      Finds the rows because of which BigQuery refuses a load job
 dead_letter_table  The table `_sdc_rejected`
 """
-
-from __future__ import annotations
-
-from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
-from target_bigquery.load.append import AppendOnly
-from target_bigquery.load.overwrite import Overwrite
-from target_bigquery.load.upsert import Upsert
-from target_bigquery.storage_write.load_method import STREAMED, why_not
-
-METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
-    APPEND: AppendOnly,
-    UPSERT: Upsert,
-    OVERWRITE: Overwrite,
-}
-
-__all__ = ["METHODS", "STREAMED", "AppendOnly", "Overwrite", "Upsert", "why_not"]

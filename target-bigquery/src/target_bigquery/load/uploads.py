@@ -169,10 +169,18 @@ class Files:
                     file.path.unlink(missing_ok=True)
 
     def _fetch(self, item: Item, rejects: Rejects | None) -> PreparedItem:
-        files, rows, size, fits = [], 0, 0, True
+        conversion, files, rows, size, fits = item.conversion, list[LocalFile](), 0, 0, True
         for url in item.urls:
-            file = self._local(url, is_temporary=item.is_temporary)
-            conversion = item.conversion
+            parsed = Url.parse(url)
+            try:
+                if parsed.scheme == "file":
+                    self.storage.head(parsed)
+                    file = LocalFile(parsed.local_path(), url, item.is_temporary)
+                else:
+                    file = LocalFile(self.temporary(".parquet"), url, is_temporary=True)
+                    self.storage.download(parsed, file.path)
+            except NotFoundError as error:
+                raise missing_file(error) from None
             schema, count, codecs, nulls = _footer(file, conversion.never_null)
             if item.properties is not None:
                 item.properties.check(schema, count, conversion.read_schema, url)
@@ -181,7 +189,7 @@ class Files:
             files.append(file)
             rows += count
             size += file.path.stat().st_size
-        if fits and needs_check(item.conversion.columns):
+        if fits and needs_check(conversion.columns):
             try:
                 for file in files:
                     self._check(file, item)
@@ -202,18 +210,6 @@ class Files:
         for batch in self._read(file, checked):
             for column, array in zip(columns, batch.columns, strict=True):
                 check_values(array, column, file.url)
-
-    def _local(self, url: str, *, is_temporary: bool) -> LocalFile:
-        parsed = Url.parse(url)
-        try:
-            if parsed.scheme == "file":
-                self.storage.head(parsed)
-                return LocalFile(parsed.local_path(), url, is_temporary)
-            path = self.temporary(".parquet")
-            self.storage.download(parsed, path)
-        except NotFoundError as error:
-            raise missing_file(error) from None
-        return LocalFile(path, url, is_temporary=True)
 
     def _reread(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion

@@ -22,6 +22,7 @@ REQUEST_BYTES = 9_000_000
 """How large the rows of a request may be; with all around them BigQuery takes 10 MB."""
 _UNSUPPORTED_KINDS = ("TIME", "DATETIME")
 _NUMBERS = {"NUMERIC": pa.decimal128, "BIGNUMERIC": pa.decimal256}
+"""The decimals that columns are filled from."""
 
 
 class TooLargeError(Exception):
@@ -148,15 +149,9 @@ def _row_type(column: Column, t: pa.DataType) -> pa.DataType:
     if column.fields:
         item = pa.struct([row_field(f, column.fields) for f in item])
     elif column.kind in _NUMBERS and pt.is_decimal(item):
-        item = _number(column.kind, item)
+        is_too_long = column.kind == "NUMERIC" and item.precision > 38
+        item = pa.decimal128(38, 9) if is_too_long else _NUMBERS[column.kind](item.precision, item.scale)
     return pa.list_(item) if column.repeated else item
-
-
-def _number(kind: str, t: pa.DataType) -> pa.DataType:
-    """NUMERIC is filled from decimals of 128 bits, BIGNUMERIC from those of 256."""
-    if kind == "NUMERIC" and t.precision > 38:
-        return pa.decimal128(38, 9)
-    return _NUMBERS[kind](t.precision, t.scale)
 
 
 def _sent(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -141,7 +141,11 @@ class Connection:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Yield a session for the calling thread; it returns to the pool unless it is broken."""
-        session = self._take() or self._open()
+        session = self._take()
+        if session is None:
+            session = self.retried(self.connect)
+            with self._lock:
+                self._sessions.add(session)
         try:
             yield session
         finally:
@@ -216,12 +220,6 @@ class Connection:
         with self._lock:
             self._sessions.discard(session)
         session.close()
-
-    def _open(self) -> Session:
-        session = self.retried(self.connect)
-        with self._lock:
-            self._sessions.add(session)
-        return session
 
     def connect(self) -> Session:
         """Open a new session, with one attempt."""

@@ -18,18 +18,3 @@ diagnose           Finds the file, row and value of a failed COPY
 rejected_rows      Finds the rows because of which Redshift refuses a group
 dead_letter_table  The table `_sdc_rejected`
 """
-
-from __future__ import annotations
-
-from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
-from target_redshift.load.append import AppendOnly
-from target_redshift.load.overwrite import Overwrite
-from target_redshift.load.upsert import Upsert
-
-METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
-    APPEND: AppendOnly,
-    UPSERT: Upsert,
-    OVERWRITE: Overwrite,
-}
-
-__all__ = ["METHODS", "AppendOnly", "Overwrite", "Upsert"]

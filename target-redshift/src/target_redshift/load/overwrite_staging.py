@@ -46,7 +46,9 @@ class OverwriteStaging:
         with self._lock:
             if self._newest is None or destination.lengths.keys() > self._newest.lengths.keys():
                 self._newest = destination  # loads of older ones may come later
-            columns = {c.name: roomy(c) for c in destination.columns}
+            columns = {
+                c.name: replace(c, length=MAX_VARCHAR) if c.kind == "VARCHAR" else c for c in destination.columns
+            }
             if self._name is None:
                 migrate.remove_leftovers(self._client, destination.name)
                 now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ").lower()
@@ -121,8 +123,3 @@ class OverwriteStaging:
         """Run a statement on the staging table of this run; an object that exists is the result of a lost response."""
         with suppress(AlreadyExistsError):
             self._client.query(text, what=what)
-
-
-def roomy(column: Column) -> Column:
-    """Return the column; one for text with the most room."""
-    return replace(column, length=MAX_VARCHAR) if column.kind == "VARCHAR" else column

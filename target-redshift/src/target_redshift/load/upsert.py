@@ -37,9 +37,11 @@ class Upsert(RedshiftLoadMethod):
         if tables.merged:
             return tables
         is_ordered = all(copy_batch.layout.is_ordered for copy_batch in group.copy_batches)
-        if not is_ordered and self._has_duplicates(tables):
-            self.convert(group, "a key is twice in its files")
-            tables, is_ordered = self.staged(group), True
+        if not is_ordered:
+            text = sql.duplicate_key(tables.columns, self.context.destination.columns, self.context.keys)
+            if tables.session.execute(text, what=self.what).rows:
+                self.convert(group, "a key is twice in its files")
+                tables, is_ordered = self.staged(group), True
         name, columns = tables.name(), self.context.destination.columns
         rank = self.context.rank_column
         text = sql.create_merged(name, tables.columns, columns, self.context.keys, rank=rank, ordered=is_ordered)
@@ -62,10 +64,6 @@ class Upsert(RedshiftLoadMethod):
             tables.session.execute(sql.delete_marked_rows(source, context.deleted_column), what=self.what)
         text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.siblings, bounds=bounds)
         tables.session.execute(text, what=self.what)
-
-    def _has_duplicates(self, tables: StagingTables) -> bool:
-        text = sql.duplicate_key(tables.columns, self.context.destination.columns, self.context.keys)
-        return bool(tables.session.execute(text, what=self.what).rows)
 
     def _look_at_keys(self, name: str, group: Group, tables: StagingTables) -> None:
         """Refuse null keys; find out between which values the others lie, and whether rows are to be deleted."""

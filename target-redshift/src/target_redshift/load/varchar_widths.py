@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from singer_arrow.errors import DataError
 from target_redshift import sql
 from target_redshift.connection.connection import Session
 from target_redshift.conversion import ConvertibleTextError, LongTextError
@@ -45,18 +44,13 @@ def needed_bytes(
                 needed[name] = max(needed.get(name, 0), int(length or 0))
     for name, length in needed.items():
         most = max(context.client.settings.varchar_max, destination.lengths.get(name, 0))
-        if length > most:
-            raise _too_long(context, name, length, most, copy_batches)
+        if length <= most:
+            continue
+        column = next(c for c in destination.columns if c.name == name)
+        if column.is_rescued:
+            raise ConvertibleTextError(f"a text has {length:,} bytes", column=column.source)
+        placed = diagnose.long_text(copy_batches, [column], context.files.storage, most)
+        reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
+        hint = "Shorten it or leave the column out in the tap"
+        raise placed or LongTextError(reason, column=column.source, hint=hint)
     return needed
-
-
-def _too_long(
-    context: RedshiftContext, name: str, length: int, most: int, copy_batches: Sequence[CopyBatch]
-) -> DataError:
-    column = next(c for c in context.destination.columns if c.name == name)
-    if column.is_rescued:
-        return ConvertibleTextError(f"a text has {length:,} bytes", column=column.source)
-    found = diagnose.long_text(copy_batches, [column], context.files.storage, most)
-    reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
-    hint = "Shorten it or leave the column out in the tap"
-    return found or LongTextError(reason, column=column.source, hint=hint)
