@@ -18,17 +18,14 @@ from singer_lines import Batches, Message, record, schema, state
 from tap_source import Source, moment, state_of
 from warehouses import Warehouse
 
-import target_bigquery.load.upsert
-import target_redshift.load.upsert
 from local_cloud import Cloud
+from target_bigquery.load.upsert import Upsert as BigQueryUpsert
+from target_redshift.load.upsert import Upsert as RedshiftUpsert
 
 UPSERT = {"load_method": "upsert"}
 DELETED = "_sdc_deleted_at"
 GONE = "2024-05-02T00:00:00Z"
-METHODS: Mapping[str, Any] = {
-    "bigquery": target_bigquery.load.upsert.Upsert,
-    "redshift": target_redshift.load.upsert.Upsert,
-}
+METHODS: Mapping[str, Any] = {"bigquery": BigQueryUpsert, "redshift": RedshiftUpsert}
 
 
 @pytest.fixture
