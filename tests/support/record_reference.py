@@ -104,7 +104,7 @@ def plain(value: Any, field: pa.Field) -> Any:
         return value
     if pt.is_int64(t) and number and value == int(value) and -(2**63) <= value < 2**63:
         return int(value)
-    if pt.is_float64(t) and number and math.isfinite(_float(value)):
+    if pt.is_float64(t) and number and _is_held(value):
         return float(value)
     if pt.is_decimal(t) and (number or isinstance(value, str)):
         return _decimal(value, t)
@@ -136,6 +136,15 @@ class TextOf:
         return f"TextOf({self.value!r})"
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _is_held(number: int | Decimal) -> bool:
+    """Return whether a float holds a number; of a whole one with all its digits, whether it holds or prints these."""
+    near = _float(number)
+    exponent = number.as_tuple().exponent if isinstance(number, Decimal) else 0
+    if not isinstance(exponent, int) or exponent > 0 or number != int(number):
+        return math.isfinite(near)
+    return math.isfinite(near) and (near == number or Decimal(repr(near)) == number)
 
 
 def _float(value: Any) -> float:
