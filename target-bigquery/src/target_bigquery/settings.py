@@ -223,22 +223,6 @@ def _check_dataset(what: str, name: str) -> None:
         raise ConfigError(msg)
 
 
-def _host_of(endpoint: str | None) -> str:
-    """Return the host of `api_endpoint`; empty without one."""
-    if not endpoint:
-        return ""
-    try:
-        parsed = urlparse(endpoint)
-        is_good = parsed.scheme in ("http", "https") and bool(parsed.hostname) and "@" not in parsed.netloc
-        is_good = is_good and (parsed.port is None or parsed.port > 0)
-    except ValueError:  # of a port that is none
-        is_good = False
-    if not is_good:
-        msg = f"Setting 'api_endpoint' is {shown(endpoint)!r}; it reads https://host or http://host:port, no user"
-        raise ConfigError(msg)
-    return parsed.hostname or ""
-
-
 def _check(settings: Settings) -> None:
     for name in sorted(settings.other_schemas):
         _check_dataset("'tables' has", name)
@@ -265,7 +249,18 @@ def _check(settings: Settings) -> None:
     if not re.fullmatch(r"[\w.:-]+", settings.project, re.ASCII):
         msg = f"Setting 'project' is {settings.project!r}; a project's id has letters, digits and hyphens"
         raise ConfigError(msg)
-    host = _host_of(settings.api_endpoint)
+    host, endpoint = "", settings.api_endpoint
+    if endpoint:
+        try:
+            parsed = urlparse(endpoint)
+            is_good = parsed.scheme in ("http", "https") and bool(parsed.hostname) and "@" not in parsed.netloc
+            is_good = is_good and (parsed.port is None or parsed.port > 0)
+        except ValueError:  # of a port that is none
+            is_good = False
+        if not is_good:
+            msg = f"Setting 'api_endpoint' is {shown(endpoint)!r}; it reads https://host or http://host:port, no user"
+            raise ConfigError(msg)
+        host = parsed.hostname or ""
     is_own = bool(host) and host != "googleapis.com" and not host.endswith(".googleapis.com")
     if settings.load_via == STORAGE_WRITE and is_own and not settings.storage_write_endpoint:
         msg = (

@@ -43,10 +43,8 @@ class BigQueryStreamTable(WarehouseTable):
     """The table of one stream in BigQuery while its SCHEMA stays the same."""
 
     run: BigQueryRun
-    client: BigQuery
-    """The dataset that its table is in."""
-    watched: Mapping[str, Grid | None]
-    """The columns whose values bound a MERGE."""
+    client: BigQuery  # the dataset that its table is in
+    watched: Mapping[str, Grid | None]  # the columns whose values bound a MERGE
 
     def prepare_table(self) -> Sequence[Column]:
         self.client = self.run.client_of(self.stream_name)

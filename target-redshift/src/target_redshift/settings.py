@@ -249,13 +249,13 @@ def _stage(given: Any) -> Url:
 
 
 def _check_login(settings: Settings) -> None:
-    if settings.iam is None:
+    iam = settings.iam
+    if iam is None:
         for name, meaning in _LOGIN.items():
             if not getattr(settings, name):
                 msg = f"Setting {name!r} is missing; it {meaning}. Or set iam to log in with AWS credentials"
                 raise ConfigError(msg)
         return
-    iam = settings.iam
     if settings.password:
         msg = "Settings 'password' and 'iam' are two ways to log in; keep one"
         raise ConfigError(msg)

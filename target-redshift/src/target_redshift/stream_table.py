@@ -35,17 +35,13 @@ class RedshiftStreamTable(WarehouseTable):
     """The table of one stream in Redshift while its SCHEMA stays the same."""
 
     run: RedshiftRun
-    client: Redshift
-    """The schema that its table is in."""
+    client: Redshift  # the schema that its table is in
 
     def prepare_table(self) -> Sequence[Column]:
         self.client = self.run.client_of(self.stream_name)
+        keys, descriptions = self.key_properties, descriptions_of(self.schema)
         self.destination = migrate.prepare_table(
-            self.client,
-            self.stream_name,
-            self.given,
-            self.key_properties,
-            descriptions=descriptions_of(self.schema),
+            self.client, self.stream_name, self.given, keys, descriptions=descriptions
         )
         self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,7 @@ class Jobs(Connection):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.load_quota = LoadJobQuota(self.destinations)
-        """How many load jobs each table had."""
-        self.bytes_billed = 0
-        """Bytes that BigQuery billed for the queries."""
+        self.bytes_billed = 0  # for the queries
         self._bill = threading.Lock()
 
     def close(self) -> None:
@@ -53,25 +52,22 @@ class Jobs(Connection):
         end = time.monotonic() + LIST_SECONDS
 
         def listed(*, all_users: bool) -> list[str]:
-            def read() -> list[str]:
-                jobs = self.client.list_jobs(
-                    min_creation_time=since,
-                    max_creation_time=until,
-                    max_results=MOST_LISTED,
-                    all_users=all_users,
-                    page_size=1000,
-                    retry=None,
-                    timeout=LIST_SECONDS,
-                )
-                in_time = itertools.takewhile(lambda _: time.monotonic() < end, jobs)
-                return [table for job in in_time if (table := resources.destination(job))]
-
-            return self.call_once("Listing jobs", read)
+            jobs = self.client.list_jobs(
+                min_creation_time=since,
+                max_creation_time=until,
+                max_results=MOST_LISTED,
+                all_users=all_users,
+                page_size=1000,
+                retry=None,
+                timeout=LIST_SECONDS,
+            )
+            in_time = itertools.takewhile(lambda _: time.monotonic() < end, jobs)
+            return [table for job in in_time if (table := resources.destination(job))]
 
         try:
-            return listed(all_users=True)
+            return self.call_once("Listing jobs", partial(listed, all_users=True))
         except CredentialsError:  # it takes bigquery.jobs.listAll, which loading does not
-            return listed(all_users=False)
+            return self.call_once("Listing jobs", partial(listed, all_users=False))
 
     def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> QueryResult:
         """Run a query of `sql` to its end; again, if BigQuery was too busy for it. `what` is for an error's message."""

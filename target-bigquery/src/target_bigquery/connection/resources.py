@@ -164,7 +164,10 @@ def _existing(field: Mapping[str, Any], *, recorded: bool) -> TableColumn:
 def job(found: Any) -> Job:
     """Read a job of Google's library."""
     result = found.error_result
-    reason = (result or {}).get("reason")
+    reason, error = (result or {}).get("reason"), None
+    if result:  # why it failed: its result, and the first errors that led to it
+        texts = [" ".join((e.get("message") or e.get("reason") or "").split()) for e in (result, *(found.errors or ()))]
+        error = f"{reason}: {'; '.join(list(dict.fromkeys(filter(None, texts)))[:4])}"[:1500]
     return Job(
         id=found.job_id,
         kind=found.job_type,
@@ -172,7 +175,7 @@ def job(found: Any) -> Job:
         created=found.created,
         started=found.started,
         ended=found.ended,
-        error=_reasons(result, found.errors or []) if result else None,
+        error=error,
         error_kind=classify(None, reason, result.get("message") or "") if result else None,
         rows=(found.output_rows or 0) if found.job_type == "load" else 0,
         table=destination(found) if found.job_type == "load" else None,
@@ -185,13 +188,6 @@ def destination(found: Any) -> str | None:
     """Return the table that a load or copy job of Google's library writes, as `project.dataset.table`."""
     to = found.destination if found.job_type in ("load", "copy") else None
     return None if to is None else f"{to.project}.{to.dataset_id}.{to.table_id}"
-
-
-def _reasons(result: Mapping[str, Any], errors: list[Mapping[str, Any]]) -> str:
-    """Return why a job failed: its result, and the first errors that led to it."""
-    texts = [" ".join((e.get("message") or e.get("reason") or "").split()) for e in (result, *errors)]
-    first = list(dict.fromkeys(t for t in texts if t))[:4]
-    return f"{result.get('reason')}: {'; '.join(first)}"[:1500]
 
 
 def failed(what: str, found: Job) -> LoadError:

@@ -20,15 +20,13 @@ T = TypeVar("T")
 
 
 class Rejecting(Protocol):
-    """A prepared item of either load path."""
+    """A prepared item of either load path, with its rejected rows, if the settings allow some."""
 
     @property
-    def item(self) -> Item:
-        """The item that it was made of."""
+    def item(self) -> Item: ...
 
     @property
-    def rejects(self) -> Rejects | None:
-        """Its rejected rows, if the settings allow some."""
+    def rejects(self) -> Rejects | None: ...
 
 
 class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):

@@ -29,8 +29,7 @@ class OverwriteStaging:
         self._client = client
         self._lock = threading.Lock()
         self._name: str | None = None
-        self.rejected = HeldBack()
-        """The rows that are not loaded, of the loads into it."""
+        self.rejected = HeldBack()  # the rows that are not loaded, of the loads into it
 
     def staging(self, destination: Destination) -> str:
         """Return the staging table, with the columns that the table has now."""

@@ -27,14 +27,12 @@ _TRACE = "target-bigquery"
 
 
 class Request(Protocol):
-    """Rows that are appended at once."""
+    """Rows that are appended at once: the place of the first one in the write stream, and all as an IPC record batch."""
 
     @property
-    def offset(self) -> int:
-        """The place of the first row in the write stream."""
+    def offset(self) -> int: ...
 
-    def data(self) -> bytes:
-        """Return the rows as an Arrow record batch in its IPC format, without the schema."""
+    def data(self) -> bytes: ...
 
 
 class WriteApi:

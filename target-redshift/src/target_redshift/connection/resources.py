@@ -103,14 +103,9 @@ class BadValue:
 def column_from_catalog(row: Row) -> TableColumn:
     """Convert a row of `sql.COLUMNS` to a column."""
     name, data_type, length, precision, scale, nullable, default = row
+    may_be_null = str(nullable).upper() != "NO"
     return types.table_column(
-        name,
-        data_type,
-        length,
-        precision,
-        scale,
-        nullable=str(nullable).upper() != "NO",
-        is_filled=default is not None,
+        name, data_type, length, precision, scale, nullable=may_be_null, is_filled=default is not None
     )
 
 

@@ -54,16 +54,11 @@ class StagingTables:
         self._client = client
         self._stack = ExitStack()
         self.session: Session = self._stack.enter_context(client.session())
-        self.columns: dict[str, Sequence[StagingColumn]] = {}
-        """Of each table that COPY filled, by its quoted name."""
-        self.merged: str | None = None
-        """The quoted name of the table that has the rows of all of them, for `upsert`."""
-        self.bounds: Sequence[Bound] = ()
-        """Where the keys of that table lie."""
-        self.deletions = 0
-        """Number of its rows that mark their key as deleted."""
-        self.last = ""
-        """The name of the table that was made last."""
+        self.columns: dict[str, Sequence[StagingColumn]] = {}  # of each table that COPY filled, by its quoted name
+        self.merged: str | None = None  # the quoted name of the table that has the rows of all of them, for `upsert`
+        self.bounds: Sequence[Bound] = ()  # where the keys of that table lie
+        self.deletions = 0  # number of its rows that mark their key as deleted
+        self.last = ""  # the name of the table that was made last
         self._made: list[str] = []
 
     @property

@@ -38,8 +38,7 @@ class OverwriteStaging:
         self._name: str | None = None
         self._columns: dict[str, Column] = {}
         self._newest: Destination | None = None
-        self.rejected = HeldBack()
-        """The rows that are not loaded, of the loads into it."""
+        self.rejected = HeldBack()  # the rows that are not loaded, of the loads into it
 
     def staging(self, destination: Destination) -> str:
         """Return the name of the staging table, which has all columns of the stream, with room for any text."""

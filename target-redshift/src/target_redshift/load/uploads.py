@@ -120,13 +120,8 @@ class Files:
     def convert(self, item: Item, rejects: Rejects | None = None) -> PreparedItem:
         """Read an item's rows, and put them on local disk as they are to be uploaded; see `prepare` for `rejects`."""
         path, is_long = self.temporary(".arrow"), False
-        check = Check(
-            item.conversion.columns,
-            item.file_format,
-            self._varchar_max,
-            self._upload_format,
-            self.nul_text,
-        )
+        conversion = item.conversion
+        check = Check(conversion.columns, item.file_format, self._varchar_max, self._upload_format, self.nul_text)
 
         def noted() -> Iterator[pa.RecordBatch]:
             nonlocal is_long
@@ -135,7 +130,7 @@ class Files:
                 yield batch
 
         with self._converting:
-            written = spool.write(noted(), item.conversion.upload_schema, path)
+            written = spool.write(noted(), conversion.upload_schema, path)
         if item.is_temporary:
             item.remove_files()
         return PreparedItem(

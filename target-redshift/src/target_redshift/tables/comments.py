@@ -51,10 +51,8 @@ def write_comments(
 
     Only a table's owner may do so; where it is another's, nothing happens.
     """
-    texts, what = (
-        list(_lacking(client, stream, table, columns, descriptions)),
-        f"Describing table {client.path(table.name)}",
-    )
+    texts = list(_lacking(client, stream, table, columns, descriptions))
+    what = f"Describing table {client.path(table.name)}"
 
     def write() -> None:
         with client.session() as session, session.transaction(what):

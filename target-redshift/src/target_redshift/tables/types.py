@@ -248,7 +248,14 @@ def column_of(field: pa.Field, name: str, varchar_max: int = MAX_VARCHAR) -> Col
     if is_json(field) or pt.is_nested(t):
         return Column(name, field.name, "SUPER", pa.string())
     if pt.is_decimal(t) or pt.is_uint64(t):
-        return _decimal(field, name, varchar_max)
+        if pt.is_uint64(t):
+            precision, scale = 20, 0
+        else:  # SQL counts no negative scale, and digits after the point among all
+            precision, scale = (t.precision - t.scale, 0) if t.scale < 0 else (max(t.precision, t.scale), t.scale)
+        if precision > MAX_DIGITS or scale > MAX_SCALE:
+            return replace(_text(field, name, varchar_max), becomes_text=True)
+        arrow = pa.decimal128(precision, scale)
+        return Column(name, field.name, "DECIMAL", arrow, precision=precision, scale=scale)
     if pt.is_string(t) or pt.is_null(t):
         return _text(field, name, varchar_max)
     if pt.is_binary(t):
@@ -271,18 +278,6 @@ def _text(field: pa.Field, name: str, varchar_max: int) -> Column:
 def in_super(column: Column) -> Column:
     """Return a column for text as one for SUPER."""
     return replace(column, kind="SUPER", length=None, is_quoted=True)
-
-
-def _decimal(field: pa.Field, name: str, varchar_max: int) -> Column:
-    t = field.type
-    if pt.is_uint64(t):
-        precision, scale = 20, 0
-    else:  # SQL counts no negative scale, and digits after the point among all
-        precision, scale = (t.precision - t.scale, 0) if t.scale < 0 else (max(t.precision, t.scale), t.scale)
-    if precision > MAX_DIGITS or scale > MAX_SCALE:
-        return replace(_text(field, name, varchar_max), becomes_text=True)
-    arrow = pa.decimal128(precision, scale)
-    return Column(name, field.name, "DECIMAL", arrow, precision=precision, scale=scale)
 
 
 def is_text(field: pa.Field, column: Column) -> bool:
