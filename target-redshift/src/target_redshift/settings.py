@@ -40,10 +40,7 @@ _ROLES = re.compile(r"default|arn:aws[a-z-]*:iam::\d{12}:role/[\w+=.@/-]+", re.A
 
 SETTINGS: dict[str, Any] = {
     "host": text("Host of the cluster or workgroup. Optional with iam."),
-    "port": {
-        **number("Port of the cluster or workgroup.", PORT, minimum=1),
-        "maximum": 65535,
-    },
+    "port": {**number("Port of the cluster or workgroup.", PORT, minimum=1), "maximum": 65535},
     "dbname": {"type": "string", "minLength": 1, "description": "Database to load into.", "examples": ["dev"]},
     "user": text("Database user. Optional with iam."),
     "password": secret("Password of the database user."),
@@ -102,9 +99,7 @@ SETTINGS: dict[str, Any] = {
     ),
     "varchar_max": {
         **number(
-            "Most bytes that a VARCHAR column may grow to; for longer texts see long_text.",
-            MAX_VARCHAR,
-            minimum=1,
+            "Most bytes that a VARCHAR column may grow to; for longer texts see long_text.", MAX_VARCHAR, minimum=1
         ),
         "maximum": MAX_VARCHAR,
     },

@@ -186,15 +186,11 @@ class BigQuery(Jobs):
 
     def delete_table(self, name: str) -> None:
         """Delete a table, if it exists."""
-        self.call(
-            f"Deleting table {self.path(name)}",
-            lambda: self.client.delete_table(self.path(name), not_found_ok=True, **ONCE),
-        )
+        path = self.path(name)
+        self.call(f"Deleting table {path}", lambda: self.client.delete_table(path, not_found_ok=True, **ONCE))
 
     def tables_named(self, prefix: str) -> list[str]:
         """Return the names of the tables that begin with the prefix."""
-        found = self.call(
-            f"Listing tables of {self._dataset}",
-            lambda: [t.table_id for t in self.client.list_tables(self._dataset, **ONCE)],
-        )
+        what = f"Listing tables of {self._dataset}"
+        found = self.call(what, lambda: [t.table_id for t in self.client.list_tables(self._dataset, **ONCE)])
         return [name for name in found if name.startswith(prefix)]

@@ -46,11 +46,7 @@ def open_client(settings: Settings, credentials: Any) -> Any:
     from target_bigquery.connection.dead_connections import end_dead_connections
 
     options = ClientOptions(api_endpoint=settings.api_endpoint) if settings.api_endpoint else None
-    client = bigquery.Client(
-        project=settings.project,
-        credentials=credentials,
-        client_options=options,
-    )
+    client = bigquery.Client(project=settings.project, credentials=credentials, client_options=options)
     end_dead_connections(client._http)  # Google's library takes no option of sockets
     return client
 

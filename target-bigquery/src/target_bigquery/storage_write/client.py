@@ -27,7 +27,7 @@ _TRACE = "target-bigquery"
 
 
 class Request(Protocol):
-    """Rows that are appended at once: the place of the first one in the write stream, and all as an IPC record batch."""
+    """Rows that are appended at once: the place of the first in the write stream, and all as an IPC record batch."""
 
     @property
     def offset(self) -> int: ...
