@@ -17,23 +17,23 @@ from typing import Any
 import pyarrow as pa
 from written_files import write_or_check
 
-from singer_arrow.load import ledger_lookup as batch_lookup
-from singer_arrow.load.conversion import RANK
+from singer_arrow.load import ledger as batch_lookup
+from singer_arrow.load.convert import RANK
 from singer_arrow.schema.arrow_schema import json_field
-from singer_arrow.warehouse.variant_columns import mark
+from singer_arrow.warehouse.settings import mark
 from target_redshift import sql
-from target_redshift.ledger import MARK, TABLE_MARK
-from target_redshift.merge_pruning import Bound
-from target_redshift.sql import Access
-from target_redshift.tables.column_evolution import columns_of
-from target_redshift.tables.staging_columns import (
+from target_redshift.columns import (
     ORDER_COLUMN,
     StagingColumn,
+    columns_of,
     constant_columns,
     staging_columns,
     upload_columns,
 )
-from target_redshift.tables.types import Column
+from target_redshift.ledger import MARK, TABLE_MARK
+from target_redshift.merge_pruning import Bound
+from target_redshift.sql import Access
+from target_redshift.types import Column
 
 PAGE = Path(__file__).parent / "redshift-sql.md"
 INTRODUCTION = """# Every SQL text that target-redshift sends

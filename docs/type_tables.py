@@ -28,18 +28,17 @@ from written_files import write_or_check
 from singer_arrow.errors import SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.records.encoder import to_records
-from singer_arrow.records.schema_dialects import in_newest_draft
-from singer_arrow.schema.arrow_schema import is_json
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.records.schema import in_newest_draft
+from singer_arrow.records.validation import to_records
+from singer_arrow.schema.arrow_schema import is_json, parse_type
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
-from singer_arrow.schema.type_names import parse_type
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import source_schema
+from tap_s3_files.discover import source_schema
 from tap_s3_files.settings import StreamSettings
-from target_bigquery.tables import column_evolution as bigquery
-from target_redshift.tables import column_evolution as redshift
+from target_bigquery import columns as bigquery
+from target_redshift import columns as redshift
 
 PAGE = Path(__file__).parent / "types.md"
 INTRODUCTION = """# Types

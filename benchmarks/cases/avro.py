@@ -68,7 +68,7 @@ def build_from_jsonl(bench: Workbench) -> Case:
 
     settings = {
         "fastavro": "gzip, json.loads, datetime.fromisoformat, fastavro.writer",
-        "ours": "`singer_arrow.batch.reader.read_file` and the Avro format's `write`",
+        "ours": "`singer_arrow.batch.files.read_file` and the Avro format's `write`",
     }
     return Case(
         name="avro-from-jsonl",

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.files import read_file
 from singer_arrow.formats import FORMATS, WRITABLE
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.storage.storage import Storage
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 

@@ -6,10 +6,9 @@ Prints the number of places.
 import sys
 from datetime import UTC, datetime, timedelta
 
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.listing.path_match import earlier_overlaps, listed_prefixes
-from tap_s3_files.paths.date_paths import resolve_dates
+from tap_s3_files.paths import earlier_overlaps, listed_prefixes, resolve_dates
 
 PATH = "s3://bench/events/{date:%Y/%m/%d/%H}/**/*.csv"
 

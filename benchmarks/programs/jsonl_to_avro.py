@@ -23,10 +23,10 @@ def main() -> None:
 
 
 def _ours(source: Path, schema: dict[str, Any], codec: str, target: Path) -> None:
-    from singer_arrow.batch.reader import read_file
+    from singer_arrow.batch.files import read_file
     from singer_arrow.formats import WRITABLE
     from singer_arrow.schema.json_schema import from_json_schema
-    from singer_arrow.storage.storage import Storage
+    from singer_arrow.storage.store import Storage
 
     arrow = from_json_schema(schema)
     batches = read_file(Storage(), source.absolute().as_uri(), format="jsonl", schema=arrow)

@@ -33,9 +33,9 @@ def ours(shape: str, url: str) -> Read:
     from singer_arrow.formats import FORMATS
     from singer_arrow.formats.small_files import join_files
     from singer_arrow.read_options import ReadOptions
-    from singer_arrow.reading.memory_budget import Budget
-    from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
-    from singer_arrow.storage.storage import Storage
+    from singer_arrow.reading.objects import ObjectReader, prefetch_groups
+    from singer_arrow.reading.parallel import Budget
+    from singer_arrow.storage.store import Storage
     from singer_arrow.storage.urls import Url
 
     storage, budget, at, options = Storage(), Budget(), Url.parse(url), ReadOptions()

@@ -23,8 +23,8 @@ PAUSE = 0.15
 
 def ours(url: str) -> Callable[[], bytes]:
     """singer_arrow's reader, of any version."""
-    from singer_arrow.reading.object_reader import ObjectReader
-    from singer_arrow.storage.storage import Storage
+    from singer_arrow.reading.objects import ObjectReader
+    from singer_arrow.storage.store import Storage
     from singer_arrow.storage.urls import Url
 
     storage, at = Storage(), Url.parse(url)

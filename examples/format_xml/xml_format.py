@@ -14,16 +14,13 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 
 import pyarrow as pa
 
-from singer_arrow.compression.chunk_file import ChunkFile
-from singer_arrow.compression.codecs import decompress, detect
+from singer_arrow.compression import ChunkFile, decompress, detect
 from singer_arrow.errors import DataError
-from singer_arrow.formats.delivery import FilePosition, deliver
-from singer_arrow.formats.text.infer import infer_type
-from singer_arrow.formats.text.rows import TextDrift, TextRows, nulls_of
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.text_blocks import MAX_RECORD_BYTES
+from singer_arrow.formats.blocks import FilePosition, deliver
+from singer_arrow.formats.text import TextDrift, TextRows, infer_type, nulls_of
+from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.reading.chunks import MAX_RECORD_BYTES
+from singer_arrow.reading.objects import ObjectReader
 
 Row = dict[str, str]
 

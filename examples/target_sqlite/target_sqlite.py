@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow import Storage, WarehouseTable, WarehouseTarget, run
-from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.files import read_file
 from singer_arrow.casting.to_json import iso_texts, json_texts
 from singer_arrow.errors import LoadError, SchemaError
-from singer_arrow.load import conversion
-from singer_arrow.load.conversion import RANK
-from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import LoadContext, LoadMethod
+from singer_arrow.load import convert
+from singer_arrow.load.convert import RANK
+from singer_arrow.load.method import Item, LoadContext, LoadMethod
 from singer_arrow.warehouse.run import WarehouseRun
 from singer_arrow.warehouse.settings import LOADS, LoadSettings, choice, given_settings, storage_options, text
 
@@ -103,7 +102,7 @@ def column_of(field: pa.Field) -> Column:
     return Column(field.name, field.name, pa.string(), "TEXT")
 
 
-class Conversion(conversion.Conversion[Column]):
+class Conversion(convert.Conversion[Column]):
     """Batches as they are read -> batches of the columns' types."""
 
     __slots__ = ()

@@ -20,11 +20,11 @@ from singer_sdk.testing import get_tap_test_class
 from local_cloud import Cloud
 from local_cloud.environment import FLIGHTSQL_PASSWORD
 from local_cloud.flightsql.client import FlightSql
-from singer_arrow.batch.reader import read_file
-from singer_arrow.records.encoder import to_records
+from singer_arrow.batch.files import read_file
+from singer_arrow.records.validation import to_records
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
-from singer_arrow.storage.storage import Storage
-from tap_flight_sql.tap import TapFlightSql
+from singer_arrow.storage.store import Storage
+from tap_flight_sql.stream import TapFlightSql
 
 ROWS = 20
 # The suite validates with floats, in which 0.07 is no multiple of 0.01, but quarters are.

@@ -20,11 +20,11 @@ from singer_sdk.exceptions import MissingKeyPropertiesError, RecordsWithoutSchem
 from singer_sdk.testing import target_test_streams
 from warehouses import Warehouse
 
-from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.files import read_file
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 
 STREAMS = sorted(p.name for p in importlib.resources.files(target_test_streams).iterdir() if p.name.endswith(".singer"))
 REFUSED: dict[str, tuple[type[Exception], ...]] = {

@@ -23,11 +23,10 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.flightsql.client import FlightSql
 from local_cloud.programs import Programs
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_flight_sql.bookmark import Bookmark
-from tap_flight_sql.window import Window
-from tap_flight_sql.window_log import WindowLog
+from tap_flight_sql.settings import Bookmark
+from tap_flight_sql.window import Window, WindowLog
 
 ROWS, MORE = 20_000, 100
 KEYED = {"name": "rows", "table": "rows", "replication_key": "id"}

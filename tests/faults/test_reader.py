@@ -21,15 +21,15 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import ObjectChangedError
 from singer_arrow.formats import FORMATS, WRITABLE
-from singer_arrow.formats.parquet import parquet_format as parquet_module
+from singer_arrow.formats import parquet_read as parquet_module
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading import object_reader as objects_module
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.storage import retry as pace
-from singer_arrow.storage import store_factory as stores
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
+from singer_arrow.reading import objects as objects_module
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.parallel import Budget
+from singer_arrow.storage import errors as pace
+from singer_arrow.storage import store as stores
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 KINDS = ("csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "avro", "orc", "arrow", "log")

@@ -16,8 +16,7 @@ from warehouses import Redshift, Warehouse
 
 from local_cloud import Cloud
 from singer_arrow.errors import ServiceError
-from target_redshift.connection import connection
-from target_redshift.load import base
+from target_redshift import connection, load
 from target_redshift.target import TargetRedshift
 
 ONLY = pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
@@ -146,7 +145,7 @@ def test_a_server_that_ends_in_the_middle_is_one_line(
 def test_a_statement_that_never_gets_through_is_one_line(
     warehouse: Warehouse, batch: Batches, redshift_faults: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (connection, base):
+    for module in (connection, load):
         monkeypatch.setattr(module, "DEADLINE_SECONDS", 2.0)
     redshift_faults({"match": "^COPY", "action": "kill", "at": "middle"})
     with pytest.raises(ServiceError) as caught:

@@ -12,7 +12,7 @@ from singer_lines import Batches, Message, activate, rows, schema, state
 from stopping import WAIT_SECONDS, Run, watch
 from warehouses import Warehouse
 
-from singer_arrow.load.checkpoint import Checkpoints
+from singer_arrow.load.run import Checkpoints
 from singer_arrow.warehouse import run as warehouse_run
 from target_bigquery import ledger
 

@@ -25,8 +25,8 @@ from warehouses import Warehouse
 
 from singer_arrow.errors import SingerArrowError
 from tap_s3_files.tap import TapS3Files
-from target_bigquery.tables import naming as bigquery
-from target_redshift.tables import naming as redshift
+from target_bigquery import types as bigquery
+from target_redshift import types as redshift
 
 EXACT: dict[str, Any] = {"bigquery": {}, "redshift": {"nul_text": "fail"}}
 RULES = {"bigquery": bigquery.RULES, "redshift": redshift.RULES}

@@ -14,10 +14,10 @@ from warehouses import without_ranks
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
-from singer_arrow.load.backoff import Waiting
-from target_redshift.connection.client import Redshift
+from singer_arrow.load.ledger import Waiting
+from target_redshift import tables
+from target_redshift.client import Redshift
 from target_redshift.settings import Settings
-from target_redshift.tables import migrate
 
 
 @pytest.fixture
@@ -107,5 +107,5 @@ def open_client(cloud: Cloud, schema: str) -> Iterator[Open]:
 def client(open_client: Open) -> Redshift:
     """Return a client of target-redshift whose schema and ledger exist."""
     client = open_client()
-    migrate.prepare_schema(client)
+    tables.prepare_schema(client)
     return client

@@ -9,20 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.batch.message import Batch
-from singer_arrow.batch.settings import BatchSettings
+from singer_arrow.batch.message import Batch, BatchSettings
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import METADATA
-from tap_s3_files.plan.cuts import Position
-from tap_s3_files.plan.model import PendingTask, Segment, Task
+from singer_arrow.reading.parallel import Budget
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.convert import Step, convert_task
+from tap_s3_files.discover import METADATA
+from tap_s3_files.plan_model import PendingTask, Position, Segment, Task
 from tap_s3_files.progress import Progress
-from tap_s3_files.read_task import read
+from tap_s3_files.read import read
 from tap_s3_files.stream_job import StreamJob, Worker
-from tap_s3_files.write_batches import Step, convert_task
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])
 JOB = StreamJob("orders", pa.schema([*SOURCE, *METADATA]), True, "auto", ReadOptions())

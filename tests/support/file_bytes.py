@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc as pa_orc
 
-from singer_arrow.formats.avro.schema import to_avro_schema
+from singer_arrow.formats.avro_container import to_avro_schema
 
 
 def parquet(table: pa.Table, **options: Any) -> bytes:

@@ -127,8 +127,8 @@ def _write(number: int, data: bytes) -> None:
 
 def _forked() -> Callable[[], None]:
     """Wait for requests, and return the main function of the connector in each forked process."""
-    from singer_arrow.runtime.malloc import limit_arenas
-    from singer_arrow.sdk.lazy_import import import_sdk
+    from singer_arrow.runtime.process import limit_arenas
+    from singer_arrow.sdk.cli import import_sdk
 
     limit_arenas()
     import_sdk()

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-from singer_arrow.sdk.lazy_import import DEFERRED, import_sdk
+from singer_arrow.sdk.cli import DEFERRED, import_sdk
 
 HEAVY = [*DEFERRED, "fsspec", "psutil", "jsonpath_ng", "asyncio", "multiprocessing", "http.client", "ssl"]
 

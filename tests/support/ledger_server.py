@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from target_bigquery.connection.resources import Job, QueryResult, Table
 from target_bigquery.ledger import StreamLedger
-from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
+from target_bigquery.resources import Job, QueryResult, Table
+from target_bigquery.storage_write.client import WriteError, WriteErrorKind
 
 START = datetime.now(UTC)
 

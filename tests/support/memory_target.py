@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import LoadError
-from singer_arrow.load.metrics import Tally
-from singer_arrow.load.scheduler import Limits
+from singer_arrow.load.method import Tally
+from singer_arrow.load.run import Limits
 from singer_arrow.sdk.cli import run
 from singer_arrow.sdk.target import WarehouseTarget
 from singer_arrow.warehouse.run import WarehouseRun

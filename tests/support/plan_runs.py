@@ -8,15 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Bookmark, Watermark
-from tap_s3_files.listing.listing import Listing
-from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import Segment, Task, after_task, make_tasks, position, unsent
-from tap_s3_files.plan.stream_plan import StreamPlan
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.listing import Listing
+from tap_s3_files.plan import StreamPlan
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.plan_model import Segment, Task, after_task, make_tasks, position, unsent
 from tap_s3_files.run import TapRun
+from tap_s3_files.settings import Bookmark, Watermark
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 OVERLAP = timedelta(minutes=10)

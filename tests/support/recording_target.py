@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from singer_arrow.batch import spool
+from singer_arrow.batch import files
 from singer_arrow.batch.message import Batch
-from singer_arrow.load.conversion import Conversion
-from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import LoadContext, LoadMethod
+from singer_arrow.load.convert import Conversion
+from singer_arrow.load.method import Item, LoadContext, LoadMethod
 from singer_arrow.sdk.target import WarehouseTarget
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import LOADS
@@ -60,9 +59,9 @@ class Recording(LoadMethod[LoadContext, PreparedItem]):
         if not item.is_temporary or not item.urls:
             return PreparedItem(item)
         path = Url.parse(item.urls[0]).local_path()
-        if path.suffix != spool.SUFFIX:
+        if path.suffix != files.SUFFIX:
             return PreparedItem(item, [json.loads(line) for line in path.read_text().splitlines()])
-        return PreparedItem(item, [row for batch in spool.read(path) for row in batch.to_pylist()])
+        return PreparedItem(item, [row for batch in files.read(path) for row in batch.to_pylist()])
 
     def nothing(self, item: Item[Plain]) -> PreparedItem:
         return PreparedItem(item)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from target_redshift.conversion import Check
-from target_redshift.tables.types import Column
+from target_redshift.types import Column
 
 
 def checked(

@@ -18,10 +18,10 @@ from local_cloud import Cloud
 from singer_arrow.formats import WRITABLE
 from singer_arrow.naming import STAGING
 from singer_arrow.schema.json_schema import from_json_schema
-from target_redshift.connection.client import Redshift
+from target_redshift.client import Redshift
 from target_redshift.ledger import MARK
-from target_redshift.tables.types import table_column
 from target_redshift.target import TargetRedshift
+from target_redshift.types import table_column
 
 ORDERS = pa.schema([("id", pa.int64()), ("note", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 Open = Callable[..., Redshift]

@@ -10,10 +10,10 @@ import pytest
 from singer_lines import Message
 from warehouses import Warehouse
 
-from target_bigquery.connection.connection import Connection as BigQuery
+from target_bigquery.connection import Connection as BigQuery
 from target_bigquery.storage_write import client as write_api
-from target_redshift.connection.connection import Connection as Redshift
-from target_redshift.connection.connection import Session
+from target_redshift.connection import Connection as Redshift
+from target_redshift.connection import Session
 
 WAIT_SECONDS = 120.0
 

@@ -12,7 +12,7 @@ import local_settings
 from singer_lines import Message, load
 
 from local_cloud import Cloud
-from singer_arrow.load.conversion import RANK
+from singer_arrow.load.convert import RANK
 from singer_arrow.sdk.target import WarehouseTarget
 from target_bigquery.target import TargetBigQuery
 from target_redshift.target import TargetRedshift

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from singer_arrow.sdk.config_errors import yaml_object
+from singer_arrow.sdk.settings import yaml_object
 
 ROOT = Path(__file__).parents[2]
 CONNECTORS = ("tap-s3-files", "tap-flight-sql", "target-bigquery", "target-redshift")

@@ -29,7 +29,7 @@ RARE = [
 CODE = """
 import sys
 from importlib import import_module
-from singer_arrow.sdk.lazy_import import import_sdk
+from singer_arrow.sdk.cli import import_sdk
 import_sdk()
 import_module(sys.argv[1])
 found = [name for name in sys.argv[2:] if name in sys.modules]
@@ -40,7 +40,7 @@ sys.exit(f"imported already: {', '.join(found)}" if found else 0)
 @pytest.mark.parametrize(
     ("module", "more"),
     [
-        ("tap_s3_files.tap", ["pyarrow.compute", "pyarrow.parquet", "singer_arrow.formats.csv.csv_format"]),
+        ("tap_s3_files.tap", ["pyarrow.compute", "pyarrow.parquet", "singer_arrow.formats.csv_read"]),
         ("target_bigquery.target", ["pyarrow.parquet"]),
         ("target_redshift.target", []),
     ],
@@ -53,7 +53,9 @@ def test_what_is_seldom_needed_is_not_imported_at_the_start(module: str, more: l
 
 DRIVER = """
 import sys
-from target_redshift.connection.connection import _driver
+from singer_arrow.sdk.cli import import_sdk
+import_sdk()
+from target_redshift.connection import _driver
 driver = _driver()
 assert callable(driver.connect)
 assert not [name for name in ("boto3", "botocore", "urllib3") if name in sys.modules]

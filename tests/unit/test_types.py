@@ -21,24 +21,23 @@ from stock_target import StockTarget, rows_of
 from type_kinds import MICROSECONDS, Kind, kinds
 from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
 
-from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.files import read_file
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.records.encoder import to_records
-from singer_arrow.schema.arrow_schema import canonical
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.records.validation import to_records
+from singer_arrow.schema.arrow_schema import canonical, parse_type
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
-from singer_arrow.schema.type_names import parse_type
 from singer_arrow.sdk.message_reader import LineReader
-from singer_arrow.sdk.record_lines import SinkLines
 from singer_arrow.sdk.sink import LoadSink
-from singer_arrow.storage.storage import Storage
+from singer_arrow.sdk.target import SinkLines
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
+from target_bigquery import columns as bigquery_drift
 from target_bigquery import conversion as bigquery
-from target_bigquery.tables import column_evolution as bigquery_drift
+from target_redshift import columns as redshift_drift
 from target_redshift import conversion as redshift
-from target_redshift.tables import column_evolution as redshift_drift
 
 STORAGE = Storage()
 KINDS = list(kinds())

@@ -16,10 +16,10 @@ from pyarrow import types as pt
 from type_kinds import kinds
 from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
 
-from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.files import read_file
 from singer_arrow.casting.from_json import parse_row
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 
 STORAGE = Storage()
 COLUMNS = {f"c{n}": kind for n, kind in enumerate(kinds())}

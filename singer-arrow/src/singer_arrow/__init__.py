@@ -5,15 +5,14 @@ other name may change in any version.
 
 batch         BATCH messages and their files
 casting       Exact conversions of values: from text, JSON and Arrow, and to JSON
-compression   Codecs of compressed objects
+compression   Detect the codec of a stream, and decompress it; Snappy and bgzip
 enforcement   Rows of a file -> rows of exactly the stream's schema; bad rows, drift
 errors        The exception tree: fatal, retriable or skippable
 formats       A folder or file for each file format, and the list of them
 load          Loads of items into tables, each batch once; checkpoints, dead letters
 monitoring    Log formats, progress on terminals, lineage
 naming        Names with a meaning in every package, and short digests
-read_options  How a file is read
-read_progress  Where reading is, and what it leaves out
+read_options  How a file is read, where reading is, and what it leaves out
 reading       Objects read by ranges, in bounded memory
 records       RECORD lines <-> Arrow
 report        Reports of runs: JSON, pages, a page about many runs
@@ -34,16 +33,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from singer_arrow import errors
+    from singer_arrow.batch.files import write_batch_files
     from singer_arrow.batch.message import Batch
-    from singer_arrow.batch.writer import write_batch_files
     from singer_arrow.formats import FORMATS, detect_format
     from singer_arrow.read_options import ReadOptions
-    from singer_arrow.reading.object_reader import ObjectReader
+    from singer_arrow.reading.objects import ObjectReader
     from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
     from singer_arrow.sdk.cli import run
     from singer_arrow.sdk.tap import ArrowStream, ArrowTap
     from singer_arrow.sdk.target import WarehouseTarget
-    from singer_arrow.storage.storage import Storage
+    from singer_arrow.storage.store import Storage
     from singer_arrow.storage.urls import Url
     from singer_arrow.warehouse.table import WarehouseTable
 
@@ -71,9 +70,9 @@ _MODULES = {
     "ArrowStream": "sdk.tap",
     "ArrowTap": "sdk.tap",
     "Batch": "batch.message",
-    "ObjectReader": "reading.object_reader",
+    "ObjectReader": "reading.objects",
     "ReadOptions": "read_options",
-    "Storage": "storage.storage",
+    "Storage": "storage.store",
     "Url": "storage.urls",
     "WarehouseTable": "warehouse.table",
     "WarehouseTarget": "sdk.target",
@@ -81,7 +80,7 @@ _MODULES = {
     "from_json_schema": "schema.json_schema",
     "run": "sdk.cli",
     "to_json_schema": "schema.json_schema",
-    "write_batch_files": "batch.writer",
+    "write_batch_files": "batch.files",
 }
 
 

@@ -18,7 +18,7 @@ def main() -> None:
 
 
 def _command() -> Callable[[], object]:
-    from tap_flight_sql.tap import TapFlightSql
+    from tap_flight_sql.stream import TapFlightSql
 
     return TapFlightSql.cli
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
-from singer_arrow.sdk.lazy_import import lazy_modules
+from singer_arrow.sdk.cli import lazy_modules
 from tap_flight_sql.settings import ServerSettings
 from tap_flight_sql.sql import PROBE
 

@@ -1,18 +1,25 @@
-"""The settings of the tap, read and checked; declared in `config_schema`."""
+"""The settings: declared, read and checked; the bookmark in STATE."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from singer_arrow.batch.settings import BatchSettings
+from singer_sdk import typing as th
+
+from singer_arrow.batch.message import BATCH_CONFIG, BatchSettings
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.runtime.threads import default_workers
-from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
+from singer_arrow.warehouse.settings import AWS, secret, text
+from tap_flight_sql.sql import Bound
+
+# The settings of the tap, read and checked; declared in `config_schema`.
 
 MIB = 1 << 20
 _LEAST_HELD = 8 * MIB
@@ -161,3 +168,170 @@ def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
         key_properties=tuple(config.get("key_properties") or ()),
         types=config.get("schema") or {},
     )
+
+
+# The settings of the tap, declared: their names, types, defaults and what they mean.
+
+
+def _setting(name: str, kind: Any, description: str, **more: Any) -> th.Property[Any]:
+    return th.Property(name, kind, description=description, **more)
+
+
+_STREAM = th.ObjectType(
+    _setting("name", th.StringType, "Name of the stream, and of the table that it becomes.", required=True),
+    _setting("query", th.StringType, "The query whose rows are read."),
+    _setting(
+        "table",
+        th.StringType,
+        "In place of `query`: a table, all rows of which are read, written as in SQL: `shop.orders`.",
+    ),
+    _setting(
+        "replication_key",
+        th.StringType,
+        "A column that grows with each new or changed row: a run reads the rows above the largest value that "
+        "earlier runs read. Without it, each run reads all rows.",
+    ),
+    _setting("key_properties", th.ArrayType(th.StringType), "Columns that together identify a row."),
+    _setting(
+        "schema",
+        th.ObjectType(additional_properties=th.StringType),
+        "Types of columns, in place of the server's: string, integer, number, boolean, date, time, timestamp, "
+        "decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32. A value that does not fit is "
+        "an error with its row. A catalog that is given has its own types.",
+    ),
+)
+
+CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
+    _setting(
+        "uri",
+        th.StringType,
+        "Address of the server: `grpc+tls://host:port`; `grpc://host:port` needs `tls: false`.",
+        required=True,
+        examples=["grpc+tls://host:443"],
+    ),
+    _setting("username", th.StringType, "User of the server."),
+    _setting("password", th.CustomType(secret("Password of the user.")), "Password of the user."),
+    _setting("token", th.CustomType(secret("A token.")), "In place of a password: a bearer token."),
+    _setting(
+        "tls",
+        th.CustomType(
+            {
+                "type": ["boolean", "object", "null"],
+                "properties": {
+                    "ca_file": text(
+                        "File with the certificates of authorities to trust, as PEM; by default the system's."
+                    ),
+                    "cert_file": text("File with the client's certificate, as PEM, for servers that ask for one."),
+                    "key_file": text("File with the key of the client's certificate, as PEM."),
+                    "skip_verify": {
+                        "type": ["boolean", "null"],
+                        "description": "Do not check the server's certificate; only for tests.",
+                    },
+                },
+            }
+        ),
+        "How TLS is used. `false`: no TLS; passwords and rows are then not encrypted.",
+    ),
+    _setting(
+        "streams",
+        th.ArrayType(_STREAM),
+        "The streams, each with a query or a table. Without it, each table of the server is a stream.",
+    ),
+    _setting(
+        "session",
+        th.ArrayType(th.StringType),
+        "Statements that are run first on the connection of a query, such as `SET enable_parallel_result_sink = true`.",
+    ),
+    _setting(
+        "headers",
+        th.ObjectType(additional_properties=th.StringType),
+        "Headers of each request, by name; InfluxDB 3 needs `database`.",
+    ),
+    _setting("batch_config", th.CustomType(BATCH_CONFIG), BATCH_CONFIG["description"]),
+    _setting(
+        "plan_root",
+        th.StringType,
+        "URL below which the windows that were read are written down; by default the root of batch files.",
+    ),
+    _setting(
+        "max_workers",
+        th.IntegerType(minimum=1),
+        "Endpoints of a query that are read at the same time. Default: the number of cores, at least 2.",
+    ),
+    _setting(
+        "memory_limit_mb",
+        th.IntegerType(minimum=64),
+        "Megabytes of rows in memory that wait to be written, for all endpoints. Besides, each endpoint holds "
+        "up to five messages of the server.",
+        default=512,
+    ),
+    _setting(
+        "max_message_mb",
+        th.IntegerType(minimum=1, maximum=2047),
+        "Megabytes of the largest message that is accepted from the server.",
+        default=1024,
+    ),
+    _setting(
+        "query_timeout_seconds",
+        th.NumberType(exclusive_minimum=0),
+        "Seconds after which a query that the server has not answered has failed; by default none.",
+    ),
+    _setting(
+        "fetch_timeout_seconds",
+        th.NumberType(exclusive_minimum=0),
+        "Seconds in which all rows of an endpoint must have been read; by default none.",
+    ),
+    _setting("aws", th.CustomType(AWS), AWS["description"]),
+    _setting(
+        "emit_activate_version_messages",
+        th.BooleanType,
+        "Send ACTIVATE_VERSION for streams that are read as a whole, so that targets remove older rows.",
+        default=True,
+    ),
+).to_dict()
+
+
+# What the STATE of a stream holds. Pure.
+#
+#     {"replication_key": "updated_at", "replication_key_value": "2024-05-01T10:00:00", "window": 17, "log": "5f0c..."}
+#
+# All rows up to the value were sent, and all windows before this number of the window log with this id.
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Position of a stream: the largest value of its replication key that was sent, and the next window."""
+
+    value: Bound | None = None
+    window: int = 0
+    log: str = ""
+
+    def to_state(self, key: str) -> dict[str, Any]:
+        """Return the stream's entry in STATE."""
+        value = {"replication_key_value": self.value} if self.value is not None else {}
+        return {"replication_key": key, **value, "window": self.window, **({"log": self.log} if self.log else {})}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], stream: str, key: str) -> Bookmark:
+        """Read the stream's entry in STATE, which may be empty."""
+        value, window, own = state.get("replication_key_value"), state.get("window", 0), state.get("replication_key")
+        value = float(value) if isinstance(value, Decimal) else value  # the SDK reads fractions as decimals
+        if own is not None and own != key:
+            msg = (
+                f"The STATE of stream {stream!r} is of the replication key {own!r}, and the setting is {key!r}; to "
+                "begin anew, run without the stream's state, set another plan_root and empty the table"
+            )
+            raise ConfigError(msg)
+        log = state.get("log", "")
+        if (
+            not isinstance(log, str)
+            or not isinstance(window, int)
+            or window < 0
+            or not isinstance(value, int | float | str | None)
+        ):
+            msg = (
+                f"The STATE of stream {stream!r} is not one that this tap wrote; restore an earlier one, or run "
+                "without the stream's state"
+            )
+            raise ConfigError(msg)
+        return cls(value, window, log)

@@ -1,26 +1,24 @@
 """A Singer tap that reads files from S3 as Arrow and sends them as BATCH files or RECORD messages.
 
-tap               The tap: discovery, the streams of a run, the preview
-stream            A stream: sends the batches or records of its plan, and STATE
-command_line      Paths and batch files given on the command line instead of in settings
-run               What the streams of a run share: settings, storage, memory, threads, listings
-plan              Which objects a run reads, in which batches, written to a log before they are sent
-replication       Learn of new objects from an SQS queue
-listing           List the objects of a stream
-paths             Paths of streams: dates, named wildcards, partition columns
-divided_object    Find where the ranges of a large object begin
-stream_job        What all tasks of a stream have in common, and what they are run with in a process
-read_task         Read the objects of a task into Arrow batches
-bad_rows          Bad rows that leave the stream, for the targets' table of rejected rows
-write_batches     Write Arrow batches into batch files and make BATCH messages
-passthrough       Put objects that are batch files already into manifests
-catalog           The schema of a stream: inferred from samples, or set
-bookmark          The STATE of a stream
-progress          Counts of a stream, and its log lines
-discovery         The objects from which schemas are inferred, and the schema of each
-inspection        Look at objects and streams without a run: --plan, --preview, init
-shard             Which tasks of a plan log one of several runs takes, and what it refuses. Pure
-dask              Run tasks on the workers of a Dask cluster
-settings          The settings: read, defaulted and checked
-config_schema     The settings: declared
+tap            The tap: command line, discovery, the streams of a run, the preview
+stream         A stream: sends the batches or records of its plan, and STATE
+run            What the streams of a run share: settings, storage, memory, threads, listings
+plan_model     Objects -> tasks -> segments; ranges of large objects and where they are cut
+plan           What one stream reads in one run: segments of earlier runs, then new ones; which objects the log knows
+plan_log       The plan log of a stream: read, identify and append
+log_files      Encode and decode the files of a plan log. Pure
+sqs            Objects that messages of a queue name; a message is deleted once STATE is behind its objects
+sqs_setup      Create the queue, and let buckets send events to it
+listing        Objects of the storage or of an inventory, as compressed columns; many prefixes at once
+paths          Which keys match the paths of a stream; dates and partition columns in paths
+read           A task -> Arrow batches: whole objects or ranges; bad rows that leave the stream
+stream_job     What all tasks of a stream have in common, and what they are run with in a process
+convert        Arrow batches -> batch files and their BATCH messages; objects that go as they are
+discover       Samples of a stream and their types; the catalog, and columns that come later
+settings       The settings: read, defaulted and checked; shards; the bookmark in STATE
+progress       Counts of a stream, and its log lines
+tables         `--plan`, `--preview` and shards as tables of text
+init           The command `tap-s3-files init`: folders, samples, the text of a configuration
+config_schema  The settings: declared; those of Dask
+dask_cluster   Tasks on a Dask cluster: what is sent to workers, results in order
 """

@@ -10,8 +10,8 @@ from importlib import import_module
 from singer_arrow.runtime.startup import end_at_signals
 
 COMMANDS = {
-    "init": "tap_s3_files.inspection.init_command:command",
-    "setup-queue": "tap_s3_files.replication.queue_setup:setup_queue_command",
+    "init": "tap_s3_files.init:command",
+    "setup-queue": "tap_s3_files.sqs_setup:setup_queue_command",
 }
 """Functions that return the commands beside the tap's own."""
 

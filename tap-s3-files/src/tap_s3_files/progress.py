@@ -16,10 +16,9 @@ from typing import Any, BinaryIO
 from singer_arrow.naming import bytes_in_words, counted
 from singer_arrow.run_figures import PROGRESS_LINE, StreamFigures
 from singer_arrow.runtime.threads import repeat_every
-from singer_arrow.storage.object_info import Fetched, ObjectInfo
-from singer_arrow.storage.retry import always
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
+from singer_arrow.storage.errors import always
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import Fetched, ObjectInfo, Url
 
 logger = logging.getLogger("tap-s3-files")
 SECONDS_BETWEEN_LINES = 5.0

@@ -9,21 +9,16 @@ from functools import cached_property
 from typing import Any
 
 from singer_arrow.errors import ConfigError, IdentityError, NotFoundError
-from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.parallel import Budget
 from singer_arrow.runtime.threads import ThreadPool
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Bookmark
-from tap_s3_files.listing.inventory import read_inventory
-from tap_s3_files.listing.listing import Listing
-from tap_s3_files.listing.parallel import list_objects
-from tap_s3_files.listing.path_match import ObjectFilter
-from tap_s3_files.plan.division import Division
-from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import Segment
-from tap_s3_files.plan.stream_plan import StreamPlan
-from tap_s3_files.settings import Settings, StreamSettings
-from tap_s3_files.shard import check_state
+from tap_s3_files.listing import Listing, list_objects, read_inventory
+from tap_s3_files.paths import ObjectFilter
+from tap_s3_files.plan import StreamPlan
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.plan_model import Division, Segment
+from tap_s3_files.settings import Bookmark, Settings, StreamSettings, check_state
 
 logger = logging.getLogger("tap-s3-files")
 RANGE_BYTES = 256 << 20

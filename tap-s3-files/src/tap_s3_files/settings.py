@@ -1,4 +1,4 @@
-"""The settings of the tap, read and checked; declared in `config_schema`."""
+"""The settings: read, defaulted and checked; shards; the bookmark in STATE."""
 
 from __future__ import annotations
 
@@ -9,17 +9,78 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from singer_arrow.batch.settings import BatchSettings
+from singer_arrow.batch.message import BatchSettings
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.runtime.threads import default_workers
-from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
-from tap_s3_files.dask.settings import DaskSettings
-from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, resolve_dates
-from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions, check_groups, group_names, without_names
-from tap_s3_files.shard import Shard
+from tap_s3_files.config_schema import DaskSettings
+from tap_s3_files.paths import (
+    NO_PARTITIONS,
+    Partitions,
+    check_date_pattern,
+    check_groups,
+    check_moment,
+    group_names,
+    has_date,
+    resolve_dates,
+    without_names,
+)
+
+# Which tasks of a plan log one of several independent runs takes, and what it refuses. Pure.
+
+
+def shard_of(segment: int, task: int, count: int) -> int:
+    """Return which of `count` shards sends a task of a segment, both by their numbers.
+
+    Each segment begins with another shard than the one before it: otherwise the first shards would always have one task
+    more, and segments of one task would all be the first shard's.
+    """
+    return (segment + task) % count
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` runs that share the tasks of a plan log; `index` is its number from 0."""
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Return the shard that the setting `shard` names."""
+        found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
+        if found is None or int(found[1]) >= int(found[2]):
+            msg = f"Setting 'shard' is {text!r}, it must be like 0/4: the number of this run, from 0, and of how many"
+            raise ConfigError(msg)
+        return cls(int(found[1]), int(found[2]))
+
+    def takes(self, segment: int, task: int) -> bool:
+        """Return whether this run sends a task of a segment."""
+        return shard_of(segment, task, self.count) == self.index
+
+
+def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> None:
+    """Check that a run may begin at the STATE of a stream: its own, or that of a run without shards.
+
+    That of another shard has passed tasks that were never sent.
+    """
+    theirs = given.get("shard")
+    if theirs is not None and theirs != (str(shard) if shard else None):
+        ours = f"of shard {shard}" if shard else "without setting 'shard'"
+        msg = (
+            f"The STATE of stream {stream!r} is of shard {theirs} and this run is {ours}: give it a STATE of its own "
+            "(Meltano: --state-id-suffix); without STATE it follows the whole plan, and a target skips what is loaded"
+        )
+        raise ConfigError(msg)
+
+
+# The settings of the tap, read and checked; declared in `config_schema`.
 
 MIB = 1 << 20
 TARGET_BYTES = 128 * MIB
@@ -328,3 +389,113 @@ def _moment(config: Mapping[str, Any], name: str) -> datetime | None:
         msg = f"Setting {name!r} is {config[name]!r}, it must be a date or a time like 2024-05-01T00:00:00Z"
         raise ConfigError(msg) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+# What the STATE of a stream holds, and how it moves. Pure.
+#
+#     {"watermark": {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://bucket/a.csv"} | null,
+#      "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720, "log": "5f0c..."}
+#
+# `log` is the id of the plan log that the numbers are of; without a log, only the watermark counts. The watermark is
+# where the objects of segments before this one end; of this segment, the tasks below `done` and those in `ahead` are
+# sent, and of the task number `done`, if it reads one large object, the first `rows` rows. Its size does not depend on
+# the number of objects.
+
+_OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "starting_replication_value"}
+"""Keys that the SDK may leave in an entry; they are no part of a bookmark."""
+_YEARS = (1, 9999)  # of datetime
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Watermark:
+    """A place in the order of objects: by time of last change, then by URL."""
+
+    last_modified: datetime
+    key: str
+
+    def to_json(self) -> dict[str, str]:
+        """Encode for STATE and segments."""
+        return {"last_modified": self.last_modified.astimezone(UTC).isoformat(), "key": self.key}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Watermark:
+        """Read what `to_json` wrote; KeyError, TypeError or ValueError: it is something else."""
+        moment = datetime.fromisoformat(value["last_modified"])
+        if not _YEARS[0] < moment.year < _YEARS[1]:  # the overlap and other zones need room
+            raise ValueError
+        if not isinstance(value["key"], str):
+            raise TypeError
+        return cls(moment if moment.tzinfo else moment.replace(tzinfo=UTC), value["key"])
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Position of a stream in its plan."""
+
+    watermark: Watermark | None = None
+    segment: int = 0
+    done: int = 0
+    ahead: tuple[int, ...] = ()
+    rows: int = 0
+    log: str = ""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether something of its segment is sent."""
+        return bool(self.done or self.ahead or self.rows)
+
+    def is_sent(self, task: int) -> bool:
+        """Return whether a task of the bookmark's segment is sent."""
+        return task < self.done or task in self.ahead
+
+    def sent(self, task: int) -> Bookmark:
+        """Return the bookmark after a task of its segment was sent, in any order."""
+        ahead = {task, *self.ahead}
+        done = self.done
+        while done in ahead:
+            done += 1
+        rows = self.rows if done == self.done else 0
+        return replace(self, done=done, ahead=tuple(sorted(t for t in ahead if t > done)), rows=rows)
+
+    def segment_sent(self, end: Watermark | None) -> Bookmark:
+        """Return the bookmark after all tasks of its segment were sent; the segment ends at `end`."""
+        return Bookmark(latest(self.watermark, end), self.segment + 1, log=self.log)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the stream's entry in STATE."""
+        return {
+            "watermark": self.watermark.to_json() if self.watermark else None,
+            "segment": self.segment,
+            "done": self.done,
+            "ahead": list(self.ahead),
+            **({"rows": self.rows} if self.rows else {}),
+            **({"log": self.log} if self.log else {}),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], stream: str) -> Bookmark | None:
+        """Read the stream's entry in STATE; None if it has no bookmark."""
+        if not state.keys() - _OF_THE_SDK and not state.get("partitions"):  # these are of another tap
+            return None
+        try:
+            if state.keys().isdisjoint(("watermark", "segment", "done", "ahead")):
+                raise KeyError
+            mark = state.get("watermark")
+            segment, done, ahead = state.get("segment", 0), state.get("done", 0), tuple(state.get("ahead", ()))
+            rows, log = state.get("rows", 0), state.get("log", "")
+            if not all(isinstance(n, int) and n >= 0 for n in (segment, done, rows, *ahead)) or not isinstance(
+                log, str
+            ):
+                raise TypeError
+            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows, log)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            msg = (
+                f"The STATE of stream {stream!r} is not one that this tap wrote; "
+                "restore an earlier one, or run without the stream's state to read all objects again"
+            )
+            raise ConfigError(msg) from None
+
+
+def latest(a: Watermark | None, b: Watermark | None) -> Watermark | None:
+    """Return the later of two places; None is before all."""
+    return max((w for w in (a, b) if w is not None), default=None)

@@ -18,25 +18,23 @@ from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.read_options import RESCUED
 from singer_arrow.run_figures import StreamFigures, timed
 from singer_arrow.runtime.threads import ordered_streams
+from singer_arrow.schema.arrow_schema import parse_type
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.schema.type_names import parse_type
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
-from tap_s3_files.bad_rows import BadRows, batch_of_bad_rows
-from tap_s3_files.bookmark import Bookmark
-from tap_s3_files.catalog import METADATA, SchemaEvolution, excluded, set_columns
-from tap_s3_files.plan.cuts import Position
-from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import PendingTask, Segment, after_rows, after_task
-from tap_s3_files.plan.stream_plan import StreamPlan
+from tap_s3_files.discover import METADATA, SchemaEvolution, excluded, set_columns
+from tap_s3_files.plan import StreamPlan
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.plan_model import PendingTask, Position, Segment, after_rows, after_task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read_task import NEW_VERSION, read
+from tap_s3_files.read import NEW_VERSION, BadRows, batch_of_bad_rows, read
 from tap_s3_files.run import TapRun
-from tap_s3_files.settings import TARGET_BYTES, StreamSettings, rows_identity
+from tap_s3_files.settings import TARGET_BYTES, Bookmark, StreamSettings, rows_identity
 from tap_s3_files.stream_job import StreamJob, Worker
 
 if TYPE_CHECKING:
-    from tap_s3_files.replication.sqs_events import SqsEvents
-    from tap_s3_files.write_batches import Step
+    from tap_s3_files.convert import Step
+    from tap_s3_files.sqs import SqsEvents
+
 
 logger = logging.getLogger("tap-s3-files")
 _MODIFIED = "_sdc_source_modified_at"
@@ -120,7 +118,7 @@ class FileStream(ArrowStream):
 
         Where a file needs a wider schema, the tasks that are begun are begun again with it, behind their last steps.
         """
-        from tap_s3_files.write_batches import convert_task
+        from tap_s3_files.convert import convert_task
 
         settings, begun = self.run.settings, deque[PendingTask]()
 
@@ -138,7 +136,7 @@ class FileStream(ArrowStream):
                 tasks = (partial(convert, worker, pending) for pending in begin(pending_tasks))
                 running = ordered_streams(self.run.pool, tasks, 2 * settings.max_workers)
             else:
-                from tap_s3_files.dask.cluster import remote_steps
+                from tap_s3_files.dask_cluster import remote_steps
 
                 running = remote_steps(settings, worker, begin(pending_tasks))
             with closing(running):
@@ -182,7 +180,7 @@ class FileStream(ArrowStream):
 
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
         """Yield the encoded rows of a task; with a wider schema those behind the last row that fitted."""
-        from singer_arrow.records.encoder import rows_in
+        from singer_arrow.records.validation import rows_in
 
         task, at, bad = pending.task, pending.start, BadRows(self.settings.max_bad_rows)
 
@@ -323,7 +321,7 @@ class FileStream(ArrowStream):
 
     def write_plan(self, target_bytes: int) -> int:
         """Append what is new to the plan log, and return the number of new segments; nothing is sent."""
-        from tap_s3_files.divided_object import find_ranges
+        from tap_s3_files.read import find_ranges
 
         plan, count = self.plan(self.plan_log(), target_bytes, is_shared=True), 0
         if plan.log is None:

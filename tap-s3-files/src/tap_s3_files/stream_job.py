@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from singer_arrow.batch.settings import BatchSettings
+from singer_arrow.batch.message import BatchSettings
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS, detect_format
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.storage.storage import Storage
+from singer_arrow.reading.parallel import Budget
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.paths.partition_columns import NO_PARTITIONS, Partitions
+from tap_s3_files.paths import NO_PARTITIONS, Partitions
 from tap_s3_files.progress import Progress
 
 

@@ -1,7 +1,8 @@
-"""The tap."""
+"""The tap: command line, discovery, the streams of a run, the preview."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -11,26 +12,108 @@ import click
 
 from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArrowError
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.sdk.plugin import config_input
-from singer_arrow.sdk.setting_options import add_setting_options
+from singer_arrow.sdk.settings import add_setting_options, config_input
 from singer_arrow.sdk.tap import ArrowTap
-from tap_s3_files.bookmark import Bookmark
-from tap_s3_files.catalog import catalog_schema, source_schema
-from tap_s3_files.command_line import OTHER_COMMANDS, inspection_params, merge_paths, path_params
+from singer_arrow.storage.urls import Url, has_glob
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
-from tap_s3_files.discovery import inferred_schemas
-from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import unsent
-from tap_s3_files.plan.stream_plan import start_of
-from tap_s3_files.replication.sqs_events import SqsEvents
-from tap_s3_files.replication.sqs_queue import Queue
+from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
+from tap_s3_files.plan import start_of
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.plan_model import unsent
 from tap_s3_files.run import TapRun
-from tap_s3_files.settings import Settings, StreamSettings
+from tap_s3_files.settings import Bookmark, Settings, StreamSettings
+from tap_s3_files.sqs import Queue, SqsEvents
 from tap_s3_files.stream import FileStream
 
 if TYPE_CHECKING:
-    from tap_s3_files.inspection.plan_table import Row
-    from tap_s3_files.inspection.shard_table import ShardShares
+    from tap_s3_files.tables import Row, ShardShares
+
+
+# Paths and the place of batch files, given on the command line instead of in settings. Pure.
+
+_BATCH_HELP = (
+    "URL below which batch files are written (Parquet); without it, and without batch_config, rows are records."
+)
+OTHER_COMMANDS = """\b
+Other commands, with a --help of their own:
+  tap-s3-files init URL...          Write a commented configuration for a bucket.
+  tap-s3-files setup-queue PATH...  Make an SQS queue for the events of a bucket.
+"""
+"""What `--help` ends with."""
+
+
+def path_params() -> list[click.Parameter]:
+    """Return the parameters of the command line that `merge_paths` reads."""
+    return [
+        click.Argument(["paths"], nargs=-1, required=False, metavar="[PATH]..."),
+        click.Option(["--batch-root", "batch_root"], help=_BATCH_HELP, metavar="URL"),
+    ]
+
+
+class _RowCount(click.ParamType[int]):
+    """A number of rows; a path in its place has an error of its own."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if str(value).isdecimal() and int(value):
+            return int(value)
+        msg = f"{value!r} is not a number of rows; put paths before --preview, or write --preview 10"
+        raise click.BadParameter(msg, ctx, param)
+
+
+def inspection_params() -> list[click.Parameter]:
+    """Return the options that show something instead of running: `--plan`, `--target`, `--preview`."""
+    plan = "Show what a run would read: objects, bytes, tasks, batch files, formats and times. Reads no data."
+    target = "With --plan: show also what loading needs, bigquery or redshift; repeatable."
+    shards = "With --plan: show also what each of N shards would read; see the setting shard."
+    anew = (
+        "Begin a new plan log on purpose: where the given --state ends, for runs that have it; without one at the "
+        "beginning, to read all objects again into an empty table. Sends nothing."
+    )
+    preview = "Show the types and the first rows of each stream, 10 unless N is given. Writes no STATE and no files."
+    return [
+        click.Option(["--plan"], is_flag=True, help=plan),
+        click.Option(
+            ["--write-plan"], is_flag=True, help="List objects and append them to the plan log; send nothing."
+        ),
+        click.Option(["--new-plan-log"], is_flag=True, help=anew),
+        click.Option(["--shard-count"], type=click.IntRange(min=1), help=shards, metavar="N"),
+        click.Option(["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=target),
+        click.Option(["--preview"], type=_RowCount(), is_flag=False, flag_value="10", help=preview, metavar="[N]"),
+    ]
+
+
+def merge_paths(config: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Write `paths`, in place of `streams`, and `batch_root`, the place alone of `batch_config`, into settings."""
+    if paths := given.get("paths"):
+        config["streams"] = [{"name": stream_name(path), "path": path} for path in paths]
+    if root := given.get("batch_root"):
+        batches = config.get("batch_config") or {"encoding": {"format": "parquet"}}
+        config["batch_config"] = {**batches, "storage": {**(batches.get("storage") or {}), "root": root}}
+
+
+def stream_name(path: str) -> str:
+    """Return the name of the stream that a path alone makes.
+
+    It is the last part of the path that is a plain name: of `s3://shop/orders/**/*.csv` it is `orders`, of
+    `s3://shop/orders.csv.gz` too, of `s3://shop/logs/orders-*.csv` too. Folders like `day=1` are no names. If there is
+    none, it is the name of the bucket.
+    """
+    url = Url.parse(path)
+    *folders, last = url.key.split("/")
+    candidates = [url.bucket, *folders, re.split(r"[*?\[{]", last)[0].split(".")[0]]
+    wild = next((n for n, part in enumerate(candidates) if has_glob(part)), len(candidates))
+    before = re.split(r"[*?\[{]", candidates[wild])[0] if wild < len(candidates) else ""
+    plain = [_name(part) for part in [*candidates[:wild], before] if "=" not in part]
+    return next((name for name in reversed(plain) if re.search(r"[^\W\d_]", name)), "files")
+
+
+def _name(part: str) -> str:
+    return re.sub(r"\W+", "_", part).strip("_")
+
+
+# The tap.
 
 
 class TapS3Files(ArrowTap):
@@ -137,27 +220,27 @@ class TapS3Files(ArrowTap):
 
     def plan_lines(self, targets: Sequence[str], shard_count: int | None = None) -> Iterator[str]:
         """Yield the lines that show what a run would read, what targets need to load it, and what shards would read."""
-        from tap_s3_files.inspection import load_cost, plan_table
-        from tap_s3_files.inspection.shard_table import ShardShares, shard_lines
+        from tap_s3_files import tables
+        from tap_s3_files.tables import ShardShares, shard_lines
 
         if shard_count and self.settings.shard:
             msg = "--shard-count divides the whole plan: leave out setting 'shard'"
             raise ConfigError(msg)
         shares = [ShardShares(stream.name, shard_count) for stream in self.settings.streams] if shard_count else []
         rows = list(self._plan_rows(shares))
-        yield from plan_table.plan_lines(rows)
+        yield from tables.plan_lines(rows)
         if any(row.columns is None for row in rows):
             self.logger.info("--plan reads no data: columns are known with --catalog; --preview reads samples")
         for target in targets:
             yield ""
-            yield from load_cost.cost_lines(target, rows)
+            yield from tables.cost_lines(target, rows)
         if shares:
             yield ""
             yield from shard_lines(shares)
 
     def _plan_rows(self, shares: Sequence[ShardShares]) -> Iterator[Row]:
         """Yield what a run would read of each stream; its tasks are counted in the shares of the stream."""
-        from tap_s3_files.inspection.plan_table import Row
+        from tap_s3_files.tables import Row
 
         batch, root = self.settings.batch, self.settings.plan_root
         for number, stream in enumerate(self.settings.streams):
@@ -176,7 +259,7 @@ class TapS3Files(ArrowTap):
 
     def preview_lines(self, count: int) -> Iterator[str]:
         """Yield the lines that show the first rows of each stream; no STATE is written, and no batch file."""
-        from tap_s3_files.inspection.preview import preview_lines
+        from tap_s3_files.tables import preview_lines
 
         self.setup_mapper()
         for number, stream in enumerate(self.streams.values()):

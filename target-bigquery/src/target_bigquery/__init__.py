@@ -1,15 +1,23 @@
 """A Singer target that loads BATCH files, each exactly once, and RECORD messages into BigQuery.
 
-target         The target: its settings, and the end of a run
-stream_table   The table of one stream: its columns and its load method
-run            What the streams of a run share: clients, uploads, ledgers
-load           The load methods: from batch files into the table by load jobs
-storage_write  Loads through the Storage Write API
-ledger         The table `_sdc_batches`: which job loaded which batch
-conversion     Checks and conversion of the values of batches
-merge_pruning  Bounds that keep a MERGE from reading the whole table
-tables         Datasets and tables: names, types, columns and their evolution
-connection     Client of BigQuery: credentials, jobs, retries, errors
-settings       The settings: declared, defaulted and checked
-sql            The text of every SQL statement
+target            The target, its run and its tables of streams
+load              The load methods: append-only, upsert, overwrite, and their base
+rejected          Load jobs until they succeed; rows that BigQuery refuses; `_sdc_rejected`; the staging of overwrite
+uploads           Batch files -> the one file of a load job
+gcs_uploads       Uploads to `gcs_stage`, and files that are loaded in place
+parquet_dates     Checks dates by the statistics of Parquet files
+storage_write     Loads through the Storage Write API
+ledger            The table `_sdc_batches`: which job loaded which batch
+conversion        Checks and conversion of the values of batches
+merge_pruning     Bounds that keep a MERGE from reading the whole table
+tables            Creates the dataset and the tables; adds, widens and relaxes columns; their layout
+columns           Columns in the representation of the API; the column for values that do not fit
+types             Arrow types -> BigQuery column types; names of columns and tables
+client            Client of one dataset: tables, columns, grants
+jobs              Query, load and copy jobs, each exactly once; the daily quota of load jobs
+connection        Credentials, a client for each thread, and retries
+resources         Tables, jobs and query results; translates the errors of Google's libraries
+dead_connections  Socket options that end connections whose peer is gone
+settings          The settings: declared, defaulted and checked
+sql               The text of every SQL statement
 """

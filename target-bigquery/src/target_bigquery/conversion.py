@@ -8,15 +8,15 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import fit
-from singer_arrow.casting.temporal_text import beyond_years
+from singer_arrow.casting.spelling import beyond_years
 from singer_arrow.errors import DataError
-from singer_arrow.load import conversion
-from target_bigquery.tables.types import Column, decimal_kind, read_field, upload_field
+from singer_arrow.load import convert
+from target_bigquery.types import Column, decimal_kind, read_field, upload_field
 
 _DATES = ("DATE", "TIMESTAMP")
 
 
-class Conversion(conversion.Conversion[Column]):
+class Conversion(convert.Conversion[Column]):
     """Conversion of batches for BigQuery, whose arrays hold no nulls."""
 
     __slots__ = ()

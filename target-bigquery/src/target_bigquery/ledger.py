@@ -37,14 +37,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.ledger_lookup import PAGE, BatchLookup, another_table
+from singer_arrow.load.ledger import PAGE, BatchLookup, another_table
 from singer_arrow.naming import LEDGER
-from target_bigquery import sql
-from target_bigquery.connection.client import BigQuery
-from target_bigquery.connection.resources import MissingError, QueryResult, Table
-from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
-from target_bigquery.tables import migrate
-from target_bigquery.tables.naming import job_prefix
+from target_bigquery import sql, tables
+from target_bigquery.client import BigQuery
+from target_bigquery.resources import MissingError, QueryResult, Table
+from target_bigquery.storage_write.client import WriteError, WriteErrorKind
+from target_bigquery.types import job_prefix
 
 logger = logging.getLogger("target-bigquery")
 FORGOTTEN = timedelta(days=150)
@@ -231,7 +230,7 @@ class StreamLedger:
         """Read the marks and check whether the table is empty, before this run adds the first row."""
         with self._opening:
             if create and not self.exists:
-                migrate.prepare_ledger(self.client)
+                tables.prepare_ledger(self.client)
                 self.exists = True
             elif not self._is_open:
                 self.exists = self.client.table(LEDGER) is not None

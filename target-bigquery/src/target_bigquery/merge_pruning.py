@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from singer_arrow.load.key_ranges import Extent, Grid
-from target_bigquery.connection.resources import Partitioning, Table
+from singer_arrow.load.staging import Extent, Grid
+from target_bigquery.resources import Partitioning, Table
 from target_bigquery.sql import ColumnRanges
-from target_bigquery.tables.types import Column
+from target_bigquery.types import Column
 
 MOST_SPANS = 12
 """In the text of a MERGE."""

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.sdk.config_errors import json_object
+from singer_arrow.sdk.settings import json_object
 from singer_arrow.storage.urls import Url, shown
 from singer_arrow.warehouse.settings import (
     LOADS,

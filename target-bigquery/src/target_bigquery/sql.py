@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from singer_arrow.batch.message import PLACE, READING
-from singer_arrow.load.conversion import ORDER
-from target_bigquery.tables.types import Column
+from singer_arrow.load.convert import ORDER
+from target_bigquery.types import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,228 @@
-"""The target: its name, and the classes of its settings, tables and runs."""
+"""The target, its run and its tables of streams."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
+from singer_arrow.batch.message import Batch
+from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.run import Limits
+from singer_arrow.load.staging import Extents, Grid, StagingFolder
+from singer_arrow.naming import REJECTED
+from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
-from target_bigquery.run import BigQueryRun
-from target_bigquery.settings import SETTINGS, Settings
-from target_bigquery.stream_table import BigQueryStreamTable
+from singer_arrow.storage.store import Storage
+from singer_arrow.warehouse.run import GRACE_SECONDS, RunContext, WarehouseRun
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
+from singer_arrow.warehouse.table import WarehouseTable, descriptions_of
+from target_bigquery import connection, sql, tables
+from target_bigquery import merge_pruning as bounds
+from target_bigquery.client import BigQuery
+from target_bigquery.conversion import Conversion
+from target_bigquery.ledger import StreamLedger, remove_old
+from target_bigquery.load import AppendOnly, BigQueryLoadMethod, Overwrite, Upsert, upload_format
+from target_bigquery.rejected import BigQueryContext, DeadLetterTable, OverwriteStaging
+from target_bigquery.settings import SETTINGS, STORAGE_WRITE, Settings
+from target_bigquery.storage_write.load_method import STREAMED, record_age_seconds, why_not
+from target_bigquery.types import Column
+from target_bigquery.uploads import Files, Processes
+
+# What the streams of one run share: datasets, uploads, ledgers, staging tables, and the table of rejected rows.
+
+_PUTTING = 8
+
+
+class BigQueryRun(WarehouseRun[Settings]):
+    """The shared parts of one run of the target. Each is made when it is first used."""
+
+    def __init__(self, settings: Settings, context: RunContext) -> None:
+        super().__init__(settings, context)
+        self._clients: dict[str, BigQuery] = {}
+        self._warnings: set[str] = set()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a load; putting files into a bucket is mostly waiting, so more of that is done at once."""
+        puts_files = self.settings.stage is not None and self.settings.load_via != STORAGE_WRITE
+        return replace(super().limits, workers=max(_PUTTING, self.cores)) if puts_files else super().limits
+
+    @property
+    def record_age_seconds(self) -> float | None:
+        is_cheap = self.settings.load_via == STORAGE_WRITE and self.settings.load_method == APPEND
+        return record_age_seconds(len(self.tallies), self.settings.max_batch_age_seconds) if is_cheap else None
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage, which has the credentials of BigQuery for Google Cloud Storage too."""
+        return Storage(self.settings.aws, connection.storage_token(self.settings))
+
+    @cached_property
+    def processes(self) -> Processes:
+        """The processes that write Avro, which would hold Python's global lock."""
+        return Processes(self.cores)
+
+    @cached_property
+    def files(self) -> Files:
+        """The maker of uploads from batch files."""
+        if self.settings.stage is None:
+            return Files(self.storage, self.temporary, self.processes)
+        from target_bigquery.gcs_uploads import StagedFiles
+
+        stage = StagingFolder(self.storage, self.settings.stage, self.logger)
+        self.sweeper.submit(stage.remove_leftovers)
+        return StagedFiles(self.storage, self.temporary, self.processes, stage, self.cores)
+
+    @cached_property
+    def sweeper(self) -> DaemonPool:
+        """The thread that removes files left by other runs."""
+        return DaemonPool(1, "leftovers")
+
+    def client_of(self, stream: str) -> BigQuery:
+        """Return the dataset of a stream's table; create it if it does not exist."""
+        dataset = self.settings.schema_of(stream) or self.settings.dataset
+        if dataset not in self._clients:
+            client = self._clients[dataset] = BigQuery(replace(self.settings, dataset=dataset))
+            tables.prepare_dataset(client)
+        return self._clients[dataset]
+
+    @property
+    def bytes_billed(self) -> int:
+        return sum(client.bytes_billed for client in list(self._clients.values()))
+
+    def dataset_of(self, table: str) -> tuple[str, str]:
+        return "bigquery", table
+
+    def warn_once(self, what: str) -> None:
+        """Log a warning, once in a run."""
+        if what not in self._warnings:
+            self._warnings.add(what)
+            self.logger.warning(what)
+
+    def write_commits(self) -> None:
+        """Write what was committed into the ledgers, before BigQuery forgets it; the end of the run waits a little."""
+        tasks = [ledger.write_commits for ledger in self.all_of(StreamLedger)]
+        # it is loaded; a run that meets these batches will see it too
+        self._within_grace(tasks, "What was committed could not be written down: %s")
+
+    def remove_old_entries(self, days: int) -> None:
+        """Remove entries of this run's streams that are older than some days, by one query per dataset."""
+        by_client: dict[BigQuery, list[StreamLedger]] = {}
+        for ledger in self.all_of(StreamLedger):
+            if ledger.exists:
+                by_client.setdefault(ledger.client, []).append(ledger)
+        tasks = [partial(remove_old, client, ledgers, days) for client, ledgers in by_client.items()]
+        # everything is loaded, and the next run tries it again
+        self._within_grace(tasks, "Old entries of the ledger stay for now: %s")
+
+    def _within_grace(self, tasks: Iterable[Callable[[], None]], warning: str) -> None:
+        """Run what the end of the run waits for a little, one after the other, and log what prevents it."""
+        workers = DaemonPool(1, "ledger")
+        try:
+            for task in tasks:
+                workers.submit(task).result(GRACE_SECONDS)
+        except (SingerArrowError, TimeoutError) as error:
+            self.logger.warning(warning, str(error) or "it took too long")
+        finally:
+            workers.stop()
+
+    def close(self) -> None:
+        """End the processes, threads and connections."""
+        if "processes" in self.__dict__:
+            self.processes.close()
+        if "sweeper" in self.__dict__:
+            self.sweeper.stop(LAST_SECONDS)
+        for client in self._clients.values():
+            client.close()
+        super().close()
+
+
+# The table of a stream in BigQuery: its columns, its load method, and the removal of old versions.
+
+METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
+    APPEND: AppendOnly,
+    UPSERT: Upsert,
+    OVERWRITE: Overwrite,
+}
+ALONE_BYTES = 64 << 20
+"""A Parquet file of that size is a load of its own: as it is, it costs nothing to make. With gcs_stage none does."""
+
+
+class BigQueryStreamTable(WarehouseTable):
+    """The table of one stream in BigQuery while its SCHEMA stays the same."""
+
+    run: BigQueryRun
+    client: BigQuery  # the dataset that its table is in
+    watched: Mapping[str, Grid | None]  # the columns whose values bound a MERGE
+
+    def prepare_table(self) -> Sequence[Column]:
+        self.client = self.run.client_of(self.stream_name)
+        self.destination = tables.prepare_table(
+            self.client,
+            self.stream_name,
+            self.given,
+            keys=self.key_properties,
+            nullable=self.nullable,
+            descriptions=descriptions_of(self.schema),
+        )
+        self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
+        return self.destination.columns
+
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> BigQueryLoadMethod:
+        run, destination = self.run, self.destination
+        settings = run.settings
+        keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
+        self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
+        client, path = self.client, self.client.path(destination.name)
+        context = self.load_context(
+            BigQueryContext,
+            keys,
+            client=client,
+            files=run.files,
+            destination=destination,
+            upload_format=upload_format(settings.load_format, destination.columns),
+            ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, settings.replay),
+            overwrite_staging=run.once(OverwriteStaging, path, client),
+            dead_letter_table=run.once(DeadLetterTable, client.path(REJECTED), client, run.temporary),
+        )
+        if settings.load_via == STORAGE_WRITE:
+            if (reason := why_not(load_method, destination.columns)) is None:
+                return STREAMED[load_method](context)
+            run.warn_once(f"Stream {self.stream_name!r} goes by load jobs: {reason}")
+        return METHODS[load_method](context)
+
+    def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:
+        never_null = {e.name for e in self.destination.table.columns if e.mode == "REQUIRED"}
+        required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
+        extents = Extents(self.watched) if keys and self.watched else None
+        return Conversion(self.destination.columns, self.given, constants, keys, place, required, extents)
+
+    def is_load_of_its_own(self, batch: Batch) -> bool:
+        if self.run.settings.stage is not None:
+            return False
+        return batch.format == "parquet" and (batch.byte_count or 0) >= ALONE_BYTES and len(batch.manifest) == 1
+
+    def warehouse_time(self) -> datetime:
+        (row,) = self.client.query(sql.NOW, what="Asking for the time").rows
+        moment: datetime = row["now"]
+        return moment
+
+    def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
+        client, table = self.client, self.destination.name
+        quoted, filtered_by = client.quoted(table), self.destination.table.filtered_by
+        text = (
+            sql.mark_versions_deleted(quoted, version_column, deleted_column, filtered_by)
+            if deleted_column
+            else sql.delete_versions(quoted, version_column, filtered_by)
+        )
+        what = f"Removing old versions from table {client.path(table)}"
+        return client.query(text, {"version": version}, what=what).affected
+
+
+# The target: its name, and the classes of its settings, tables and runs.
 
 
 class TargetBigQuery(WarehouseTarget):

@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 
 from singer_arrow.casting.to_json import json_texts
 from singer_arrow.errors import DataError
-from singer_arrow.load import conversion
+from singer_arrow.load import convert
 from singer_arrow.schema.arrow_schema import is_json
-from target_redshift import long_texts
-from target_redshift import nul_characters as nuls
-from target_redshift.nul_characters import FAIL
-from target_redshift.tables.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_field, upload_field
+from target_redshift import columns as long_texts
+from target_redshift import columns as nuls
+from target_redshift.columns import NUL_FAIL
+from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_field, upload_field
 
 
-class Conversion(conversion.Conversion[Column]):
+class Conversion(convert.Conversion[Column]):
     __slots__ = ()
 
     @property
@@ -36,7 +36,7 @@ class Conversion(conversion.Conversion[Column]):
     def array(self, array: pa.Array, column: Column) -> pa.Array:
         if column.is_quoted:
             return pc.if_else(array.is_valid(), json_texts(array, pa.field("", pa.string())), None)
-        return conversion.Conversion.array(self, array, column)
+        return convert.Conversion.array(self, array, column)
 
 
 MAX_JSON = 4 << 20
@@ -111,7 +111,7 @@ class Check:
     file_format: str = "parquet"
     varchar_max: int = MAX_VARCHAR
     upload_format: str = "parquet"
-    nul_text: str = FAIL
+    nul_text: str = NUL_FAIL
     found: ValueReport = field(default_factory=ValueReport)
     rescued: ValueReport = field(default_factory=ValueReport)
 
@@ -131,7 +131,7 @@ class Check:
             column, most = limits[name]
             is_json = holds_json(column)
             bad = first_unloadable(array, most, is_json=is_json)
-            if bad and bad.kind is NulError and self.nul_text != FAIL:
+            if bad and bad.kind is NulError and self.nul_text != NUL_FAIL:
                 count = nuls.count(array, is_json=is_json)
                 notes.append((self.found, count, bad.place(name, before, self.file_format)))
                 without = nuls.replaced(array, self.nul_text, is_json=is_json)

@@ -21,13 +21,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.ledger_lookup import PAGE, BatchLookup, another_table
+from singer_arrow.load.ledger import PAGE, BatchLookup, another_table
 from singer_arrow.naming import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
-from target_redshift.connection.client import Redshift
-from target_redshift.connection.connection import Session
-from target_redshift.connection.resources import Table
-from target_redshift.tables.naming import RULES
+from target_redshift.client import Redshift
+from target_redshift.connection import Session
+from target_redshift.resources import Table
+from target_redshift.types import RULES
 
 logger = logging.getLogger("target-redshift")
 MARK = "_sdc_load_"

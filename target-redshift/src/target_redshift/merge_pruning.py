@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from target_redshift.tables.types import Column
+from target_redshift.types import Column
 
 _WHOLE, _MOMENT = r"-?\d+", r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"
 _NUMBERS = {"SMALLINT": _WHOLE, "INTEGER": _WHOLE, "BIGINT": _WHOLE, "DECIMAL": r"-?\d+(?:\.\d+)?"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import (
     AWS,
@@ -28,10 +28,10 @@ from singer_arrow.warehouse.settings import (
     text,
     text_by_stream,
 )
-from target_redshift import nul_characters as nuls
-from target_redshift.long_texts import CHOICES, FAIL
+from target_redshift import columns as nuls
+from target_redshift.columns import LONG_TEXT_CHOICES, LONG_TEXT_FAIL
 from target_redshift.sql import PRIVILEGES
-from target_redshift.tables.types import MAX_VARCHAR
+from target_redshift.types import MAX_VARCHAR
 
 PORT = 5439
 FORMATS = ("parquet", "jsonl", "csv")
@@ -108,14 +108,14 @@ SETTINGS: dict[str, Any] = {
         "puts them whole into the SUPER column `_sdc_long_text` of their row; super makes new text columns SUPER, "
         "and Parquet files with text are then converted. SUPER takes up to 4 MB, but more than 65,535 bytes of one "
         "text only if the cluster's enable_large_strings_opt_in is on. A key that is too long is always an error.",
-        FAIL,
-        *CHOICES,
+        LONG_TEXT_FAIL,
+        *LONG_TEXT_CHOICES,
     ),
     "nul_text": choice(
         "What to do with NUL characters in text, which Redshift does not accept: replace puts the symbol \u2400 in "
         "their place, remove removes them, both with a warning; fail ends the run.",
         nuls.REPLACE,
-        *nuls.CHOICES,
+        *nuls.NUL_CHOICES,
     ),
     "grants": {
         "type": ["object", "null"],
@@ -160,7 +160,7 @@ class Settings(LoadSettings):
     dist_key: Any = None
     sort_keys: Any = None
     varchar_max: int = MAX_VARCHAR
-    long_text: str = FAIL
+    long_text: str = LONG_TEXT_FAIL
     nul_text: str = nuls.REPLACE
     grants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

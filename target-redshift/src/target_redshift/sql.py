@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from singer_arrow.batch.message import PLACE, READING
 from singer_arrow.errors import SchemaError
+from target_redshift.columns import OBJECT_COLUMNS, ORDER, Change, StagingColumn
 from target_redshift.merge_pruning import Bound
-from target_redshift.tables.staging_columns import OBJECT_COLUMNS, ORDER, Change, StagingColumn
-from target_redshift.tables.types import Column, ddl_type
+from target_redshift.types import Column, ddl_type
 
 # Names and texts within SQL
 
@@ -427,7 +427,7 @@ def _values(staged: Sequence[StagingColumn], columns: Sequence[Column], *, named
 
 
 def _rank(staged: StagingColumn, columns: Sequence[StagingColumn]) -> str:
-    """Return the rank of a row of tap-s3-files, as `tap_s3_files.plan.model.rank` writes it."""
+    """Return the rank of a row of tap-s3-files, as `tap_s3_files.plan_model.rank` writes it."""
     of = {c.column.source: _changed(c, c.column) for c in columns if c.column}
     modified, bucket, file = (f"({of[name]})" for name in OBJECT_COLUMNS)
     before, behind = (staged.constant or "").split("\n")

@@ -1,13 +1,186 @@
-"""The target: its name, and the classes of its settings, tables and runs."""
+"""The target, its run and its tables of streams."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
 from typing import Any, ClassVar
 
+from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.run import Limits
+from singer_arrow.naming import REJECTED
+from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
-from target_redshift.run import RedshiftRun
+from singer_arrow.warehouse.run import RunContext, WarehouseRun
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
+from singer_arrow.warehouse.table import WarehouseTable, descriptions_of
+from target_redshift import sql, tables
+from target_redshift.client import Redshift
+from target_redshift.conversion import Conversion
+from target_redshift.ledger import StreamLedger, remove_old
+from target_redshift.load import AppendOnly, Overwrite, RedshiftLoadMethod, Upsert
+from target_redshift.rejected import DeadLetterTable, OverwriteStaging, RedshiftContext
 from target_redshift.settings import REQUIRED, SETTINGS, Settings
-from target_redshift.stream_table import RedshiftStreamTable
+from target_redshift.types import Column
+from target_redshift.uploads import Files, S3StagingFolder
+
+# What the streams of one run share: schemas, uploads, ledgers, staging tables, and the table of rejected rows.
+
+_PROBING = 8
+
+
+class RedshiftRun(WarehouseRun[Settings]):
+    """The shared parts of one run of the target. Each is made when it is first used."""
+
+    def __init__(self, settings: Settings, context: RunContext) -> None:
+        super().__init__(settings, context)
+        self._clients: dict[str, Redshift] = {}
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a load; probing a file on S3 is mostly waiting, so more of that is done at once."""
+        return replace(super().limits, workers=max(_PROBING, self.cores))
+
+    @cached_property
+    def files(self) -> Files:
+        """The preparation of batch files for COPY."""
+        settings = self.settings
+        return Files(
+            self.storage,
+            self.temporary,
+            upload_format=settings.upload_format,
+            varchar_max=settings.varchar_max,
+            nul_text=settings.nul_text,
+            parallel=self.cores,
+        )
+
+    @cached_property
+    def staging_folder(self) -> S3StagingFolder:
+        """The folder of this run in `s3_stage`."""
+        stage = S3StagingFolder(
+            self.storage,
+            self.settings.stage,
+            temporary=self.temporary,
+            workers=self.workers,
+            parallel=self.cores,
+            slices=lambda: self.slices,
+        )
+        self.workers.submit(stage.remove_leftovers)
+        return stage
+
+    @cached_property
+    def slices(self) -> int:
+        """Number of slices of the cluster."""
+        return next(iter(self._clients.values())).slices()
+
+    @cached_property
+    def workers(self) -> DaemonPool:
+        """The threads that write and upload files."""
+        return DaemonPool(self.cores, "upload")
+
+    def client_of(self, stream: str) -> Redshift:
+        """Return the schema of a stream's table; create it if it does not exist."""
+        schema = (self.settings.schema_of(stream) or self.settings.schema).lower()
+        if schema not in self._clients:
+            client = self._clients[schema] = Redshift(replace(self.settings, schema=schema))
+            tables.prepare_schema(client)
+        return self._clients[schema]
+
+    def dataset_of(self, table: str) -> tuple[str, str]:
+        host, settings = self.settings.host or "", self.settings
+        cluster, _, rest = host.partition(".")
+        region = rest.split(".")[1] if host.endswith(".amazonaws.com") else None
+        return f"redshift://{f'{cluster}.{region}' if region else host}:{settings.port}", f"{settings.dbname}.{table}"
+
+    def remove_old_entries(self, days: int) -> None:
+        """Remove entries of this run's streams that are older than some days, in one transaction per schema."""
+        streams: dict[Redshift, set[str]] = {}
+        for ledger in self.all_of(StreamLedger):
+            streams.setdefault(ledger.client, set()).add(ledger.stream)
+        try:
+            for client, names in streams.items():
+                remove_old(client, names, days)
+        except SingerArrowError as error:  # everything is loaded, and the next run tries it again
+            self.logger.warning("Old entries of the ledger stay for now: %s", error)
+
+    def close(self) -> None:
+        """End the threads and connections."""
+        if "workers" in self.__dict__:
+            self.workers.stop(LAST_SECONDS)
+        for client in self._clients.values():
+            client.close()  # a load that is still running would keep staging tables from being dropped
+        for overwrite_staging in self.all_of(OverwriteStaging):
+            overwrite_staging.close()
+        for client in self._clients.values():
+            client.close()
+        super().close()
+
+
+# The table of a stream in Redshift: its columns, its load method, and the removal of old versions.
+
+METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
+    APPEND: AppendOnly,
+    UPSERT: Upsert,
+    OVERWRITE: Overwrite,
+}
+
+
+class RedshiftStreamTable(WarehouseTable):
+    """The table of one stream in Redshift while its SCHEMA stays the same."""
+
+    run: RedshiftRun
+    client: Redshift  # the schema that its table is in
+
+    def prepare_table(self) -> Sequence[Column]:
+        self.client = self.run.client_of(self.stream_name)
+        keys, descriptions = self.key_properties, descriptions_of(self.schema)
+        self.destination = tables.prepare_table(
+            self.client, self.stream_name, self.given, keys, descriptions=descriptions
+        )
+        self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
+        return self.destination.columns
+
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> RedshiftLoadMethod:
+        run, destination = self.run, self.destination
+        replay = run.settings.replay or ("skip" if load_method == UPSERT else None)  # merged again, whatever it has
+        client, path = self.client, self.client.path(destination.name)
+        context = self.load_context(
+            RedshiftContext,
+            keys,
+            client=client,
+            files=run.files,
+            staging_folder=run.staging_folder,
+            upload_format=run.settings.upload_format,
+            destination=destination,
+            ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, replay),
+            overwrite_staging=run.once(OverwriteStaging, path, client),
+            dead_letter_table=run.once(DeadLetterTable, client.path(REJECTED), client),
+        )
+        return METHODS[load_method](context)
+
+    def conversion(self, constants: Mapping[str, object], *, keys: tuple[str, ...], place: int | None) -> Conversion:
+        never_null = {e.name for e in self.destination.table.columns if not e.nullable}
+        required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
+        return Conversion(self.destination.columns, self.given, constants, keys, place, required)
+
+    def warehouse_time(self) -> datetime:
+        return self.client.now()
+
+    def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
+        client, table = self.client, self.destination.name
+        quoted = client.quoted(table)
+        text = (
+            sql.mark_versions_deleted(quoted, version_column, deleted_column)
+            if deleted_column
+            else sql.delete_versions(quoted, version_column)
+        )
+        what = f"Removing old versions from table {client.path(table)}"
+        return client.query(text, [version], what=what).affected
+
+
+# The target: its name, and the classes of its settings, tables and runs.
 
 
 class TargetRedshift(WarehouseTarget):

@@ -18,13 +18,13 @@ from singer_lines import batch_of, lines, record, rows, schema
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.storage import retry
-from singer_arrow.storage.storage import Storage
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage import errors
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from target_bigquery.connection.client import BigQuery
+from target_bigquery.client import BigQuery
 from target_bigquery.settings import Settings as BigQuerySettings
-from target_redshift.connection.client import Redshift
+from target_redshift.client import Redshift
 from target_redshift.settings import Settings as RedshiftSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
@@ -232,7 +232,7 @@ def a_file_that_was_cut(scene: Scene) -> str:
 @provokes("conflict")
 def two_writers(scene: Scene) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retry, "FIRST_PAUSE", 0.0)
+        patch.setattr(errors, "FIRST_PAUSE", 0.0)
         patch.setenv("AWS_ENDPOINT_URL", scene.faults.url)
         scene.faults.set({"match": "^PUT", "action": "error", "status": 409, "code": "ConditionalRequestConflict"})
         return raised(lambda: Storage().put(Url.parse(f"s3://{scene.bucket}/x"), b"x", if_absent=True))

@@ -10,8 +10,8 @@ from small_aws import BUCKET, SmallAws
 
 from local_cloud import Cloud
 from singer_arrow.errors import NotFoundError, ObjectChangedError, ServiceError
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 

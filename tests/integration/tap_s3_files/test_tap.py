@@ -22,7 +22,7 @@ from tap_source import Source, state_of
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
-from singer_arrow.formats.json.writer import JsonEncoder
+from singer_arrow.formats.json_write import JsonEncoder
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from small_aws import BUCKET, SmallAws
 
 from local_cloud import Cloud
 from local_cloud.programs import Ran
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.listing.parallel import list_objects
+from tap_s3_files.listing import list_objects
 
 KEYS = [
     "in/a b.csv",

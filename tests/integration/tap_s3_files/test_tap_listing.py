@@ -13,12 +13,12 @@ from forked_programs import ForkedPrograms
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Ran
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.object_page import ObjectPage
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.listing import ObjectPage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.listing import parallel as lister
-from tap_s3_files.listing.parallel import list_objects
+from tap_s3_files import listing as lister
+from tap_s3_files.listing import list_objects
 
 
 class Source:

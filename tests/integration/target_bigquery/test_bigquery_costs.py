@@ -15,10 +15,9 @@ from singer_lines import Batches, activate, load, rows, schema, state
 
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError, ServiceError
-from singer_arrow.load.backoff import pauses
-from target_bigquery.connection import jobs, load_job_quota
-from target_bigquery.connection.client import BigQuery
-from target_bigquery.load import load_job
+from singer_arrow.load.ledger import pauses
+from target_bigquery import jobs, rejected
+from target_bigquery.client import BigQuery
 from target_bigquery.settings import Settings
 
 Config = dict[str, Any]
@@ -147,7 +146,7 @@ def test_load_jobs_are_counted_over_runs_and_announced(
     fail_jobs: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(load_job_quota, "DAILY_LOADS", 5)
+    monkeypatch.setattr(jobs, "DAILY_LOADS", 5)
     lines = [schema(), batch(rows(0, 1)), state(1)]
     for _ in range(3):
         load(lines, config)
@@ -168,12 +167,12 @@ def test_load_jobs_are_counted_over_runs_and_announced(
 def test_a_list_of_everybodys_jobs_that_is_denied(
     config: Config, batch: Batches, dataset: str, bq_faults: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_job_quota, "DAILY_LOADS", 1)
+    monkeypatch.setattr(jobs, "DAILY_LOADS", 1)
     load([schema(), batch(rows(0, 1))], config)
     bq_faults.set({"match": "^GET .*allUsers=true", "action": "error", "status": 403, "code": "accessDenied"})
     client = BigQuery(Settings.from_config(config | {"api_endpoint": bq_faults.url}))
     try:
-        found = client.destinations(datetime.now(UTC) - load_job_quota.DAY, datetime.now(UTC))
+        found = client.destinations(datetime.now(UTC) - jobs.DAY, datetime.now(UTC))
     finally:
         client.close()
     assert found.count(f"local.{dataset}.rows") == 1
@@ -194,7 +193,7 @@ def test_jobs_that_fail_of_what_passes_run_again(
     config: Config, batch: Batches, dataset: str, bq: Any, fail_jobs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All transient reasons in turn: of load jobs, of an upsert's queries, and of the ledger's statements."""
-    for module in (jobs, load_job):
+    for module in (jobs, rejected):
         monkeypatch.setattr(module, "pauses", partial(pauses, first=0.01))
     faults = [dict(zip(("reason", "message"), text.split(": ", 1), strict=True)) for text in PASSING.values()]
     for job in ("load", "query"):

@@ -22,12 +22,12 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
-from singer_arrow.load.backoff import pauses
+from singer_arrow.load.ledger import pauses
 from singer_arrow.load.staging import FOLDER
-from singer_arrow.storage import storage
+from singer_arrow.storage import store
 from singer_arrow.storage.urls import Url
-from target_bigquery.connection import connection
-from target_bigquery.load import gcs_uploads as staged
+from target_bigquery import connection
+from target_bigquery import gcs_uploads as staged
 
 Config = dict[str, Any]
 
@@ -148,7 +148,7 @@ def test_files_with_lists_that_are_replaced_after_they_were_looked_at_are_an_err
 
     def replaced(*arguments: Any) -> Any:
         found = prepare(*arguments)
-        storage.Storage().put(Url.parse(message["manifest"][0]), other)
+        store.Storage().put(Url.parse(message["manifest"][0]), other)
         return found
 
     monkeypatch.setattr(staged.StagedFiles, "prepare", replaced)
@@ -223,7 +223,7 @@ def test_what_fails_of_the_stage_in_passing_is_tried_again(
 def test_an_upload_in_parts_is_whole_or_not_there(
     config: Config, batch: Batches, ids: Any, gcs_faults: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "_PART", 5 << 20)
+    monkeypatch.setattr(store, "_PART", 5 << 20)
     noise = [{"id": n, "name": os.urandom(6000).hex()} for n in range(1200)]
     gcs_faults.set(
         {"match": "^PUT.*partNumber=2", "action": "error", "status": 503, "times": 1},

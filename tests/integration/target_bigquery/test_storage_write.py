@@ -18,8 +18,8 @@ from waiting import wait_until
 from local_cloud import Cloud
 from local_cloud.programs import Programs
 from singer_arrow.errors import CredentialsError, LoadError
-from target_bigquery.connection import connection
-from target_bigquery.storage_write import requests as arrow_rows
+from target_bigquery import connection
+from target_bigquery.storage_write import load_method as arrow_rows
 
 Config = dict[str, Any]
 Fail = Callable[..., list[dict[str, Any]]]
@@ -200,7 +200,7 @@ PASSING: dict[str, list[dict[str, Any]]] = {
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses between retries."""
-    from singer_arrow.load import backoff as retries
+    from singer_arrow.load import ledger as retries
 
     monkeypatch.setattr(retries.time, "sleep", lambda _: None)
 

@@ -18,7 +18,7 @@ from waiting import wait_until
 from local_cloud import Cloud
 from local_cloud.programs import Programs
 from singer_arrow.errors import LoadError
-from target_bigquery.connection.client import BigQuery
+from target_bigquery.client import BigQuery
 from target_bigquery.settings import Settings
 
 Config = dict[str, Any]

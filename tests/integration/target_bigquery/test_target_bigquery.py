@@ -110,7 +110,7 @@ def test_every_type_arrives_exactly(
 def test_parquet_of_plain_types_is_not_rewritten(
     config: Config, batch: Batches, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from target_bigquery.load.uploads import Files
+    from target_bigquery.uploads import Files
 
     uploaded = []
     join = Files.join

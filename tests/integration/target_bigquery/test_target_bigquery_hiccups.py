@@ -13,8 +13,8 @@ from singer_lines import Batches, lines, load, rows, schema, some_batches, state
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 from singer_arrow.errors import AccessDeniedError, CredentialsError, ServiceError
-from target_bigquery.connection import connection
-from target_bigquery.connection.resources import QuotaError
+from target_bigquery import connection
+from target_bigquery.resources import QuotaError
 
 Config = dict[str, Any]
 UPLOAD = "^(POST|PUT) /upload/"

@@ -13,10 +13,9 @@ from waiting import wait_until
 
 from local_cloud import Cloud
 from singer_arrow.errors import ConfigError, CredentialsError, LoadError, NotFoundError, ServiceError
-from target_redshift import sql
-from target_redshift.connection import connection
-from target_redshift.connection.client import Redshift
-from target_redshift.connection.resources import SessionLostError
+from target_redshift import connection, sql
+from target_redshift.client import Redshift
+from target_redshift.resources import SessionLostError
 
 
 @pytest.mark.filterwarnings("ignore:ssl:DeprecationWarning")  # the driver's

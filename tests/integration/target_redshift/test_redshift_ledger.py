@@ -11,14 +11,13 @@ import pytest
 from redshift_lines import ORDERS, Open, rows
 
 from singer_arrow.errors import LoadError
-from singer_arrow.load.ledger_lookup import PAGE
+from singer_arrow.load.ledger import PAGE
 from singer_arrow.naming import LEDGER
-from target_redshift import sql
-from target_redshift.connection.client import Redshift
-from target_redshift.connection.connection import Session
-from target_redshift.connection.resources import QueryResult
+from target_redshift import sql, tables
+from target_redshift.client import Redshift
+from target_redshift.connection import Session
 from target_redshift.ledger import MARK, StreamLedger
-from target_redshift.tables import migrate
+from target_redshift.resources import QueryResult
 
 
 class TestLedger:
@@ -34,7 +33,7 @@ class TestLedger:
         return set(known)
 
     def open(self, client: Redshift, stream: str = "orders") -> StreamLedger:
-        return StreamLedger(client, stream, migrate.prepare_table(client, "orders", ORDERS).table)
+        return StreamLedger(client, stream, tables.prepare_table(client, "orders", ORDERS).table)
 
     def notes(self, client: Redshift) -> list[str]:
         return sorted(note for _, note, _ in rows(client, "orders"))

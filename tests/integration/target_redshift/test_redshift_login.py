@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from local_cloud import Cloud
 from singer_arrow.errors import ConfigError, CredentialsError, NotFoundError
-from target_redshift.connection.client import Redshift
+from target_redshift.client import Redshift
 from target_redshift.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings(

@@ -13,7 +13,7 @@ from singer_lines import record, rows, schema, state
 
 from local_cloud import Cloud
 from singer_arrow.errors import DataError, SchemaError
-from target_redshift.long_texts import COLUMN
+from target_redshift.columns import COLUMN
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("body", pa.string()), ("n", pa.decimal128(20, 4))])
 LONG = 'é"\\\n␀' * 20_000

@@ -19,15 +19,15 @@ import redshift_sql as docs
 from local_settings import of_redshift
 
 from local_cloud import Cloud
-from singer_arrow.load.conversion import RANK
-from singer_arrow.warehouse.variant_columns import mark
+from singer_arrow.load.convert import RANK
+from singer_arrow.warehouse.settings import mark
 from target_redshift import sql
-from target_redshift.connection.client import Redshift
-from target_redshift.connection.connection import Session
-from target_redshift.connection.resources import QueryResult
+from target_redshift.client import Redshift
+from target_redshift.columns import StagingColumn, upload_columns
+from target_redshift.connection import Session
+from target_redshift.resources import QueryResult
 from target_redshift.settings import Settings
 from target_redshift.sql import NULL_TEXT
-from target_redshift.tables.staging_columns import StagingColumn, upload_columns
 
 AT = dt.datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=dt.UTC)
 ROW: dict[str, Any] = {

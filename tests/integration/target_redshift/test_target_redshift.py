@@ -14,7 +14,7 @@ from redshift_lines import Loads
 from singer_lines import record, rows, schema, state, states
 
 from local_cloud import Cloud
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 
 # Formats and types
 

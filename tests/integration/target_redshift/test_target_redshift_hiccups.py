@@ -12,9 +12,9 @@ from singer_lines import record, rows, schema, state
 
 from singer_arrow.errors import CredentialsError, ServiceError
 from target_redshift import sql
-from target_redshift.connection.connection import Connection, Session
-from target_redshift.connection.resources import SessionLostError
-from target_redshift.load.s3_staging import S3StagingFolder
+from target_redshift.connection import Connection, Session
+from target_redshift.resources import SessionLostError
+from target_redshift.uploads import S3StagingFolder
 
 
 @pytest.fixture

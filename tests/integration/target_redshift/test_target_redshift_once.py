@@ -11,7 +11,7 @@ from redshift_lines import Loads
 from singer_lines import record, rows, schema, some_batches, state, states
 
 from target_redshift import sql
-from target_redshift.connection.connection import Session
+from target_redshift.connection import Session
 
 
 @pytest.mark.parametrize("where", ["s3", "local"])

@@ -14,8 +14,8 @@ from redshift_lines import Loads
 from singer_lines import COLUMNS, activate, record, rows, schema, state
 
 from singer_arrow.errors import DataError, LoadError, SchemaError
-from target_redshift.load import uploads as files
-from target_redshift.load.copy_batch import CountError
+from target_redshift import uploads as files
+from target_redshift.copy import CountError
 
 WIDER = pa.schema([*COLUMNS, ("more", pa.float64())])
 

@@ -12,7 +12,7 @@ from singer_lines import Message, activate, record, rows, schema, state
 
 from local_cloud import Cloud
 from singer_arrow.errors import DataError, SchemaError
-from target_redshift.connection.connection import Session
+from target_redshift.connection import Session
 
 UPSERT = {"load_method": "upsert"}
 OVERWRITE = {"load_method": "overwrite"}

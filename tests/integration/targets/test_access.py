@@ -19,10 +19,10 @@ from waiting import wait_until
 
 from singer_arrow.errors import AccessDeniedError, ConfigError, CredentialsError, ServiceError
 from singer_arrow.storage import aws
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.replication.sqs_queue import Queue
+from tap_s3_files.sqs import Queue
 
 ROOT = Url("s3", BUCKET, "")
 OBJECTS = {"in/a.csv": b"id\n1\n", "in//odd.csv": b"id\n2\n"}

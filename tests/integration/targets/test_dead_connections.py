@@ -13,14 +13,13 @@ from local_settings import of_bigquery, of_redshift
 from small_network import Recorder
 
 from local_cloud import Cloud
-from singer_arrow.runtime.tcp import DEAD_AFTER_SECONDS, user_timeout
+from singer_arrow.runtime.process import DEAD_AFTER_SECONDS, user_timeout
 from target_bigquery import settings as bigquery_config
-from target_bigquery.connection.connection import Connection
-from target_bigquery.connection.dead_connections import PING_SECONDS
-from target_bigquery.storage_write.client import WriteApi
-from target_bigquery.storage_write.error_kinds import WriteError
+from target_bigquery.connection import Connection
+from target_bigquery.dead_connections import PING_SECONDS
+from target_bigquery.storage_write.client import WriteApi, WriteError
 from target_redshift import settings as redshift_config
-from target_redshift.connection.client import Redshift
+from target_redshift.client import Redshift
 
 needs_linux = pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has TCP_USER_TIMEOUT")
 

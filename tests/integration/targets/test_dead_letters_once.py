@@ -14,11 +14,11 @@ from waiting import wait_until
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
-from singer_arrow.load.checkpoint import Checkpoints
-from target_bigquery.load import load_job
-from target_bigquery.load.dead_letter_table import DeadLetterTable
+from singer_arrow.load.run import Checkpoints
+from target_bigquery import rejected
+from target_bigquery.rejected import DeadLetterTable
 from target_redshift import sql
-from target_redshift.connection.connection import Session
+from target_redshift.connection import Session
 
 DEAD = {"on_bad_row": "dead_letter"}
 GOOD = [0, 2, 3, 5, 6, 8]
@@ -70,8 +70,8 @@ STEPS: dict[str, dict[str, tuple[Any, str, Callable[..., bool], bool]]] = {
     "bigquery": {
         "before the bad rows": (DeadLetterTable, "write", lambda *_: True, False),
         "after the bad rows": (DeadLetterTable, "write", lambda *_: True, True),
-        "before the load job": (load_job, "run", lambda *given: given[2] == "rows", False),
-        "after the load job": (load_job, "run", lambda *given: given[2] == "rows", True),
+        "before the load job": (rejected, "run", lambda *given: given[2] == "rows", False),
+        "after the load job": (rejected, "run", lambda *given: given[2] == "rows", True),
         "before the state": (Checkpoints, "close", lambda *_: True, False),
     },
     "redshift": {

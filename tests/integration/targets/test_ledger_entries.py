@@ -10,8 +10,8 @@ from singer_lines import Batches, record, rows, schema, some_batches
 from warehouses import Warehouse
 
 from singer_arrow.errors import LoadError, ServiceError
-from singer_arrow.load.ledger_lookup import BatchLookup
-from singer_arrow.load.load_method import LoadMethod
+from singer_arrow.load.ledger import BatchLookup
+from singer_arrow.load.method import LoadMethod
 from target_redshift.ledger import MARK, StreamLedger
 
 OLDER = {

@@ -15,7 +15,7 @@ from singer_sdk.singerlib.json import serialize_json
 from warehouses import Warehouse
 
 from singer_arrow.formats import WRITABLE
-from singer_arrow.records.encoder import to_records
+from singer_arrow.records.validation import to_records
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.schema.json_schema import to_json_schema
 

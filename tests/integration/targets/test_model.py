@@ -34,7 +34,7 @@ from warehouses import WAREHOUSES, Warehouse
 
 from local_cloud import Cloud
 from singer_arrow.errors import UnfinishedStreamError
-from singer_arrow.load.checkpoint import Checkpoints
+from singer_arrow.load.run import Checkpoints
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "n": st.integers(-(2**63), 2**63 - 1),

@@ -20,9 +20,9 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError
 from singer_arrow.naming import STAGING
-from target_bigquery.connection.connection import Connection
-from target_bigquery.load.overwrite_staging import KEPT
-from target_bigquery.tables import migrate
+from target_bigquery import tables
+from target_bigquery.connection import Connection
+from target_bigquery.rejected import KEPT
 
 OVERWRITE = {"load_method": "overwrite"}
 DAY = timedelta(days=1)
@@ -59,7 +59,7 @@ def facts(bq: Any, warehouse: BigQuery) -> dict[str, Any]:
     table = bq.get_table(f"{warehouse.schema}.rows")
     return {
         "description": table.description,
-        "labels": {k: v for k, v in table.labels.items() if k != migrate.OWNER},
+        "labels": {k: v for k, v in table.labels.items() if k != tables.OWNER},
         "friendly_name": table.friendly_name,
         "expires": table.expires,
         "partitions": table.range_partitioning,
@@ -98,13 +98,13 @@ def test_a_table_expires_when_it_did(warehouse: BigQuery, batch: Batches, bq: An
     table.expires = datetime.now(UTC).replace(microsecond=0) + 30 * DAY
     bq.update_table(table, ["expires"])
     seen = list[Any]()
-    copy = migrate.BigQuery.copy
+    copy = tables.BigQuery.copy
 
     def looking(self: Any, source: str, *args: Any, **options: Any) -> Any:
         seen.append(bq.get_table(f"{warehouse.schema}.{source}").expires)
         return copy(self, source, *args, **options)
 
-    monkeypatch.setattr(migrate.BigQuery, "copy", looking)
+    monkeypatch.setattr(tables.BigQuery, "copy", looking)
     run(warehouse, batch)
     assert facts(bq, warehouse)["expires"] == table.expires
     assert seen == [table.expires]
@@ -241,7 +241,7 @@ def test_an_interrupted_run_leaves_the_old_table(
     run(warehouse, batch)
     assert warehouse.table() == rows(10, 5)
     assert staging_tables(warehouse) == [left]  # it may belong to a run that is still active
-    monkeypatch.setattr(migrate, "LEFTOVER_AGE", timedelta(0))
+    monkeypatch.setattr(tables, "LEFTOVER_AGE", timedelta(0))
     run(warehouse, batch)
     assert staging_tables(warehouse) == []
 

@@ -16,7 +16,7 @@ from singer_lines import Batches, activate, load, record, schema, state
 from warehouses import BigQuery
 
 from local_cloud import Cloud
-from target_bigquery import load as methods
+from target_bigquery import target as methods
 
 COLUMNS = pa.schema(
     [

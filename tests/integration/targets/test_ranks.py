@@ -19,8 +19,8 @@ from tap_source import Source, moment, state_of
 from warehouses import Warehouse
 
 from local_cloud import Cloud
-from target_bigquery.load.upsert import Upsert as BigQueryUpsert
-from target_redshift.load.upsert import Upsert as RedshiftUpsert
+from target_bigquery.load import Upsert as BigQueryUpsert
+from target_redshift.load import Upsert as RedshiftUpsert
 
 UPSERT = {"load_method": "upsert"}
 DELETED = "_sdc_deleted_at"

@@ -17,8 +17,8 @@ from warehouses import RANK, Warehouse
 
 from local_cloud.programs import Programs
 from singer_arrow.errors import NotFoundError, SchemaError
-from target_bigquery.connection.client import BigQuery
-from target_bigquery.connection.resources import QuotaError
+from target_bigquery.client import BigQuery
+from target_bigquery.resources import QuotaError
 
 DAY, MOMENT = date(2024, 2, 29), datetime(2024, 2, 29, 12, 30, 0, 123456, UTC)
 Rows = list[dict[str, Any]]

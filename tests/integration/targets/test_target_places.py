@@ -11,7 +11,7 @@ from singer_lines import Batches, Message, rows, schema, state
 from warehouses import Warehouse
 
 from singer_arrow.errors import LoadError, SchemaError
-from target_bigquery.connection.client import BigQuery as BigQueryClient
+from target_bigquery.client import BigQuery as BigQueryClient
 
 Comments = tuple[str | None, dict[str, str | None]]
 

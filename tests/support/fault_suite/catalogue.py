@@ -93,21 +93,21 @@ class Step:
         )
 
 
-_EMIT = "singer_arrow.sdk.state_writer:StateOutput.write"
+_EMIT = "singer_arrow.sdk.target:StateOutput.write"
 _REMOVE = "singer_arrow.load.staging:Remover.remove"
 _LOAD, _QUERY, _COPY = (
-    "target_bigquery.connection.jobs:Jobs.load",
-    "target_bigquery.connection.jobs:Jobs.query",
-    "target_bigquery.connection.jobs:Jobs.copy",
+    "target_bigquery.jobs:Jobs.load",
+    "target_bigquery.jobs:Jobs.query",
+    "target_bigquery.jobs:Jobs.copy",
 )
-_WRITES, _CLAIM = "target_bigquery.storage_write.client:WriteApi", "target_bigquery.connection.jobs:Jobs.claim"
-_STAGING = "target_bigquery.tables.migrate:create_staging_table"
-_STAGE = "target_redshift.load.s3_staging:S3StagingFolder"
-_EXECUTE = "target_redshift.connection.connection:Session.execute"
-_SWAP = "target_redshift.load.overwrite_staging:OverwriteStaging._swap"
+_WRITES, _CLAIM = "target_bigquery.storage_write.client:WriteApi", "target_bigquery.jobs:Jobs.claim"
+_STAGING = "target_bigquery.tables:create_staging_table"
+_STAGE = "target_redshift.uploads:S3StagingFolder"
+_EXECUTE = "target_redshift.connection:Session.execute"
+_SWAP = "target_redshift.rejected:OverwriteStaging._swap"
 _DELETED = "^DELETE FROM (?!.*_sdc_batches)"
 STEPS = (
-    Step("rows ready", "singer_arrow.load.load_method:LoadMethod.prepare", "after"),
+    Step("rows ready", "singer_arrow.load.method:LoadMethod.prepare", "after"),
     Step("before STATE", _EMIT, "before", once=True),
     Step("while STATE is written", "stdout", "middle", once=True),
     Step("after STATE", _EMIT, "after", once=True),

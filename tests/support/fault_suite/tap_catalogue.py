@@ -26,7 +26,7 @@ class Setup:
     """Settings that all runs of a case share.
 
     Attributes:
-        plan: Limits of bundles and segments, by their names in `tap_s3_files.plan.model`.
+        plan: Limits of bundles and segments, by their names in `tap_s3_files.plan_model`.
         large: Whether there is an object that is cut into several batch files.
         queue: Whether new objects are announced by a queue; each is announced twice.
         catalog: Whether runs get a catalog, as shards must.

@@ -22,9 +22,9 @@ from fault_suite.source import Comparison
 from fault_suite.tap_catalogue import SETTINGS, SETUPS, SMALL_FILE_MB, Scenario, Setup, Walk
 from fault_suite.tap_forks import CLEAR, LONGEST_S, Job, Running, TapForks
 from fault_suite.tap_steps import Break, Empty, Limit, Objects, Run, Step, Wake
+from singer_arrow.schema.arrow_schema import parse_type
 from singer_arrow.schema.json_schema import to_json_schema
-from singer_arrow.schema.type_names import parse_type
-from tap_s3_files.catalog import METADATA
+from tap_s3_files.discover import METADATA
 
 LARGE_ROWS, ROWS_EACH = 60, 4
 _TYPES = pa.schema([parse_type(name, text) for name, text in TYPES.items()])

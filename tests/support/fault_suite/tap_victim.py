@@ -27,8 +27,8 @@ from typing import Any
 from fault_suite.victim import change, hasten_storage, strike
 
 WATCHED = {
-    "singer_arrow.storage.storage:Storage": ("list", "head", "get", "put", "put_file", "delete", "download"),
-    "tap_s3_files.replication.sqs_queue:Queue": ("receive", "delete", "release", "drop"),
+    "singer_arrow.storage.store:Storage": ("list", "head", "get", "put", "put_file", "delete", "download"),
+    "tap_s3_files.sqs:Queue": ("receive", "delete", "release", "drop"),
 }
 """Classes and methods whose calls are points."""
 _STOPPED = "stopped"
@@ -38,8 +38,8 @@ _ANSWER_SECONDS, _PAUSE_SECONDS = 0.6, 0.1
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    from singer_arrow.runtime.malloc import limit_arenas
-    from singer_arrow.sdk.lazy_import import import_sdk
+    from singer_arrow.runtime.process import limit_arenas
+    from singer_arrow.sdk.cli import import_sdk
 
     limit_arenas()
     import_sdk()
@@ -146,7 +146,7 @@ def run(job: Mapping[str, Any]) -> None:
     faulthandler.register(signal.SIGUSR1, sys.stderr)  # prints the stack of a hung run
     os.environ.update(job["env"])
     sys.argv = ["tap-s3-files", *job["arguments"]]
-    plan = importlib.import_module("tap_s3_files.plan.model")
+    plan = importlib.import_module("tap_s3_files.plan_model")
     change(vars(plan), **job["plan"])
     if job["hasty"]:
         hasten_storage()

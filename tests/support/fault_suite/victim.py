@@ -28,15 +28,15 @@ IMPORTED = (
     *(f"{package}.{name}" for package in PROGRAMS.values() for name in ("__main__", "target", "stream_table")),
     *("google.cloud.bigquery", "google.auth.credentials", "google.api_core.client_options", "requests", "urllib3"),
     *("redshift_connector", "obstore.store", "obstore.exceptions", "pyarrow.parquet", "pyarrow.json", "fastavro"),
-    *("singer_arrow.formats.avro.writer", "singer_arrow.formats.parquet.writer", "pyarrow.compute", "jsonschema"),
+    *("singer_arrow.formats.avro", "singer_arrow.formats.parquet_write", "pyarrow.compute", "jsonschema"),
 )
 _TIME_TO_RECEIVE = 0.1
 
 
 def main() -> None:
     """Fork runs until standard input ends."""
-    from singer_arrow.runtime.malloc import limit_arenas
-    from singer_arrow.sdk.lazy_import import import_sdk
+    from singer_arrow.runtime.process import limit_arenas
+    from singer_arrow.sdk.cli import import_sdk
 
     limit_arenas()
     import_sdk()
@@ -148,7 +148,7 @@ class Torn:
 
 def load_one_by_one() -> None:
     """Load each batch alone, however small it is; no setting does this."""
-    from singer_arrow.load.scheduler import Limits
+    from singer_arrow.load.run import Limits
 
     names = [f.name for f in fields(Limits)]
     defaults = dict(zip(names, Limits.__init__.__defaults__ or (), strict=True))
@@ -158,7 +158,7 @@ def load_one_by_one() -> None:
 
 def write_each_state() -> None:
     """Release every STATE as soon as it is allowed, so that an early one is detected."""
-    from singer_arrow.load.checkpoint import Checkpoints
+    from singer_arrow.load.run import Checkpoints
 
     change(Checkpoints.__init__.__kwdefaults__, interval=0.0)
 
@@ -167,13 +167,12 @@ def hasten() -> None:
     """Shorten the timeouts of a run; only its behaviour after them is tested."""
     from google.cloud.bigquery import client
 
-    from singer_arrow.load import backoff as retries
+    from singer_arrow.load import ledger as retries
     from singer_arrow.load import staging as stage
-    from target_bigquery import ledger
-    from target_bigquery.connection import connection as bigquery
-    from target_bigquery.connection import jobs
-    from target_redshift.connection import connection as redshift
-    from target_redshift.load import base
+    from target_bigquery import connection as bigquery
+    from target_bigquery import jobs, ledger
+    from target_redshift import connection as redshift
+    from target_redshift import load
 
     change(retries.pauses.__kwdefaults__, first=0.01, most=0.2)
     change(bigquery.ONCE, timeout=0.6)
@@ -182,15 +181,15 @@ def hasten() -> None:
     change(vars(jobs), REQUEST_SECONDS=0.6, UPLOAD_SECONDS=0.6, KNOWN_AFTER_SECONDS=1.0, ESTIMATE_SECONDS=0.6)
     change(vars(ledger), PATIENCE_SECONDS=1.0)
     change(vars(redshift), DEADLINE_SECONDS=3.0)
-    change(vars(base), DEADLINE_SECONDS=3.0)
+    change(vars(load), DEADLINE_SECONDS=3.0)
     change(vars(stage), DEADLINE_SECONDS=3.0)
     hasten_storage()
 
 
 def hasten_storage() -> None:
     """Shorten the storage timeouts of a run."""
-    from singer_arrow.storage import retry as pace
-    from singer_arrow.storage import store_factory as stores
+    from singer_arrow.storage import errors as pace
+    from singer_arrow.storage import store as stores
 
     change(vars(pace), DEADLINE=3.0, FIRST_PAUSE=0.01, MAX_PAUSE=0.1)
     change(stores.CLIENT_TIMEOUTS, read_timeout="600ms")

@@ -13,7 +13,7 @@ import pytest
 from singer_arrow import ObjectReader, ReadOptions, Storage, Url
 from singer_arrow.errors import DataError, DriftError, EmptyObjectError
 from singer_arrow.formats import Format, with_archives
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_options import ReadProgress
 from xml_format import XmlFormat
 
 ORDERS = b"""<?xml version="1.0" encoding="latin-1"?>

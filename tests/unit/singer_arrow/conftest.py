@@ -15,11 +15,10 @@ from obstore.store import S3Store
 
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.storage.object_info import Fetched
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.parallel import Budget
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import Fetched, Url
 
 
 class RecordingStorage(Storage):

@@ -21,8 +21,8 @@ from fault_suite.tap_catalogue import SETUPS, Scenario
 from fault_suite.tap_steps import Break, Run, Wake
 
 from singer_arrow.errors import NotFoundError, ServiceError
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 POINTS = ["list", "get", "put", "write", "write"] * 3

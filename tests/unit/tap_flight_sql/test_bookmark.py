@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import ConfigError
-from tap_flight_sql.bookmark import Bookmark
+from tap_flight_sql.settings import Bookmark
 
 
 @pytest.mark.parametrize("mark", [Bookmark(), Bookmark(5, 1), Bookmark("2024-05-01", 12), Bookmark(None, 3)], ids=str)

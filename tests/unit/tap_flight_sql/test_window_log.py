@@ -13,11 +13,10 @@ import pytest
 from singer_arrow.errors import DataError, IdentityError, SupersededError
 from singer_arrow.naming import folder_name
 from singer_arrow.storage.log_head import read_head
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_flight_sql.bookmark import Bookmark
-from tap_flight_sql.window import Window, WindowFile
-from tap_flight_sql.window_log import WindowLog
+from tap_flight_sql.settings import Bookmark
+from tap_flight_sql.window import Window, WindowFile, WindowLog
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": ["integer", "null"]}}}
 

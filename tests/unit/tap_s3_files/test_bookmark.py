@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError
-from tap_s3_files.bookmark import Bookmark, Watermark, latest
+from tap_s3_files.settings import Bookmark, Watermark, latest
 
 MOMENT = datetime(2024, 5, 1, 10, 0, 0, 123456, tzinfo=UTC)
 watermarks = st.builds(

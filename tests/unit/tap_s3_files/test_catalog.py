@@ -7,12 +7,10 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import ConfigError, DataError, DriftError, SchemaError
-from singer_arrow.schema.arrow_schema import json_field
+from singer_arrow.schema.arrow_schema import json_field, parse_type
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.schema.type_names import parse_type
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import (
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.discover import (
     METADATA,
     SchemaEvolution,
     catalog_schema,
@@ -22,7 +20,7 @@ from tap_s3_files.catalog import (
     set_columns,
     source_schema,
 )
-from tap_s3_files.listing.listing import Listing
+from tap_s3_files.listing import Listing
 from tap_s3_files.settings import StreamSettings
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tap_s3_files.command_line import merge_paths, stream_name
+from tap_s3_files.tap import merge_paths, stream_name
 
 
 @pytest.mark.parametrize(

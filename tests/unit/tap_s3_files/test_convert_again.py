@@ -17,18 +17,17 @@ from workbooks import xlsx
 
 from singer_arrow.errors import DataError
 from singer_arrow.read_options import FixedColumn, ReadOptions
-from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.parallel import Budget
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan.cuts import Cuts, Position
-from tap_s3_files.plan.model import Task
+from tap_s3_files.convert import Step
+from tap_s3_files.plan_model import Cuts, Position, Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.stream_job import StreamJob, Worker
-from tap_s3_files.write_batches import Step
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    monkeypatch.setattr("tap_s3_files.plan.model.SMALL_OBJECT", 0)
+    monkeypatch.setattr("tap_s3_files.plan_model.SMALL_OBJECT", 0)
     return Folder(tmp_path)
 
 

@@ -11,14 +11,10 @@ import pytest
 from convert_folder import JOB, Folder
 
 from singer_arrow.errors import DataError
-from singer_arrow.read_progress import ResumePoint
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.urls import Url
-from tap_s3_files.divided_object import find_ranges, find_row_starts, syntax_of
-from tap_s3_files.plan.cuts import Position
-from tap_s3_files.plan.model import ObjectRange, Task
-from tap_s3_files.plan.range_starts import RangeStarts
-from tap_s3_files.read_task import read
+from singer_arrow.read_options import ResumePoint
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.plan_model import ObjectRange, Position, RangeStarts, Task
+from tap_s3_files.read import find_ranges, find_row_starts, read, syntax_of
 
 
 @pytest.fixture

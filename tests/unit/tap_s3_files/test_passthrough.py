@@ -14,17 +14,14 @@ from convert_folder import Folder as Converter
 
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import METADATA
-from tap_s3_files.passthrough import PassthroughBatch, passthrough_batch
-from tap_s3_files.paths.partition_columns import Partitions
-from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.cuts import Cuts
-from tap_s3_files.plan.model import Task
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files import plan_model as plan
+from tap_s3_files.convert import PassthroughBatch, Step, passthrough_batch
+from tap_s3_files.discover import METADATA
+from tap_s3_files.paths import Partitions
+from tap_s3_files.plan_model import Cuts, Task
 from tap_s3_files.progress import Counts
 from tap_s3_files.stream_job import StreamJob
-from tap_s3_files.write_batches import Step
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 JOB = StreamJob(

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.urls import Url
+from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files import progress as module
 from tap_s3_files.progress import Counts, Progress, pause_after
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from singer_sdk.exceptions import ConfigValidationError
 
-from singer_arrow.batch.settings import BatchSettings
+from singer_arrow.batch.message import BatchSettings
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files import config_schema as declared
 from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
-from tap_s3_files.paths.partition_columns import Partitions
+from tap_s3_files.paths import Partitions
 from tap_s3_files.settings import Settings, SqsSettings, StreamSettings
 from tap_s3_files.tap import TapS3Files
 

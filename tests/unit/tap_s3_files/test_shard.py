@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from plan_runs import info, segment
 
 from singer_arrow.errors import ConfigError
-from tap_s3_files.bookmark import Bookmark
-from tap_s3_files.plan.model import SMALL_OBJECT, Task, unsent
-from tap_s3_files.shard import Shard, check_state
+from tap_s3_files.plan_model import SMALL_OBJECT, Task, unsent
+from tap_s3_files.settings import Bookmark, Shard, check_state
 
 
 def _tap(folder: Path, *args: str, **config: Any) -> tuple[list[dict[str, Any]], str, int]:

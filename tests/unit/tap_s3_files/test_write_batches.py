@@ -13,12 +13,12 @@ import pytest
 from convert_folder import JOB, SOURCE, Folder, file_of
 
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
-from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.parallel import Budget
 from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import METADATA
-from tap_s3_files.plan.model import Task
-from tap_s3_files.read_task import NEW_VERSION, read
+from tap_s3_files.discover import METADATA
+from tap_s3_files.plan_model import Task
+from tap_s3_files.read import NEW_VERSION, read
 from tap_s3_files.stream_job import format_of
 
 
@@ -92,7 +92,7 @@ def test_a_batch_file_holds_the_rows_that_its_message_counts(
 
 
 def test_the_same_task_gives_the_same_messages(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tap_s3_files.plan.model.SMALL_OBJECT", 0)
+    monkeypatch.setattr("tap_s3_files.plan_model.SMALL_OBJECT", 0)
     info = folder.csv("a.csv", 0, 600_000)
     first = folder.convert(info, target_bytes=20_000)
     assert len(first) > 1

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import DataError
-from singer_arrow.load.conversion import ORDER_BITS
+from singer_arrow.load.convert import ORDER_BITS
+from target_bigquery.columns import columns_of
 from target_bigquery.conversion import Conversion, check_values, loads_as_it_is
-from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.types import TableColumn
+from target_bigquery.types import TableColumn
 
 NESTED = pa.struct(
     [pa.field("a:b", pa.int64()), pa.field("l", pa.list_(pa.struct([("x y", pa.timestamp("ns", "UTC"))])))]

@@ -13,14 +13,13 @@ from google.cloud import bigquery
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.load.key_ranges import Extent, Grid, integers
-from target_bigquery import sql
-from target_bigquery.connection import resources
-from target_bigquery.connection.resources import Partitioning, Table
+from singer_arrow.load.staging import Extent, Grid, integers
+from target_bigquery import resources, sql
+from target_bigquery.columns import columns_of
 from target_bigquery.merge_pruning import bounds, value_literal, watched
+from target_bigquery.resources import Partitioning, Table
 from target_bigquery.sql import ColumnRanges
-from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.types import Column, TableColumn
+from target_bigquery.types import Column, TableColumn
 
 SCHEMA = pa.schema(
     [

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from target_bigquery import sql
+from target_bigquery.columns import columns_of
 from target_bigquery.sql import ColumnRanges
-from target_bigquery.tables.column_evolution import columns_of
 
 
 def test_names_are_quoted_whatever_they_hold() -> None:

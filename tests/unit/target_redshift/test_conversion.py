@@ -13,9 +13,9 @@ from redshift_checks import checked
 
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import is_json, json_field
+from target_redshift.columns import columns_of
 from target_redshift.conversion import Conversion, ValueReport, limit
-from target_redshift.tables.column_evolution import columns_of
-from target_redshift.tables.types import Column, table_column
+from target_redshift.types import Column, table_column
 
 TEXT = pa.schema([("id", pa.int64()), ("s", pa.string())])
 

@@ -9,11 +9,9 @@ import pytest
 from redshift_checks import checked
 
 from singer_arrow.errors import DataError, SchemaError
+from target_redshift.columns import COLUMN, columns_of, json_bytes, objects, parted, upload_columns
 from target_redshift.conversion import Conversion, LongTextError, ValueReport
-from target_redshift.long_texts import COLUMN, json_bytes, objects, parted
-from target_redshift.tables.column_evolution import columns_of
-from target_redshift.tables.staging_columns import upload_columns
-from target_redshift.tables.types import new_columns, table_column
+from target_redshift.types import new_columns, table_column
 
 SCHEMA = pa.schema([("id", pa.string()), ("s", pa.string()), ("T", pa.string()), ("n", pa.int64())])
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from target_redshift import sql
+from target_redshift.columns import columns_of
 from target_redshift.merge_pruning import Bound, bound, can_bound
-from target_redshift.tables.column_evolution import columns_of
 
 SCHEMA = pa.schema(
     [

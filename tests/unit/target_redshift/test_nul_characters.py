@@ -5,8 +5,8 @@ import json
 import pyarrow as pa
 import pytest
 
+from target_redshift.columns import REMOVE, REPLACE, count, first_row, replaced
 from target_redshift.conversion import ValueReport
-from target_redshift.nul_characters import REMOVE, REPLACE, count, first_row, replaced
 
 TEXTS = ["plain", None, "a\0b\0", "", "\0"]
 

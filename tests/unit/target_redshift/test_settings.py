@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from singer_arrow.errors import ConfigError
-from target_redshift.connection.connection import address, login
+from target_redshift.connection import address, login
 from target_redshift.settings import REQUIRED, SETTINGS, Settings
 
 LEAST: dict[str, Any] = {

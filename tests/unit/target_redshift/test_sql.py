@@ -19,7 +19,7 @@ from redshift_rules import broken_rules, parts, skeleton
 from singer_arrow.errors import SchemaError
 from target_redshift import sql
 from target_redshift.sql import Access
-from target_redshift.tables.types import Column
+from target_redshift.types import Column
 
 ROOT = Path(__file__).parents[3]
 HOSTILE = {

@@ -1,26 +1,4 @@
-"""The BATCH message: the SDK's keys, and additional top-level keys, which other targets ignore.
-
-{"type": "BATCH", "stream": "flights", "encoding": {"format": "parquet", "compression": "zstd"},
- "manifest": ["s3://stage/flights/3f9c-0.parquet"],
- "batch_id": "3f9c...", "row_count": 842, "byte_count": 31245, "version": 1763640000,
- "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv  5f0c2a91 00000.000000000000"],
-            [342, "object 2024-05-01 10:00:00.000000 in/b.csv  5f0c2a91 00000.000000000000"]]]}
-
-A batch may bring rows that the tap could not read, for the table of rejected rows: `"rejected": [{"file": ...,
-"position": 3, "column_name": "n", "reason": ..., "record": ...}]`. They are not in its files, nor in `row_count`, and
-it may have no files. Where a tap sends RECORD messages, a STATE message with the current value has such a BATCH message
-as its top-level key `rejected_batch`. Other targets ignore both keys.
-
-A run that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e...", "has_state": false}`: the id of
-the log, what identifies the objects that it is about, and whether the run has a STATE. Where a table has rows of
-another log of the same source, a run without STATE would load them twice.
-
-A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
-begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
-
-Ranks of a tap that cuts an object into batches end as `PLACE`: in the id of a reading of the object, and a place in it.
-Places of two readings have no order, as they may cut it elsewhere: there too the row that comes last is kept.
-"""
+"""BATCH messages, and the settings of batch files."""
 
 from __future__ import annotations
 
@@ -30,8 +8,31 @@ from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.read_progress import Skipped
+from singer_arrow.read_options import Skipped
 from singer_arrow.storage.urls import CONTROL, Url, shown
+
+# The BATCH message: the SDK's keys, and additional top-level keys, which other targets ignore.
+#
+# {"type": "BATCH", "stream": "flights", "encoding": {"format": "parquet", "compression": "zstd"},
+#  "manifest": ["s3://stage/flights/3f9c-0.parquet"],
+#  "batch_id": "3f9c...", "row_count": 842, "byte_count": 31245, "version": 1763640000,
+#  "ranks": [[[500, "object 2024-05-01 10:00:00.000000 in/a.csv  5f0c2a91 00000.000000000000"],
+#             [342, "object 2024-05-01 10:00:00.000000 in/b.csv  5f0c2a91 00000.000000000000"]]]}
+#
+# A batch may bring rows that the tap could not read, for the table of rejected rows: `"rejected": [{"file": ...,
+# "position": 3, "column_name": "n", "reason": ..., "record": ...}]`. They are not in its files, nor in `row_count`, and
+# it may have no files. Where a tap sends RECORD messages, a STATE message with the current value has such a BATCH
+# message as its top-level key `rejected_batch`. Other targets ignore both keys.
+#
+# A run that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e...", "has_state": false}`: the id
+# of the log, what identifies the objects that it is about, and whether the run has a STATE. Where a table has rows of
+# another log of the same source, a run without STATE would load them twice.
+#
+# A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
+# begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
+#
+# Ranks of a tap that cuts an object into batches end as `PLACE`: in the id of a reading of the object, and a place in
+# it. Places of two readings have no order, as they may cut it elsewhere: there too the row that comes last is kept.
 
 FORMATS = ("parquet", "jsonl", "arrow")
 _READ = ("s3", "gs", "az", "file", "http", "https", "ftp", "ftps", "sftp", "scp", "ssh", "hdfs", "viewfs", "webhdfs")
@@ -242,3 +243,114 @@ def _unreadable(text: str) -> str | None:
     if not url.key or (url.scheme == "file" and "\0" in url.key):
         return "is not the URL of a file"
     return None
+
+
+# The setting `batch_config` of taps: declared here once, as JSON Schema, and read here.
+
+COMPRESSIONS = {
+    "parquet": ("zstd", "snappy", "gzip", "none"),
+    "jsonl": ("gzip", "none"),
+    "arrow": ("zstd", "lz4", "none"),
+}
+"""Compressions of batch files by format; the first is the default, except for Arrow files on local disk."""
+
+
+def _text(description: str, *kinds: str, **more: Any) -> dict[str, Any]:
+    return {"type": ["string", *kinds], "description": description, **more}
+
+
+BATCH_CONFIG: dict[str, Any] = {
+    "type": ["object", "null"],
+    "description": "Send BATCH messages: format and place of the batch files. Without it, RECORD messages are sent.",
+    "properties": {
+        "encoding": {
+            "type": "object",
+            "description": "Format of batch files.",
+            "properties": {
+                "format": _text(
+                    "Format of batch files. `arrow` is Arrow IPC: cheap to write and large, for other targets on the "
+                    "same machine.",
+                    enum=[*COMPRESSIONS],
+                ),
+                "compression": _text(
+                    "Compression of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` "
+                    "(default) or `none` for jsonl, `zstd`, `lz4` or `none` for arrow (default: `none` on local disk, "
+                    "else `zstd`).",
+                    "null",
+                    enum=["zstd", "snappy", "gzip", "lz4", "none"],
+                ),
+            },
+            "required": ["format"],
+        },
+        "storage": {
+            "type": "object",
+            "description": "Where batch files are written.",
+            "properties": {
+                "root": _text("URL below which batch files are written: `s3://`, `gs://`, `az://`, `file://`."),
+                "prefix": _text("Prefix of the names of batch files.", "null"),
+            },
+            "required": ["root"],
+        },
+        "target_file_mb": {
+            "type": ["number", "null"],
+            "exclusiveMinimum": 0,
+            "default": 128,
+            "description": (
+                "Roughly how many megabytes a batch file holds; see the operations guide for how they are counted."
+            ),
+        },
+    },
+    "required": ["encoding", "storage"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """The setting `batch_config`."""
+
+    root: Url
+    prefix: str
+    format: str
+    compression: str
+    target_bytes: int
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any] | None) -> BatchSettings | None:
+        """Read a value that `BATCH_CONFIG` allows; None without one.
+
+        Raises ConfigError if batch files of the format have no such compression, or the root is no URL.
+        """
+        if config is None:
+            return None
+        encoding, storage = config["encoding"], config["storage"]
+        root, allowed = Url.parse(storage["root"]), COMPRESSIONS[encoding["format"]]
+        default = "none" if encoding["format"] == "arrow" and root.scheme == "file" else allowed[0]
+        compression = encoding.get("compression") or default
+        if compression not in allowed:
+            msg = (
+                f"Setting 'batch_config.encoding.compression' is {compression!r}, "
+                f"{encoding['format']} batch files have {' or '.join(allowed)}"
+            )
+            raise ConfigError(msg)
+        return cls(
+            root=root,
+            prefix=storage.get("prefix") or "",
+            format=encoding["format"],
+            compression=compression,
+            target_bytes=max(1, int((config.get("target_file_mb") or 128) * (1 << 20))),
+        )
+
+    @property
+    def can_pass(self) -> bool:
+        """Whether objects of this format may be batch files as they are: Parquet and compressed JSON Lines."""
+        return self.format == "parquet" or (self.format, self.compression) == ("jsonl", "gzip")
+
+    @property
+    def suffix(self) -> str:
+        """Suffix of the names of batch files, without a dot."""
+        return "jsonl.gz" if (self.format, self.compression) == ("jsonl", "gzip") else self.format
+
+    @property
+    def message_compression(self) -> str | None:
+        """The compression as BATCH messages name it."""
+        return None if self.compression == "none" else self.compression

@@ -15,15 +15,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import is_collecting, record_truncated, to_microseconds
-from singer_arrow.casting.decimals import cast_decimals, without_exponents
-from singer_arrow.casting.extension_types import is_bytes, is_variant, is_wkb
-from singer_arrow.casting.from_text import BadValueError, display_value, from_text, type_in_words
-from singer_arrow.casting.temporal_text import beyond_years, check_printable, temporal_to_text
+from singer_arrow.casting.extension_types import is_bytes, is_variant, is_wkb, to_wkt
+from singer_arrow.casting.from_text import (
+    BadValueError,
+    are_large,
+    display_value,
+    from_text,
+    holds,
+    large_rows,
+    type_in_words,
+)
+from singer_arrow.casting.spelling import (
+    beyond_years,
+    cast_decimals,
+    check_printable,
+    is_collecting,
+    is_valid_utf8,
+    record_truncated,
+    temporal_to_text,
+    to_microseconds,
+    without_exponents,
+)
 from singer_arrow.casting.to_json import is_list, json_texts, text_as_json, uuid_texts
-from singer_arrow.casting.utf8 import is_valid_utf8
-from singer_arrow.casting.whole_numbers import are_large, holds, large_rows
-from singer_arrow.casting.wkb import to_wkt
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -252,3 +265,41 @@ def _first(is_bad: Callable[[int, int], bool], rows: int) -> int:
 def is_text_type(t: pa.DataType) -> bool:
     """Return whether a type is text of any layout."""
     return bool(pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t))
+
+
+# Layouts of Arrow -> plain ones, which all of Arrow's functions take: `plain_type`, `to_plain`. Pure.
+
+
+def plain_type(t: pa.DataType) -> pa.DataType:
+    """Return the type of the same values without dictionaries, runs, views and decimals of 32 and 64 bits."""
+    if isinstance(t, pa.BaseExtensionType):
+        stored = plain_type(t.storage_type)
+        return t if stored == t.storage_type else stored
+    if pt.is_dictionary(t) or pt.is_run_end_encoded(t):
+        return plain_type(t.value_type)
+    if pt.is_string_view(t) or pt.is_binary_view(t):
+        return pa.string() if pt.is_string_view(t) else pa.binary()
+    if pt.is_decimal32(t) or pt.is_decimal64(t):
+        return pa.decimal128(t.precision, t.scale)
+    if pt.is_struct(t):
+        return pa.struct([_plain(f) for f in t])
+    if pt.is_map(t):
+        return pa.map_(_plain(t.key_field), _plain(t.item_field))
+    if is_list(t):
+        inner = _plain(t.value_field)
+        is_view = pt.is_list_view(t) or pt.is_large_list_view(t)
+        return pa.list_(inner) if is_view or inner.type != t.value_type else t
+    return t
+
+
+def to_plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with columns of plain types."""
+    fields = [_plain(f) for f in batch.schema]
+    if all(f.type == c.type for f, c in zip(fields, batch.columns, strict=True)):
+        return batch
+    arrays = [convert(c, pa.field(f.name, f.type)) for c, f in zip(batch.columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, batch.schema.metadata))
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return field.with_type(plain_type(field.type))

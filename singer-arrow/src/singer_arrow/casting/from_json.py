@@ -15,10 +15,9 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.cut_digits import set_column
-from singer_arrow.casting.from_text import BadValueError, from_text, shorten, type_in_words
+from singer_arrow.casting.from_text import BadValueError, from_text, holds, nearest_float, shorten, type_in_words
+from singer_arrow.casting.spelling import set_column
 from singer_arrow.casting.to_json import LONE_SURROGATE, exact_number, json_text
-from singer_arrow.casting.whole_numbers import holds, nearest_float
 from singer_arrow.schema.arrow_schema import is_json
 
 _KINDS = {

@@ -14,10 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.extension_types import is_variant, is_wkb
-from singer_arrow.casting.temporal_text import beyond_years, check_printable
-from singer_arrow.casting.variant import variant_values
-from singer_arrow.casting.wkb import to_wkt
+from singer_arrow.casting.extension_types import is_variant, is_wkb, to_wkt, variant_values
+from singer_arrow.casting.spelling import beyond_years, check_printable
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import JSON_EXTENSION, is_json
 

@@ -1,22 +1,28 @@
 """File formats by name; a format is imported when it is first used.
 
-base           Protocols: Format, JoiningFormat, DivisibleFormat, WritableFormat
-range_scan     Divide a file into ranges that are read independently
-zip_archive    Any format inside zip archives
-tar_archive    Any format inside tar archives
-small_files    Parse many small files at once
-columnar       Read a columnar file part by part; shared by Parquet, ORC, Arrow and Avro
-delivery       Yield the blocks of text and JSON files as batches
-varint         Variable-length integers
-file_errors    Convert library errors to errors that name the file
-arrow          Arrow IPC files and streams
-avro           Avro object container files
-csv            CSV, TSV and other delimited text
-excel          Workbooks
-json           JSON Lines, arrays and envelopes
-orc            ORC
-parquet        Parquet
-text           Plain lines, fixed width, and what formats of lines share
+base            Protocols: Format, JoiningFormat, DivisibleFormat, WritableFormat; ranges of a file; errors that name it
+zip_archive     Any format inside zip archives
+tar_archive     Any format inside tar archives
+small_files     Parse many small files at once
+blocks          The blocks of text and JSON files as batches; columnar files part by part
+arrow           Arrow IPC files and streams: schema, record batches, size checks before decompression, writing
+avro            Avro files: read and written
+avro_container  Avro: header and blocks of a container file; Arrow schema <-> Avro schema
+csv_read        CSV: header, blocks, parsed blocks, batches, rows that cannot be read; types; small files joined
+csv_dialect     CSV: delimiter, quotes, header, and where the rows of a range begin
+excel           Read a sheet of a workbook, and infer the types of its columns
+excel_sheet     Program that writes the cells of one sheet to an Arrow file, in a process with limited memory
+json_read       JSON Lines and lists: source, parsed blocks, batches; types; small files joined
+json_array      Convert a document that is a list to JSON Lines
+json_checks     What Arrow's JSON reader accepts although it must not, and keys that are unknown
+json_fast       Whole lines by Arrow's reader; records within messages
+json_exact      Read lines of which some are bad, and find the error of each
+json_write      Write JSON Lines
+orc             ORC: footers, columns and batches of rows
+parquet_read    Parquet: footer, column ranges, row groups
+parquet_write   Arrow batches -> a Parquet file; the encoding is chosen from its first rows
+parquet_concat  Concatenate Parquet files by copying row groups
+text            Columns of text -> batches of a schema; types; the formats `lines` and `fixed_width`
 """
 
 from __future__ import annotations
@@ -25,24 +31,24 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Generic, TypeVar
 
-from singer_arrow.compression.codecs import strip_suffix
+from singer_arrow.compression import strip_suffix
 from singer_arrow.formats.base import DivisibleFormat, Format, WritableFormat
 
 __all__ = ["DIVISIBLE", "FORMATS", "WRITABLE", "Format", "Formats", "WritableFormat", "detect_format", "with_archives"]
 
 _WRITABLE = {
-    "jsonl": "singer_arrow.formats.json.json_format.JsonLinesFormat",
-    "parquet": "singer_arrow.formats.parquet.parquet_format.ParquetFormat",
-    "avro": "singer_arrow.formats.avro.avro_format.AvroFormat",
-    "arrow": "singer_arrow.formats.arrow.arrow_format.ArrowFormat",
+    "jsonl": "singer_arrow.formats.json_read.JsonLinesFormat",
+    "parquet": "singer_arrow.formats.parquet_read.ParquetFormat",
+    "avro": "singer_arrow.formats.avro.AvroFormat",
+    "arrow": "singer_arrow.formats.arrow.ArrowFormat",
 }
 _ALL = {
-    "csv": "singer_arrow.formats.csv.csv_format.CsvFormat",
+    "csv": "singer_arrow.formats.csv_read.CsvFormat",
     **_WRITABLE,
-    "orc": "singer_arrow.formats.orc.orc_format.OrcFormat",
-    "lines": "singer_arrow.formats.text.lines_format.LinesFormat",
-    "fixed_width": "singer_arrow.formats.text.fixed_width.FixedWidthFormat",
-    "excel": "singer_arrow.formats.excel.excel_format.ExcelFormat",
+    "orc": "singer_arrow.formats.orc.OrcFormat",
+    "lines": "singer_arrow.formats.text.LinesFormat",
+    "fixed_width": "singer_arrow.formats.text.FixedWidthFormat",
+    "excel": "singer_arrow.formats.excel.ExcelFormat",
 }
 _DIVISIBLE = ("csv", "jsonl", "parquet")
 _SUFFIXES = {

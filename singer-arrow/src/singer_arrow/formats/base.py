@@ -1,21 +1,28 @@
-"""Protocols that file formats implement: `Format`, `JoiningFormat`, `DivisibleFormat`, `WritableFormat`."""
+"""Protocols: Format, JoiningFormat, DivisibleFormat, WritableFormat; ranges of a file; errors that name it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import struct
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
+import pyarrow as pa
+
+from singer_arrow.errors import DataError, SchemaError, is_of_disk, is_of_memory
+from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.reading.objects import Span
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from singer_arrow.reading.objects import ObjectReader
+    from singer_arrow.reading.parallel import Allowance
 
-    from singer_arrow.formats.range_scan import RangeScan
-    from singer_arrow.reading.memory_budget import Allowance
-    from singer_arrow.reading.object_reader import ObjectReader
-    from singer_arrow.reading.range_planner import Span
+
+# Protocols that file formats implement: `Format`, `JoiningFormat`, `DivisibleFormat`, `WritableFormat`.
 
 HELD_BYTES = 64 << 20
 """Default bytes of rows that a writer holds in memory before it encodes them."""
@@ -145,3 +152,173 @@ class WritableFormat(Format, Protocol):
             SchemaError: The format cannot represent the type of a column.
         """
         ...
+
+
+# Conversion of library errors to errors that name the file: `naming_file`.
+
+_OF_LIBRARIES = (
+    *(pa.ArrowException, OSError, EOFError, struct.error),
+    *(ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, RecursionError),
+)
+
+_HINT = (
+    "Write the file again, or set the stream's format; if other programs read it, report this with "
+    "what LOG_LEVEL=debug shows"
+)
+
+
+@contextmanager
+def naming_file(url: object) -> Iterator[None]:
+    """Add the file to errors, and convert library errors about its content to DataError.
+
+    Errors of disk, memory and network are raised unchanged.
+    """
+    try:
+        yield
+    except SchemaError as error:
+        raise SchemaError(f"{url}: {error}") from None
+    except DataError as error:
+        if error.url is not None or str(url) in str(error):
+            raise
+        raise error.at(url) from None
+    except UnicodeDecodeError as error:
+        shown = bytes(error.object)[:60]
+        reason = f"a text in it that must be UTF-8, such as a column's name, is {shown!r}"
+        raise DataError(reason, url=url, hint="Rename the column at the source") from error
+    except _OF_LIBRARIES as error:
+        is_of_system = isinstance(error, OSError) and error.errno is not None
+        if is_of_system or is_of_memory(error) or is_of_disk(error) or isinstance(error, pa.ArrowCancelled):
+            raise
+        reason = f"it cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        raise DataError(reason, url=url, hint=_HINT) from error
+
+
+def too_large(what: str, size: int, most: int, *, url: object = None, row_group: int | None = None) -> DataError:
+    """Return the error for a part of a file that takes `size` bytes or more decompressed, and may take `most`.
+
+    These are a quarter of `memory_limit_mb`.
+    """
+    megabytes = -(-4 * size >> 20) + 1
+    reason = f"{what} would take {size >> 20} MB decompressed, more than the {most >> 20} MB that one may take"
+    hint = f"If the file is as it should be, set memory_limit_mb to {megabytes} or more"
+    return DataError(reason, url=url, row_group=row_group, hint=hint)
+
+
+# Divide a file into ranges that are read independently: what a scan of a range finds, and where the ranges begin.
+#
+# A file is divided at bytes that its size alone decides. The rows of a range are those from the last row that begins at
+# or before its first byte, up to that of the next range. Which row that is can depend on all that comes before, as a
+# line break within quotes ends no row. So ranges are scanned first, each for itself and all at once; then
+# `DivisibleFormat.row_starts` combines the scans, in order.
+
+FILE_END = ResumePoint(at=sys.maxsize)
+"""The end of a file; ranges after the last row begin there."""
+SCAN_BYTES = 32 << 20
+"""Memory of the scan of a range, at most."""
+_PIECE = 1 << 20
+_SHORT = 64 << 10  # bytes below which a call of Arrow costs more than it saves
+
+
+@dataclass(frozen=True, slots=True)
+class TextScan:
+    """What a range of a text holds.
+
+    `row_start` is the offset of the last start of a row in the range or at its end, and the line breaks before it, both
+    relative to the range; None if no row starts there.
+    """
+
+    lines: int  # line breaks
+    row_start: tuple[int, int] | None
+    ends_within: bool = False  # ends within quotes
+
+
+@dataclass(frozen=True, slots=True)
+class RangeScan:
+    """The bytes of a range, and what was found for a start outside quotes (False) and within quotes (True).
+
+    One is missing where that start is unlikely, or where very many quotes follow each other.
+    """
+
+    span: Span
+    found: Mapping[bool, TextScan] = field(default_factory=dict)
+
+
+def divide(size: int, count: int) -> list[Span]:
+    """Divide the bytes of a file into ranges of about one size."""
+    ends = [size * number // count for number in range(count + 1)]
+    return list(pairwise(ends))
+
+
+def undivided(count: int) -> list[ResumePoint]:
+    """Return where the ranges of a file begin that cannot be read from its middle: the first one holds all rows."""
+    return [ResumePoint(), *[FILE_END] * (count - 1)]
+
+
+def range_bounds(starts: Sequence[ResumePoint], number: int) -> tuple[ResumePoint, ResumePoint | None] | None:
+    """Return the points between which a range is read, None for the file's end; None if the range has no row."""
+    start, end = starts[number], starts[number + 1] if number + 1 < len(starts) else FILE_END
+    return None if start.at == end.at else (start, None if end == FILE_END else end)
+
+
+def line_starts(scans: Iterable[RangeScan], *, first_line: int = 0) -> list[ResumePoint]:
+    """Return where the ranges of a text begin whose rows are its lines; `scans` are of all ranges but the last one."""
+    starts, lines = [ResumePoint()], first_line
+    for scan in scans:
+        found = scan.found[False]
+        starts.append(starts[-1])
+        if found.row_start is not None:
+            at, before = found.row_start
+            starts[-1] = text_point(scan.span[0] + at, lines + before, first_line)
+        lines += found.lines
+    return starts
+
+
+def text_point(at: int, lines: int, first_line: int) -> ResumePoint:
+    """Return the point after some bytes and lines of a text; each line after the first ones counts as a row."""
+    return ResumePoint(max(0, lines - first_line), at, lines)
+
+
+def scan_lines(text: Iterable[Any]) -> TextScan:
+    """Scan a range of a text whose rows are its lines."""
+    at = lines = 0
+    row_start: tuple[int, int] | None = None
+    for data in pieces_of(text):
+        lines += count_byte(data, b"\n")
+        if end := data.rfind(b"\n") + 1:
+            row_start = (at + end, lines)
+        at += len(data)
+    return TextScan(lines, row_start)
+
+
+def pieces_of(text: Iterable[Any]) -> Iterator[bytes]:
+    """Yield a text in pieces of at most 1 MiB."""
+    for chunk in text:
+        view = memoryview(chunk).cast("B")
+        for start in range(0, len(view), _PIECE):
+            yield bytes(view[start : start + _PIECE])
+
+
+def count_byte(text: bytes, character: bytes, start: int = 0, end: int | None = None) -> int:
+    """Return how often a byte occurs in `text[start:end]`; releases the GIL for a long text."""
+    size = (len(text) if end is None else end) - start
+    if size < _SHORT:
+        return text.count(character, start, start + max(0, size))
+    import pyarrow.compute as pc
+
+    found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
+    return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)
+
+
+# Variable-length integers, as Avro and Protocol Buffers (ORC) have them. Pure.
+
+
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return the unsigned integer at a position, and the position after it; IndexError if the data ends within it."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7

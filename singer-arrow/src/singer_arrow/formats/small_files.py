@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from singer_arrow.formats.base import Format, JoiningFormat
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.objects import ObjectReader
 
 
 def join_files(

@@ -12,11 +12,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from singer_arrow.compression.chunk_file import ChunkFile
-from singer_arrow.compression.codecs import ARCHIVES, decompress, detect
+from singer_arrow.compression import ARCHIVES, ChunkFile, decompress, detect
 from singer_arrow.errors import DataError
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.runtime.temporary import no_room, temporary_folder
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.runtime.process import no_room, temporary_folder
 from singer_arrow.storage.urls import Url
 
 _PIECE = 1 << 20

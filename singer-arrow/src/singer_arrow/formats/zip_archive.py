@@ -24,17 +24,13 @@ from typing import Any
 import pyarrow as pa
 from isal import igzip_lib
 
-from singer_arrow.compression.chunk_file import ChunkFile
-from singer_arrow.compression.codecs import ARCHIVES, IsalError, archive_of
+from singer_arrow.compression import ARCHIVES, ChunkFile, IsalError, archive_of
 from singer_arrow.errors import DataError, EmptyObjectError
-from singer_arrow.formats.base import Format, JoiningFormat
-from singer_arrow.formats.file_errors import naming_file
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.random_access import RangeFile, random_access
-from singer_arrow.reading.range_planner import SMALL_OBJECT
-from singer_arrow.runtime.temporary import no_room
+from singer_arrow.formats.base import Format, JoiningFormat, naming_file
+from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.reading.chunks import RangeFile, random_access
+from singer_arrow.reading.objects import SMALL_OBJECT, ObjectReader
+from singer_arrow.runtime.process import no_room
 from singer_arrow.schema.arrow_schema import merge_all
 from singer_arrow.storage.urls import Url
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from singer_arrow.errors import DataError, one_line
-from singer_arrow.read_progress import Skipped
+from singer_arrow.read_options import Skipped
 
 MOST_REASON = 2_000
 """Characters of a reason."""

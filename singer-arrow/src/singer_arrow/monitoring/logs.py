@@ -1,20 +1,124 @@
-"""Log lines on standard error, without secrets: text for people, without metrics, or JSON for programs."""
+"""Log lines for people, or JSON for programs, without secrets; the settings of both."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from singer_sdk import metrics
 from singer_sdk.logging import StructuredFormatter
 
-from singer_arrow.monitoring.secrets import mask_secrets, secret_values
-from singer_arrow.monitoring.settings import JSON
+from singer_arrow.errors import one_line
+
+# Which values of settings and of the environment are secret, and texts and settings without them. Pure.
+
+MASK = "***"
+_NAMES = re.compile(r"secret|token|passw|credential|private|headers|access_key|api_key|params", re.IGNORECASE)
+"""Names of settings whose values may be secret, whether or not they are declared so."""
+_SHORTEST = 6
+"""Shorter values are not masked in texts: they may be parts of ordinary words."""
+
+
+def without_secrets(config: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with their secrets masked, also passwords and signatures in URLs."""
+    properties = schema.get("properties") or {}
+    return {
+        name: MASK if _is_secret(name, declared) and value is not None else _masked(value, declared)
+        for name, value in config.items()
+        for declared in [properties.get(name) or {}]
+    }
+
+
+def secret_values(
+    config: Mapping[str, Any], schema: Mapping[str, Any], environ: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the secret texts of settings and of environment variables, the longest first."""
+    found = {*_secrets(config, schema), *(text for name, text in (environ or {}).items() if _NAMES.search(name))}
+    return sorted((text for text in found if len(text) >= _SHORTEST), key=len, reverse=True)
+
+
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text with each of some secrets replaced by asterisks."""
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _is_secret(name: str, declared: Mapping[str, Any]) -> bool:
+    return bool(declared.get("secret") or _NAMES.search(name))
+
+
+def _masked(value: Any, declared: Mapping[str, Any]) -> Any:
+    if isinstance(value, Mapping):
+        return without_secrets(value, declared)
+    if isinstance(value, list | tuple):
+        return [_masked(item, declared.get("items") or {}) for item in value]
+    return one_line(value) if isinstance(value, str) else value
+
+
+def _secrets(value: Any, schema: Mapping[str, Any], *, is_secret: bool = False) -> Iterator[str]:
+    if isinstance(value, str) and is_secret:
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _secrets(item, schema.get("items") or {}, is_secret=is_secret)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            declared = (schema.get("properties") or {}).get(name) or {}
+            yield from _secrets(inner, declared, is_secret=is_secret or _is_secret(name, declared))
+
+
+# The settings of every connector for the observation of its runs, declared as JSON Schema. Pure.
+
+JSON = "json"
+
+RUN_SETTINGS: dict[str, dict[str, Any]] = {
+    "report": {
+        "type": ["string", "null"],
+        "description": "Folder for reports of runs, a local path or a URL such as `s3://bucket/reports`: a JSON file "
+        "and a page for each run. Tap and target may share one.",
+    },
+    "openlineage": {
+        "type": ["object", "null"],
+        "description": "Events of OpenLineage: each run sends one when it begins and one when it ends.",
+        "properties": {
+            "url": {
+                "type": ["string", "null"],
+                "description": "Where events are sent: `https://host/api/v1/lineage`; or a local file, to which each "
+                "event is appended as a line.",
+            },
+            "api_key": {
+                "type": ["string", "null"],
+                "description": "Key for the receiver, sent as a bearer token.",
+                "secret": True,
+                "writeOnly": True,
+            },
+            "namespace": {"type": ["string", "null"], "description": "Namespace of the job; by default `singer`."},
+            "job": {"type": ["string", "null"], "description": "Name of the job; by default the connector's."},
+        },
+    },
+    "log_format": {
+        "type": "string",
+        "enum": ["text", JSON],
+        "default": "text",
+        "description": "Format of the lines on standard error: text, or one JSON object a line, tracebacks included. "
+        "A logging configuration in `SINGER_SDK_LOG_CONFIG`, as Meltano gives it, takes precedence.",
+    },
+    "log_metrics": {
+        "type": ["boolean", "null"],
+        "description": "Whether the SDK's metrics (`METRIC`) are logged. By default in JSON logs and with "
+        "`SINGER_SDK_LOG_CONFIG` only.",
+    },
+}
+
+
+# Log lines on standard error, without secrets: text for people, without metrics, or JSON for programs.
 
 CONFIG_FILE = "SINGER_SDK_LOG_CONFIG"
 """Environment variable with the path of a logging configuration, which the SDK applies."""
@@ -50,13 +154,13 @@ class _TextFormatter(logging.Formatter):
         return mask_known(self.inner.format(record))
 
 
-_secrets: list[str] = []
+_secret_texts: list[str] = []
 """The secrets of this process, also as JSON writes them."""
 
 
 def mask_known(text: str) -> str:
     """Return a text without the secrets of the settings and of the environment."""
-    return mask_secrets(text, _secrets)
+    return mask_secrets(text, _secret_texts)
 
 
 def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -66,7 +170,7 @@ def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any])
     """
     is_json = config.get("log_format") == JSON and CONFIG_FILE not in os.environ
     secrets = secret_values(config, schema, os.environ)
-    _secrets[:] = sorted({*secrets, *(json.dumps(secret)[1:-1] for secret in secrets)}, key=len, reverse=True)
+    _secret_texts[:] = sorted({*secrets, *(json.dumps(secret)[1:-1] for secret in secrets)}, key=len, reverse=True)
     for handler in _handlers():
         plain = handler.formatter or logging.Formatter()
         plain = plain.inner if isinstance(plain, _TextFormatter) else plain

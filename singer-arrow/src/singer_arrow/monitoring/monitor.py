@@ -16,8 +16,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_arrow.errors import SingerArrowError, one_line
-from singer_arrow.monitoring.logs import log_gauge, logs_metrics, mask_known
-from singer_arrow.monitoring.secrets import mask_secrets, secret_values, without_secrets
+from singer_arrow.monitoring.logs import (
+    log_gauge,
+    logs_metrics,
+    mask_known,
+    mask_secrets,
+    secret_values,
+    without_secrets,
+)
 from singer_arrow.report.document import (
     FAILED,
     INTERRUPTED,
@@ -115,8 +121,8 @@ class RunMonitor:
         if not where:
             return None
         from singer_arrow.report.folder import ReportFolder
-        from singer_arrow.storage.aws_options import AwsOptions
-        from singer_arrow.storage.storage import Storage
+        from singer_arrow.storage.aws import AwsOptions
+        from singer_arrow.storage.store import Storage
         from singer_arrow.storage.urls import Url
 
         return ReportFolder(Storage(AwsOptions.from_config(self._config.get("aws") or {})), Url.parse(where))

@@ -1,25 +1,154 @@
-"""Gather RECORD lines into blocks, parse the blocks in parallel, and pass the rows to the sinks in order.
-
-A STATE is passed on once the sinks have all lines before it. If a line is bad, the sinks get all lines before it, the
-STATEs before it are passed on, and then its error is raised.
-
-After an error every call raises it again, so that no STATE is passed on after rows that were lost.
-"""
+"""Records that wait to be loaded, in local files; input lines."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
+import stat
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol
 
+import msgspec
+
+from singer_arrow.batch import files
 from singer_arrow.errors import DataError
-from singer_arrow.records.errors import bad_record
-from singer_arrow.records.parser import ParsedLines, RecordParser
+from singer_arrow.load.dead_letters import MessageLines, RecordOrigins, Rejected
+from singer_arrow.reading import chunks as limits
+from singer_arrow.reading.chunks import LongRecordError
+from singer_arrow.records.parse import BadLine, ParsedLines, RecordParser, bad_record, record_text, shown_record
 from singer_arrow.runtime.threads import ThreadPool
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+# The buffer of a stream's records: a local file, of JSON Lines or of Arrow rows, and the records that are refused.
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class RefusedRecords:
+    """Origins of the records of one file; `size` is the number of bytes of the refused records."""
+
+    def __init__(self) -> None:
+        self._refused: list[Rejected] = []
+        self._lines = MessageLines()
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._refused)
+
+    def came(self, runs: Iterable[tuple[int, int]]) -> None:
+        """Note the lines of records in the file: the first line of each run, and the number of its lines."""
+        for first, count in runs:
+            self._lines.add(first, count)
+
+    def refuse_line(self, line: int, bad_line: BadLine) -> None:
+        """Add the record of a bad RECORD line."""
+        assert bad_line.line is not None
+        self.add(Rejected(None, line, bad_line.column, bad_line.reason, record_text(bad_line.line)))
+
+    def refuse(self, line: int, record: Mapping[str, Any], reason: str, column: str | None) -> None:
+        """Add a refused record."""
+        self.add(Rejected(None, line, column, reason, shown_record(record)))
+
+    def origins(self) -> RecordOrigins:
+        """Return all origins that were added."""
+        return RecordOrigins(tuple(self._refused), self._lines)
+
+    def add(self, rejected: Rejected) -> None:
+        """Add a refused row."""
+        self._refused.append(rejected)
+        self.size += len(rejected.record)
+
+
+class RecordBuffer:
+    """The records of a stream that wait for their file to be full, and those that were refused meanwhile.
+
+    `temporary` returns a name for a new temporary file, by its suffix.
+    """
+
+    def __init__(self, temporary: Callable[[str], Path]) -> None:
+        self._temporary = temporary
+        self._path: Path | None = None
+        self._lines: BinaryIO | None = None  # JSON Lines, of records that are Python objects
+        self._rows: pa.RecordBatchFileWriter | None = None  # a spool
+        self._size = 0
+        self.refused = RefusedRecords()
+        self.token = 0
+        """Token of the records at the checkpoints."""
+        self.since = 0.0
+        """Time of the first record that waits, or of those that were taken last; by time.monotonic."""
+
+    def __bool__(self) -> bool:
+        return self._path is not None or bool(self.refused)
+
+    @property
+    def size(self) -> int:
+        """Size in bytes; of rows about that in memory."""
+        return self._size + self.refused.size
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows of Arrow wait, to which no single records can be added."""
+        return self._rows is not None
+
+    @property
+    def holds_records(self) -> bool:
+        """Whether single records wait, to which no rows of Arrow can be added."""
+        return self._lines is not None
+
+    def begin(self, token: int) -> None:
+        """Note the token of the records to come."""
+        self.token, self.since = token, time.monotonic()
+
+    def is_old(self, seconds: float) -> bool:
+        """Return whether records have waited for longer than that."""
+        return bool(self) and time.monotonic() - self.since >= seconds
+
+    def add_record(self, record: dict[str, Any]) -> None:
+        """Write a single record; UnicodeEncodeError if it holds text that is no Unicode."""
+        assert self._rows is None
+        if self._lines is None:
+            self._path = self._temporary(".jsonl")
+            self._lines = self._path.open("wb")
+        line = _encode(record) + b"\n"
+        self._lines.write(line)
+        self._size += len(line)
+
+    def add_rows(self, rows: pa.RecordBatch) -> None:
+        """Write rows."""
+        assert self._lines is None
+        if self._rows is None:
+            self._path = self._temporary(files.SUFFIX)
+            self._rows = files.write(self._path, rows.schema)
+        self._rows.write_batch(rows)
+        self._size += rows.nbytes
+
+    def take(self) -> tuple[Path | None, RefusedRecords, int]:
+        """Close the file and return its path, the refused records and their token; the buffer is empty afterwards."""
+        path, file, token, refused = self._path, self._lines or self._rows, self.token, self.refused
+        self._path = self._lines = self._rows = None
+        self._size = self.token = 0
+        if file is not None:
+            file.close()  # where this fails, the token stays open for good, and no STATE passes these records
+        self.refused = RefusedRecords()
+        return path, refused, token
+
+
+# Gather RECORD lines into blocks, parse the blocks in parallel, and pass the rows to the sinks in order.
+#
+# A STATE is passed on once the sinks have all lines before it. If a line is bad, the sinks get all lines before it, the
+# STATEs before it are passed on, and then its error is raised.
+#
+# After an error every call raises it again, so that no STATE is passed on after rows that were lost.
 
 BLOCK_BYTES = 4 << 20
 _HELD_BYTES = 16 << 20
@@ -241,3 +370,104 @@ def _parse(parser: RecordParser, block: Block) -> ParsedLines:
     data = b"".join(block.parts)
     block.parts.clear()  # only the numbers of the lines are needed from here on
     return parser(data, block.count)
+
+
+# Read the lines of a target's input; waiting for the next one can be interrupted from any thread.
+#
+# A tap may write nothing for hours; a load that fails meanwhile must end the run at once, not with the next message. A
+# thread cannot be interrupted while it is blocked in a read, so the reader polls two files: the input, and a pipe of
+# its own that `interrupt` writes to.
+
+_CHUNK = 1 << 20
+_PIPE_BYTES = 1 << 20
+
+
+class InputLines:
+    """Reads lines until the end of the input or until `interrupt` is called."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.error: BaseException | None = None
+        """The error that was passed to `interrupt`."""
+        self._waker: int | None = None
+
+    def interrupt(self, error: BaseException) -> None:
+        """Raise an error in the thread that reads lines, at once; only the first call has an effect."""
+        with self._lock:
+            if self.error is None:
+                self.error = error
+                if self._waker is not None:
+                    os.write(self._waker, b"!")
+
+    def of(self, source: IO[str]) -> Generator[bytes]:
+        """Yield whole lines with line breaks, as many at a time as are available; the last may have no line break.
+
+        Raises the error that was passed to `interrupt`, or LongRecordError for a line longer than
+        `text_blocks.MAX_RECORD_BYTES`.
+        """
+        handle = _pollable(source)
+        begun, size = list[bytes](), 0  # the parts of a line that has not ended
+        with contextlib.closing(self._plain(source) if handle is None else self._polled(handle)) as chunks:
+            for chunk in chunks:
+                end = chunk.rfind(b"\n") + 1
+                if end:
+                    yield b"".join([*begun, memoryview(chunk)[:end]])
+                    begun, size = [], 0
+                if rest := chunk[end:]:
+                    begun.append(rest)
+                    size += len(rest)
+                    if size > limits.MAX_RECORD_BYTES:
+                        raise LongRecordError
+        if begun:
+            yield b"".join(begun)
+
+    def _plain(self, source: IO[str]) -> Generator[bytes]:
+        """Yield the bytes of a file, or of an input without a file descriptor."""
+        binary: Any = getattr(source, "buffer", None)
+        chunks: Iterator[bytes] = iter(lambda: binary.read(_CHUNK), b"")
+        if binary is None:  # lone surrogates are reported by the reader of the line
+            chunks = (line.encode(errors="surrogatepass") for line in source)
+        for chunk in chunks:
+            self._check()
+            yield chunk
+
+    def _polled(self, handle: int) -> Generator[bytes]:
+        """Yield the bytes of a file descriptor as they arrive."""
+        woken, waker = os.pipe()
+        with self._lock:
+            self._waker = waker
+        try:
+            # a pipe of larger capacity lets writer and reader wait less for each other
+            with contextlib.suppress(ImportError, AttributeError, OSError):  # only Linux can, and it may not allow it
+                import fcntl
+
+                fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            poll = select.poll()
+            for each in (handle, woken):
+                poll.register(each, select.POLLIN)
+            while True:
+                self._check()
+                if handle not in (ready for ready, _ in poll.poll()):
+                    continue
+                if not (chunk := os.read(handle, _CHUNK)):
+                    break
+                yield chunk
+        finally:
+            with self._lock:
+                self._waker = None
+            os.close(woken)
+            os.close(waker)
+
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+def _pollable(source: IO[str]) -> int | None:
+    """Return the file descriptor of a pipe or terminal; None for files, and on systems without poll."""
+    try:
+        handle = source.fileno()
+    except (OSError, AttributeError):  # it has none
+        return None
+    is_file = stat.S_ISREG(os.fstat(handle).st_mode)
+    return None if is_file or not hasattr(select, "poll") else handle

@@ -1,7 +1,5 @@
 """Arrow schemas, JSON Schemas, and conversion between them. Pure.
 
-arrow_schema   Canonical types, and merging of schemas
-json_schema    Arrow schema <-> JSON Schema
-type_names     The names of types in settings
-plain_numbers  Decimals of parsed JSON -> ints and floats
+arrow_schema  Arrow schemas: merged, compared, checked; names of types
+json_schema   Arrow schema <-> JSON Schema
 """

@@ -1,15 +1,10 @@
-"""Arrow schema <-> JSON Schema. Pure: no data, no I/O.
-
-`from_json_schema(to_json_schema(s)) == canonical(s)` for every schema of supported types. Standard keywords
-(`type`, `format`, `contentEncoding`, `multipleOf`) are used wherever possible, so that any Singer connector understands
-the schema; the annotation `x-arrow-type` is added only where they do not determine the type. Validators ignore it.
-"""
+"""Arrow schema <-> JSON Schema."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -30,6 +25,12 @@ from singer_arrow.schema.arrow_schema import (
     json_field,
     merge_fields,
 )
+
+# Arrow schema <-> JSON Schema. Pure: no data, no I/O.
+#
+# `from_json_schema(to_json_schema(s)) == canonical(s)` for every schema of supported types. Standard keywords (`type`,
+# `format`, `contentEncoding`, `multipleOf`) are used wherever possible, so that any Singer connector understands the
+# schema; the annotation `x-arrow-type` is added only where they do not determine the type. Validators ignore it.
 
 ANNOTATION = "x-arrow-type"
 _ANY = ["string", "number", "integer", "boolean", "object", "array"]
@@ -259,3 +260,40 @@ def whole_limits(prop: Mapping[str, Any]) -> tuple[int | None, int | None]:
 def _bound(prop: Mapping[str, Any], inclusive: str, exclusive: str) -> tuple[Decimal | None, Decimal | None]:
     bound = finite(prop.get(inclusive))
     return (None, bound) if prop.get(exclusive) is True else (bound, finite(prop.get(exclusive)))
+
+
+# Conversion of the Decimals in parsed JSON, which the SDK uses for numbers with a point or an exponent. Pure.
+
+_LARGEST_PLAIN_EXPONENT = 308
+
+
+def plain_numbers(value: Any) -> Any:
+    """Return parsed JSON with ints and floats instead of Decimals, except those that neither represents exactly."""
+    return _converted(value, _plain)
+
+
+def whole_numbers(value: Any) -> Any:
+    """Return parsed JSON with ints instead of Decimals without a fraction."""
+    return _converted(value, _whole)
+
+
+def _plain(number: Decimal) -> int | float | Decimal:
+    whole = _whole(number)
+    near = float(number)
+    return whole if isinstance(whole, int) else near if Decimal(repr(near)) == number else number
+
+
+def _whole(number: Decimal) -> int | Decimal:
+    if number.is_finite() and number.adjusted() <= _LARGEST_PLAIN_EXPONENT and number == number.to_integral_value():
+        return int(number)
+    return number
+
+
+def _converted(value: Any, convert: Callable[[Decimal], Any]) -> Any:
+    if isinstance(value, Decimal):
+        return convert(value)
+    if isinstance(value, Mapping):
+        return {key: _converted(inner, convert) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_converted(inner, convert) for inner in value]
+    return value

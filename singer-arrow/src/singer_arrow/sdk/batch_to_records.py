@@ -8,10 +8,10 @@ from typing import Any
 
 from singer_sdk.singerlib.json import deserialize_json
 
-from singer_arrow.batch.file_properties import FileProperties
+from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import Batch
-from singer_arrow.read_progress import Skipped
-from singer_arrow.storage.storage import Storage
+from singer_arrow.read_options import Skipped
+from singer_arrow.storage.store import Storage
 
 
 def records_of(
@@ -28,7 +28,7 @@ def records_of(
     `temporary` returns a name for a new file, by its suffix. `on_skip` are called with the file and each row that
     cannot be read; without any, the first one is an error.
     """
-    from singer_arrow.batch.reader import read_file
+    from singer_arrow.batch.files import read_file
     from singer_arrow.formats import WRITABLE
     from singer_arrow.schema.json_schema import from_json_schema
 

@@ -22,11 +22,11 @@ from singer_sdk.singerlib.json import deserialize_json
 
 from singer_arrow.casting.from_json import json_kind
 from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.reading import text_blocks as limits
-from singer_arrow.reading.text_blocks import LongRecordError
-from singer_arrow.records.errors import BAD_INPUT, NoSchemaError, bad_record, input_place
-from singer_arrow.records.input_lines import InputLines
-from singer_arrow.records.schema_shape import is_unicode_text
+from singer_arrow.reading import chunks as limits
+from singer_arrow.reading.chunks import LongRecordError
+from singer_arrow.records.parse import BAD_INPUT, NoSchemaError, bad_record, input_place
+from singer_arrow.records.queue import InputLines
+from singer_arrow.records.schema import is_unicode_text
 
 _VERSION = rb'(?:"version"\s*:\s*\d+\s*,\s*)?'
 _TYPE, _STREAM = rb'"type"\s*:\s*"RECORD"', rb'"stream"\s*:\s*"[^"\\]*"'

@@ -1,16 +1,15 @@
-"""The tap's side of the seam to singer-sdk: streams that send batch files, or records, and decide when STATE leaves.
-
-The privates used here are listed in `tests/unit/singer_arrow/sdk/test_tap.py`, which fails when a new SDK changes them.
-"""
+"""The base of the taps; the messages that they write."""
 
 from __future__ import annotations
 
 import abc
 import copy
+import io
 import logging
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
@@ -19,12 +18,15 @@ from singer_sdk import Stream, Tap
 from singer_sdk.exceptions import AbortedSyncFailedException, AbortedSyncPausedException
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
 from singer_sdk.helpers.conform import TypeConformanceLevel
+from singer_sdk.io_base import SingerWriter
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
-from singer_sdk.singerlib import Catalog, CatalogEntry
+from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema
 
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.errors import (
+    ClosedPipeError,
+    ConfigError,
     FailedStreamsError,
     ServiceError,
     SingerArrowError,
@@ -34,20 +36,160 @@ from singer_arrow.errors import (
 )
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.run_figures import RunFigures, SentRows, StreamFigures
-from singer_arrow.runtime.termination import Terminated
+from singer_arrow.runtime.process import Terminated
 from singer_arrow.runtime.threads import interrupt
-from singer_arrow.sdk.config_errors import checked_state, json_object
-from singer_arrow.sdk.exact_catalog import ExactSchema, exact_catalog
-from singer_arrow.sdk.message_writer import LineWriter
-from singer_arrow.sdk.plugin import CheckedPlugin
-from singer_arrow.sdk.stream_end_marks import MarkedStream, PlainMessage
+from singer_arrow.schema.json_schema import plain_numbers
+from singer_arrow.sdk.settings import CheckedPlugin, checked_state, discard_output, json_object
+from singer_arrow.sdk.stream_maps import MarkedStream, PlainMessage
 
 if TYPE_CHECKING:
     from types import FrameType
 
     import pyarrow as pa
 
-    from singer_arrow.records.encoder import EncodedRecords, RecordEncoder
+    from singer_arrow.records.validation import EncodedRecords, RecordEncoder
+
+
+# Write messages of a tap as whole lines, also if a signal arrives.
+#
+# The privates of the SDK that are used here are listed in `tests/unit/singer_arrow/sdk/test_message_writer.py`.
+
+_ADVICE = "; the next run continues from the last STATE"
+_PIPE_BYTES = 1 << 20
+_WRITE_BYTES = 1 << 20
+"""Bytes of one write, so that a signal does not wait for a slow reader to read a whole block."""
+
+
+class LineWriter(SingerWriter):
+    """Writes whole lines; a signal that arrives within a line takes effect after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._writing = False
+        self._signal = 0
+        self._handle: int | None = None
+
+    def write_message(self, message: Message) -> None:
+        """Write one line; ClosedPipeError if the reader has closed the pipe."""
+        with self._whole():
+            super().write_message(message)
+
+    def write_lines(self, lines: memoryview) -> None:
+        """Write lines that end each with a newline; ClosedPipeError if the reader has closed the pipe."""
+        with self._whole():
+            try:
+                handle = sys.stdout.fileno()
+            except (AttributeError, io.UnsupportedOperation):  # a program has replaced it
+                sys.stdout.write(str(lines, "utf-8"))
+                return
+            sys.stdout.flush()
+            self._widen(handle)
+            self._write_all(handle, lines)
+
+    def stop(self, signum: int) -> None:
+        """End the process with the exit code of a signal; a second signal does not wait for the line."""
+        waits = self._writing and not self._signal
+        self._signal = signum
+        if not waits:
+            interrupt(Terminated(signum, _ADVICE))
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        self._exit_if_signalled()  # the exit may have been raised where exceptions are suppressed
+        self._writing = True
+        try:
+            yield
+        except BrokenPipeError:
+            discard_output()
+            raise ClosedPipeError("The target has closed the pipe; see its log for the reason") from None
+        finally:
+            self._writing = False
+        self._exit_if_signalled()
+
+    def _write_all(self, handle: int, lines: memoryview) -> None:
+        """Write all lines, or after a signal only the rest of the current line."""
+        data, at, end = lines.cast("B"), 0, lines.nbytes
+        while at < end:
+            at += os.write(handle, data[at : min(at + _WRITE_BYTES, end)])
+            if self._signal and end == lines.nbytes:
+                end = _line_end(data, at)
+
+    def _widen(self, handle: int) -> None:
+        """Increase the capacity of a pipe if possible, so that writer and reader wait less for each other."""
+        if handle == self._handle:
+            return
+        self._handle = handle
+        with suppress(ImportError, OSError):  # no Linux, no pipe, or the user's pipes hold much already
+            from fcntl import F_SETPIPE_SZ, fcntl
+
+            fcntl(handle, F_SETPIPE_SZ, _PIPE_BYTES)
+
+    def _exit_if_signalled(self) -> None:
+        if self._signal:
+            raise Terminated(self._signal, _ADVICE)
+
+
+def _line_end(data: memoryview, at: int) -> int:
+    """Return the end of the line that contains the byte before `at`."""
+    if data[at - 1] == 0x0A:
+        return at
+    step = 1 << 16
+    for start in range(at, len(data), step):
+        found = bytes(data[start : start + step]).find(b"\n")
+        if found >= 0:
+            return start + found + 1
+    return len(data)
+
+
+# Catalogs of taps, read without loss: their schemas keep every keyword, their numbers those of JSON.
+
+
+class ExactSchema(Schema):
+    """A JSON Schema that keeps every keyword; the SDK's own drops those that it does not know."""
+
+    __slots__ = ("_exact",)
+
+    def __init__(self, exact: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._exact = exact
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a copy of the schema as it was given."""
+        return copy.deepcopy(dict(self._exact))
+
+
+def exact_catalog(catalog: Mapping[str, Any]) -> Catalog:
+    """Read a catalog without loss; its numbers become those of JSON: the SDK reads `0.01` as a Decimal."""
+    catalog = plain_numbers(catalog)
+    try:
+        result = Catalog.from_dict(dict(catalog))
+        for stream in catalog.get("streams", []):
+            entry = result[stream["tap_stream_id"]]
+            entry.schema = ExactSchema(stream.get("schema", {}))
+            _deselect_hollow(entry.metadata, stream.get("schema", {}))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        msg = f"The catalog is not one of Singer's ({type(error).__name__}: {error}); write it with --discover"
+        raise ConfigError(msg) from None
+    return result
+
+
+def _deselect_hollow(metadata: MetadataMapping, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> None:
+    """Deselect objects of which no part is selected: a schema without properties would allow any object."""
+    for name, part in schema.get("properties", {}).items():
+        place = (*path, "properties", name)
+        parts = part.get("properties")
+        if not parts:
+            continue
+        _deselect_hollow(metadata, part, place)
+        mask = metadata.resolve_selection()
+        if not any(mask[(*place, "properties", p)] for p in parts):
+            metadata[place].selected = False
+
+
+# The tap's side of the seam to singer-sdk: streams that send batch files, or records, and decide when STATE leaves.
+#
+# The privates used here are listed in `tests/unit/singer_arrow/sdk/test_tap.py`, which fails when a new SDK changes
+# them.
 
 _ENDS_OF_TESTS = (AbortedSyncPausedException, AbortedSyncFailedException)
 """What the SDK raises when `--test` has the records that it asked for."""
@@ -295,7 +437,7 @@ class ArrowStream(MarkedStream):
 
     def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
         """Yield the rows as records."""
-        from singer_arrow.records.encoder import to_records
+        from singer_arrow.records.validation import to_records
 
         return self.rows(to_records)
 
@@ -357,7 +499,7 @@ class ArrowStream(MarkedStream):
             self.sent.end()
 
     def _sync_records(self, context: Any = None, *, write_messages: bool = True) -> Generator[dict[str, Any]]:
-        from singer_arrow.records.encoder import EncodedRecords, rows_in
+        from singer_arrow.records.validation import EncodedRecords, rows_in
 
         writer, kind = self._tap.message_writer, type(self)
         own = kind.get_records is not ArrowStream.get_records or kind.post_process is not Stream.post_process
@@ -399,7 +541,7 @@ class ArrowStream(MarkedStream):
 
     def _encoder(self) -> Encode[EncodedRecords | dict[str, Any]]:
         """Return what makes lines of batches, or records where selection or flattening changes some."""
-        from singer_arrow.records.encoder import RecordEncoder, to_records
+        from singer_arrow.records.validation import RecordEncoder, to_records
         from singer_arrow.sdk.stream_maps import drops_members, is_nested
 
         schema: pa.Schema | None = None

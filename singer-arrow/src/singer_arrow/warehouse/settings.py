@@ -1,17 +1,216 @@
-"""Settings that connectors have in common: declared here once, as JSON Schema, and read here."""
+"""Settings of loads, and their JSON Schema; roots of manifests; columns of variants."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol, Self
+from urllib.parse import unquote
 
-from singer_arrow.errors import ConfigError
-from singer_arrow.naming import NamingRules, distinct_table_name, table_name
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.warehouse.manifest_roots import Roots
-from singer_arrow.warehouse.variant_columns import CHOICES, EVOLVE
+from singer_arrow.errors import ConfigError, DataError, SchemaError
+from singer_arrow.naming import NamingRules, digest, distinct_table_name, table_name
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.urls import CONTROL, Url, shown
+
+# Where the files of a BATCH message may be: a manifest can name any URL, so its writer need not be trusted.
+
+_OBJECT_STORAGE = ("s3", "gs", "az")
+_SEPARATOR = re.compile(r"[/\\]")
+_MOST_DECODED = 5
+"""A key that is still percent-encoded after so many decodings hides something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Places below which all files of manifests must be.
+
+    Without any, files may be on object storage, where what the target's credentials allow is the limit, and in the
+    local folders of `own`. Nothing else: any file of this machine, or any server that it reaches, could be loaded
+    otherwise by the writer of the messages.
+
+    A root is a bucket or a folder, never a beginning of a name: `s3://bucket/ab` holds `s3://bucket/ab/1.parquet`, and
+    not `s3://bucket/abc`. Scheme, bucket and key must be equal letter by letter (`s3a` is `s3`). Of local files the
+    place counts to which symbolic links lead. Keys with a `.` or `..` between slashes, also percent-encoded or with
+    control characters in between, are in no root, because programs differ in what they make of them.
+    """
+
+    roots: tuple[Url, ...] = ()
+    own: tuple[Url, ...] = ()
+
+    @classmethod
+    def parse(cls, texts: Iterable[str], own: str | None = None) -> Roots:
+        """Read the setting `manifest_roots`; a root must be a URL without `.` or `..` between slashes.
+
+        `own` is the target's `batch_config.storage.root`; a folder of local files if it is local.
+        """
+        roots = []
+        for text in texts:
+            try:
+                url = Url.parse(text)
+                roots.append(_real(url) if url.scheme == "file" else url)
+            except (ConfigError, OSError, ValueError, RuntimeError):
+                url = None
+            if url is None or (url.scheme != "file" and _climbs(url.key)):
+                msg = f"Setting 'manifest_roots' has {shown(text)!r}; a root reads s3://bucket/folder or /local/folder"
+                raise ConfigError(msg)
+        try:
+            folder = Url.parse(own or "")
+            local = (_real(folder),) if folder.scheme == "file" else ()
+        except (ConfigError, OSError, ValueError, RuntimeError):
+            local = ()
+        return cls(tuple(roots), local)
+
+    def check(self, stream: str, manifest: Iterable[str]) -> None:
+        """Refuse a manifest with a file elsewhere: the DataError names it without what may be secret in its URL."""
+        for text in manifest:
+            if not self.roots:
+                self._check_default(stream, text)
+            elif not self._holds(text):
+                places = ", ".join(shown(str(root)) for root in self.roots)
+                msg = f"{shown(text)!r} in the manifest of stream {stream!r} is outside of manifest_roots ({places})"
+                raise DataError(msg, hint="Add its folder there if the tap may write to it")
+
+    def _check_default(self, stream: str, text: str) -> None:
+        """Refuse what is neither on object storage nor in a local folder that the target's own settings name."""
+        which = f"{shown(text)!r} in the manifest of stream {stream!r}"
+        try:
+            url = Url.parse(text)
+            if url.scheme in _OBJECT_STORAGE:
+                return
+            real = _real(url) if url.scheme == "file" else None
+        except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
+            raise DataError(f"{which} names no place", hint="Correct it in the tap") from None
+        if real is None:
+            place = shown(f"{url.scheme}://{url.bucket}")
+            reason = f"{which} is not on object storage (s3, gs, az)"
+            raise DataError(reason, hint=f"If the tap may write there, set manifest_roots, with {place!r} in it")
+        if not any(_is_below(real, root) for root in self.own):
+            folder = shown(str(real.local_path().parent))
+            places = ", ".join(shown(str(root)) for root in self.own) or "which is not set"
+            reason = f"{which} is a local file outside of the target's own batch_config.storage.root ({places})"
+            hint = f"If the tap may write there, set that to {folder!r}, or set manifest_roots, with {folder!r} in it"
+            raise DataError(reason, hint=hint)
+
+    def _holds(self, text: str) -> bool:
+        try:
+            url = Url.parse(text)
+            if url.scheme == "file":
+                url = _real(url)
+            elif _climbs(url.key):
+                return False
+        except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
+            return False
+        return any(_is_below(url, root) for root in self.roots)
+
+
+def _is_below(url: Url, root: Url) -> bool:
+    if (url.scheme, url.bucket) != (root.scheme, root.bucket):
+        return False
+    folder = root.key.rstrip("/")
+    return not folder or url.key == folder or url.key.startswith(f"{folder}/")
+
+
+def _real(url: Url) -> Url:
+    """Return the path of a local file with links and `..` resolved."""
+    return Url("file", "", Path("/" + url.key).resolve().as_posix().lstrip("/"))
+
+
+def _climbs(key: str) -> bool:
+    """Return whether any reading of a key has a part that is no name."""
+    for _ in range(_MOST_DECODED):
+        key = CONTROL.sub("", key)
+        if any(part in (".", "..") for part in _SEPARATOR.split(key)):
+            return True
+        if (decoded := unquote(key)) == key:
+            return False
+        key = decoded
+    return True
+
+
+# Variant columns: where the values of a property go that do not fit the type its column has. Pure.
+#
+# A property `price` whose column holds whole numbers and that brings text gets a second column `price__string`. Each
+# value is in one of the two, and the other one is null in that row. A variant is known by its mark, not by its name,
+# which a property of the stream may have too.
+
+EVOLVE, FAIL = "evolve", "fail"
+CHOICES = (EVOLVE, FAIL)
+"""Values of the setting `on_drift` of targets."""
+MARK = "singer_variant: "
+
+
+class Placed(Protocol):
+    """A column that a property fills, or that a table has, and the column of which it is a variant."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def variant_of(self) -> str | None: ...
+
+
+class Filled(Placed, Protocol):
+    """A column that a property fills."""
+
+    @property
+    def source(self) -> str: ...
+
+
+def type_conflict(name: str, existing: object, column: object) -> SchemaError:
+    """Return the error for a column whose type does not fit the type of the table's column."""
+    msg = (
+        f"Column {name!r} is of type {existing} in the table, and {column} in the stream's SCHEMA; "
+        "rename or drop the table or the column, or set the column's type in the tap"
+    )
+    return SchemaError(msg)
+
+
+def mark(column: str) -> str:
+    """Return the description or comment of a variant column."""
+    return f"{MARK}{column}"
+
+
+def marked(text: str | None) -> str | None:
+    """Return the column of which one with that description is a variant; None if it is none."""
+    first = (text or "").partition("\n")[0].rstrip()
+    return first.removeprefix(MARK) if first.startswith(MARK) else None
+
+
+def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
+    """Yield the names that a column's variant may have, in the order in which they are tried; endless.
+
+    The first is `column__word`, with a word that all warehouses share: `integer`, `decimal`, `float`, `string`, `json`,
+    ...; the others, for when that is another property's or does not hold the values either, end in some digits.
+    """
+    name = f"{column}__{word}"
+    for number in count():
+        if number or len(name) > rules.column_length:
+            yield f"{name[: rules.column_length - 9]}_{digest(f'{name} {number}')}"
+        else:
+            yield name
+
+
+def siblings(columns: Iterable[Placed], existing: Iterable[Placed]) -> tuple[str, ...]:
+    """Return columns of a table that no property fills, and that may hold an earlier value of one that does."""
+    columns = tuple(columns)
+    filled, bases = {c.name for c in columns}, {base(c).lower() for c in columns}
+    return tuple(e.name for e in existing if e.name not in filled and base(e).lower() in bases)
+
+
+def is_or_was(column: Placed, name: str | None) -> bool:
+    """Return whether a column is the one of that name, whatever its case, or a variant of it."""
+    return name is not None and name.lower() in (column.name.lower(), base(column).lower())
+
+
+def base(column: Placed) -> str:
+    """Return the column that a property had first."""
+    return column.variant_of or column.name
+
+
+# Settings that connectors have in common: declared here once, as JSON Schema, and read here.
 
 APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
 DEAD_LETTER = "dead_letter"

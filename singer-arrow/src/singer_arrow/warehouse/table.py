@@ -1,39 +1,120 @@
-"""The base of the tables of warehouses: one for each stream, while its SCHEMA stays the same.
-
-A warehouse supplies the table for a stream, its load methods, a conversion for its types, and the SQL that removes old
-versions.
-"""
+"""The base of the tables, one for each stream while its SCHEMA stays the same; descriptions, owners of columns."""
 
 from __future__ import annotations
 
 import abc
 import itertools
+import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from singer_arrow.batch import spool
-from singer_arrow.batch.file_properties import FileProperties
+from singer_arrow.batch import files
+from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import Batch, Ranks
-from singer_arrow.errors import SchemaError
-from singer_arrow.load.conversion import RANK, Conversion, UploadColumn
+from singer_arrow.errors import ConfigError, SchemaError
+from singer_arrow.load.convert import RANK, Conversion, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
-from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import AnyLoadMethod, ContextT
-from singer_arrow.naming import digest
-from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN, MetadataColumns
+from singer_arrow.load.method import AnyLoadMethod, ContextT, Item
+from singer_arrow.naming import NamingRules, column_names, digest, owner_key, plain_column
+from singer_arrow.records.parse import DELETED_COLUMN, VERSION_COLUMN, MetadataColumns
 from singer_arrow.records.validation import fits_schema, validator
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.storage.urls import Url
-from singer_arrow.warehouse.descriptions import Path as PropertyPath
 from singer_arrow.warehouse.run import WarehouseRun
-from singer_arrow.warehouse.settings import APPEND, UPSERT, LoadSettings
+from singer_arrow.warehouse.settings import APPEND, UPSERT, Filled, LoadSettings, Placed, is_or_was, mark
+
+# Settings for the layout of new tables: the columns that they name, and whether a table has that layout.
+
+ColumnT = TypeVar("ColumnT", bound=Filled)
+
+
+def layout_column(
+    setting: str, given: object, stream: str, columns: Sequence[ColumnT], named: str, *, logger: logging.Logger
+) -> ColumnT | None:
+    """Return the column that a setting names; None, logged, where this stream lacks a column that it names for all.
+
+    `given` is the value of the setting: for all streams, or an object from streams to such values; `named` the property
+    or column in it. ConfigError: it names, for this stream, a column that there is not.
+    """
+    column = _find(columns, named)
+    if column is None:
+        if isinstance(given, Mapping):
+            raise ConfigError(f"Setting {setting!r} names column {named!r}, which stream {stream!r} does not have")
+        logger.warning("Stream %r has no column %r, so %s does not apply to its table", stream, named, setting)
+    return column
+
+
+def is_laid_out_by(named: Sequence[str], has: Sequence[str | None], columns: Sequence[Filled]) -> bool:
+    """Return whether a table is laid out by the columns of a setting, or by those of which they are variants."""
+    return len(named) == len(has) and all(_is(*pair, columns) for pair in zip(named, has, strict=True))
+
+
+def _is(named: str, has: str | None, columns: Sequence[Filled]) -> bool:
+    column = _find(columns, named)
+    return is_or_was(column, has) if column else has is not None and named.lower() == has.lower()
+
+
+def _find(columns: Sequence[ColumnT], name: str) -> ColumnT | None:
+    """Return the column of the property of that name, else the column of that name."""
+    return next((c for c in columns if c.source == name), None) or next(
+        (c for c in columns if c.name.lower() == name.lower()), None
+    )
+
+
+# Descriptions of a stream and its properties from its SCHEMA, for tables and columns. Pure.
+
+PropertyPath = tuple[str, ...]
+"""The name of a property, after those of the objects that it is in; items of lists have their list's."""
+MOST_OF_TABLE, MOST_OF_COLUMN = 16_384, 1_024
+"""Characters that BigQuery takes; what is longer is cut, for all warehouses alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptions:
+    """Descriptions of a table and of its columns; none is empty."""
+
+    table: str | None = None
+    columns: Mapping[PropertyPath, str] = field(default_factory=dict)
+
+
+def descriptions_of(schema: Mapping[str, Any]) -> Descriptions:
+    """Return the `description` of a SCHEMA, and those of its properties at every depth."""
+    return Descriptions(_text(schema, MOST_OF_TABLE), dict(_within(schema, ())))
+
+
+def _within(node: Any, path: PropertyPath) -> Iterator[tuple[PropertyPath, str]]:
+    if not isinstance(node, Mapping):
+        return
+    for name, inner in node.get("properties", {}).items():
+        if isinstance(inner, Mapping) and (text := _text(inner, MOST_OF_COLUMN)):
+            yield (*path, name), text
+        yield from _within(inner, (*path, name))
+    for inner in (node.get("items"), *node.get("anyOf", ()), *node.get("oneOf", ())):
+        yield from _within(inner, path)
+
+
+def _text(node: Mapping[str, Any], most: int) -> str | None:
+    given = node.get("description")
+    text = given.replace("\0", "").strip() if isinstance(given, str) else ""
+    return shortened(text, most) or None
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text cut to at most so many characters, with an ellipsis where it is cut."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# The base of the tables of warehouses: one for each stream, while its SCHEMA stays the same.
+#
+# A warehouse supplies the table for a stream, its load methods, a conversion for its types, and the SQL that removes
+# old versions.
 
 _MOST_ID = 1000
 """Bytes of a batch's id that are kept where it is given a suffix; the ledger's column takes 1,024."""
@@ -196,7 +277,7 @@ class WarehouseTable(abc.ABC):
         """
         item = Item(
             urls=(str(Url.parse(str(path))),) if path else (),
-            file_format=spool.FORMAT if path and path.suffix == spool.SUFFIX else "jsonl",
+            file_format=files.FORMAT if path and path.suffix == files.SUFFIX else "jsonl",
             conversion=self._conversion({}, since=since),
             rows=rows,
             bytes=path.stat().st_size if path else 0,
@@ -280,3 +361,86 @@ class WarehouseTable(abc.ABC):
         waited = time.monotonic() - since - self.run.limits.age_seconds if since is not None else 0.0
         moment = self.run.moment(self.warehouse_time) - timedelta(seconds=max(0.0, waited))
         return f"received {moment:%Y-%m-%d %H:%M:%S.%f}"
+
+
+# Which property each column of a table belongs to, as the first line of its description or comment names it. Pure.
+#
+# Several properties may become one column name: `order-id` and `order_id`, in Redshift also `ID` and `id`. So where the
+# name of a column is not that of its property, its first line is `singer_property: "order-id"`, and the column stays
+# with that property, whatever SCHEMA brings later. A table records its owners once any of its columns has such a line:
+# then a column without one belongs to the property of exactly its name. A table without any, made by an earlier version
+# or copied without descriptions, gets them with its next run, `null` for columns that the stream does not fill; until
+# then `column_names` has a rule.
+
+MARK = "singer_property: "
+UNKNOWN = f"{MARK}null"
+"""The line of a column whose owner is not known: the first property that fills it gets it."""
+
+
+class Owned(Placed, Protocol):
+    """A column that a table has, and the `owner_key` of its property; None: not known."""
+
+    @property
+    def owner(self) -> str | None: ...
+
+
+def owner_line(column: Filled, *, always: bool = False) -> str | None:
+    """Return the first line of the description of a new column; None if it needs none.
+
+    It has one `always`, or if its name is not that of its property.
+    """
+    if column.variant_of:
+        return mark(column.variant_of)
+    return f"{MARK}{owner_key(column.source)}" if always or column.name != column.source else None
+
+
+def has_line(text: str | None) -> bool:
+    """Return whether a description begins with a line of an owner."""
+    return (text or "").startswith(MARK)
+
+
+def is_described(text: str | None) -> bool:
+    """Return whether a description has more than the line of an owner."""
+    return bool(text and (not has_line(text) or text.rstrip().partition("\n")[2]))
+
+
+def owner(text: str | None, name: str, *, recorded: bool) -> str | None:
+    """Return the owner of a column with this description and name; `recorded`: its table records owners."""
+    if not has_line(text):
+        return owner_key(name) if recorded else None
+    first = (text or "").partition("\n")[0].rstrip()
+    return None if first == UNKNOWN else first.removeprefix(MARK)
+
+
+def columns_named(properties: Sequence[str], existing: Iterable[Owned], rules: NamingRules) -> dict[str, str]:
+    """Return the column of each property, see `column_names`; variant columns of the table belong to no property."""
+    existing = tuple(existing)
+    own = {e.name: e.owner for e in existing if e.variant_of is None}
+    return column_names(properties, rules, own, [e.name for e in existing if e.variant_of is not None])
+
+
+def check_new(
+    table: str, columns: Iterable[Filled], existing: Iterable[Owned], rules: NamingRules, keys: Collection[str]
+) -> list[str]:
+    """Return warnings of new columns whose plain names are those of other properties in the table.
+
+    SchemaError: such a column is one of the `keys`, by which rows are found, so that no row would be.
+    """
+    have, warnings = {e.name.lower(): e for e in existing}, list[str]()
+    for column in columns:
+        if inside := getattr(column, "fields", None):  # of a RECORD
+            there = have.get(column.name.lower())
+            warnings += check_new(f"{table}, {column.name}", inside, getattr(there, "fields", ()), rules, ())
+        there = have.get(plain_column(column.source, rules).lower())
+        if there is None or column.variant_of or column.name.lower() in have:
+            continue
+        whose = f"column {there.name!r} belongs to " + (
+            f"property {there.owner}" if there.owner else "another property"
+        )
+        if column.source in keys:
+            raise SchemaError(
+                f"Table {table}: {whose}, so by key property {column.source!r} no row of the table would be found; "
+                f"rename the property by stream_maps, or describe the column by {MARK}{owner_key(column.source)}"
+            )
+        warnings.append(f"Table {table}: property {column.source!r} goes into column {column.name!r}, because {whose}")
+    return warnings

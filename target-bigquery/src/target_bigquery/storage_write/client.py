@@ -1,22 +1,148 @@
-"""BigQuery's Storage Write API: pending write streams, written under offsets and committed at once.
-
-An append under an offset is done once, however often it is sent; rows of a pending write stream are nowhere to be seen
-until it is committed, which cannot be done twice. So every call here may be tried again.
-"""
+"""Connections to the Storage Write API, and its errors."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any, Protocol, TypeVar
 
-from singer_arrow.errors import CredentialsError, LoadError
-from singer_arrow.load.backoff import Waiting, pauses
-from target_bigquery.connection import connection
-from target_bigquery.connection.connection import ONCE, Connection, logger
-from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
-from target_bigquery.storage_write.errors import call_once, row_error, short_name, table_of, write_error
+from singer_arrow.errors import AccessDeniedError, CredentialsError, LoadError, SingerArrowError
+from singer_arrow.load.ledger import Waiting, pauses
+from target_bigquery import connection, resources
+from target_bigquery.connection import ONCE, Connection, logger
+
+# Classifies the errors of the Storage Write API.
+
+
+class WriteErrorKind(Enum):
+    """What to do about an error response."""
+
+    RETRY = "the same again, on a new connection"
+    ALREADY_DONE = "nothing: an earlier try of the same has been done"
+    NEW_STREAM = "a new write stream: this one, or the table as it was, is of no use any more"
+    UNKNOWN_STREAM = "the write stream is not known any more"
+    QUOTA = "a quota is used up; the same again after a while"
+    POSSIBLY_MISSING = "permissions, or a table that it does not find just now: the same again, for a short while"
+    DENIED = "credentials or permissions"
+    REFUSED = "what was sent is wrong"
+
+
+class WriteError(LoadError):
+    """The Storage Write API did not do what it was asked for; `kind` is what that calls for."""
+
+    code = "storage-write"
+
+    def __init__(self, message: str, kind: WriteErrorKind) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+_BY_STORAGE_CODE = {
+    "OFFSET_ALREADY_EXISTS": WriteErrorKind.ALREADY_DONE,
+    "STREAM_ALREADY_COMMITTED": WriteErrorKind.ALREADY_DONE,
+    "STREAM_NOT_FOUND": WriteErrorKind.UNKNOWN_STREAM,
+    "TABLE_NOT_FOUND": WriteErrorKind.NEW_STREAM,  # new tables and columns become visible after a delay
+    "SCHEMA_MISMATCH_EXTRA_FIELDS": WriteErrorKind.NEW_STREAM,
+    "STREAM_FINALIZED": WriteErrorKind.NEW_STREAM,
+    "INVALID_STREAM_STATE": WriteErrorKind.NEW_STREAM,
+    "OFFSET_OUT_OF_RANGE": WriteErrorKind.NEW_STREAM,
+}
+_BY_STATUS = {
+    "ALREADY_EXISTS": WriteErrorKind.ALREADY_DONE,
+    "NOT_FOUND": WriteErrorKind.UNKNOWN_STREAM,
+    "OUT_OF_RANGE": WriteErrorKind.NEW_STREAM,
+    "RESOURCE_EXHAUSTED": WriteErrorKind.QUOTA,
+    "PERMISSION_DENIED": WriteErrorKind.DENIED,
+    "UNAUTHENTICATED": WriteErrorKind.DENIED,
+    **dict.fromkeys(
+        ("UNAVAILABLE", "INTERNAL", "ABORTED", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "DATA_LOSS"),
+        WriteErrorKind.RETRY,
+    ),
+}
+
+
+def classify_write_error(status: str, storage_code: str | None = None, message: str = "") -> WriteErrorKind:
+    """Classify an error by its gRPC status (`UNAVAILABLE`) and BigQuery's own code (`OFFSET_ALREADY_EXISTS`)."""
+    if status == "PERMISSION_DENIED" and "may not exist" in message:
+        return WriteErrorKind.POSSIBLY_MISSING
+    return _BY_STORAGE_CODE.get(storage_code or "") or _BY_STATUS.get(status, WriteErrorKind.REFUSED)
+
+
+# Errors of the Storage Write API, as errors of ours in one line.
+
+_QUOTA_HINT = "raise the quota in the Google Cloud console, or set load_via: load_job"
+_DENIED_HINT = "check the credentials and the roles they have (BigQuery Data Editor)"
+
+
+def call_once(what: str, function: Callable[[], T]) -> T:
+    """Call Google's library once, and raise its errors as ours."""
+    from google.api_core.exceptions import GoogleAPICallError
+
+    try:
+        return function()
+    except SingerArrowError:
+        raise
+    except GoogleAPICallError as error:
+        if (status := error.grpc_status_code) is None:
+            raise resources.translate_error(error, what) from None
+        codes = [code for detail in error.details if (code := _storage_code(detail))]
+        raise write_error(what, status.name, error.message or "", codes[0] if codes else None) from None
+    except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
+        raise resources.translate_error(error, what) from None
+
+
+def row_error(what: str, answer: Any) -> SingerArrowError:
+    """Return the error of an answer to rows that were not appended."""
+    import grpc
+
+    names = {code.value[0]: code.name for code in grpc.StatusCode}
+    codes = [code for detail in answer.error.details if (code := _storage_code(detail))]
+    text = answer.error.message
+    if rows := [f"row {row.index + 1} of the request: {row.message}" for row in answer.row_errors][:3]:
+        text = f"{text} ({'; '.join(rows)})"
+    return write_error(what, names.get(answer.error.code, "UNKNOWN"), text, codes[0] if codes else None)
+
+
+def _storage_code(detail: Any) -> str | None:
+    """Return BigQuery's own code in a detail of an error."""
+    from google.cloud.bigquery_storage_v1 import types
+
+    if not getattr(detail, "type_url", "").endswith("/google.cloud.bigquery.storage.v1.StorageError"):
+        return None
+    return str(types.StorageError.deserialize(detail.value).code.name)
+
+
+def write_error(what: str, status: str, text: str, storage_code: str | None) -> SingerArrowError:
+    """Return the error of an answer, with advice where there is some."""
+    text = " ".join(text.split())[:1000]
+    message = f"{what}: {storage_code or status}: {text}"
+    kind = classify_write_error(status, storage_code, text)
+    if kind is WriteErrorKind.DENIED:
+        return AccessDeniedError(f"{message}; {_DENIED_HINT}")
+    hint = {WriteErrorKind.QUOTA: f"; {_QUOTA_HINT}", WriteErrorKind.POSSIBLY_MISSING: f"; {_DENIED_HINT}"}.get(
+        kind, ""
+    )
+    return WriteError(f"{message}{hint}", kind)
+
+
+def short_name(name: str) -> str:
+    """Return a short description of a write stream for messages."""
+    found = re.fullmatch(r"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/streams/(.+)", name)
+    return f"a write stream into table {'.'.join(found.groups()[:3])}" if found else name
+
+
+def table_of(name: str) -> str:
+    """Return the table of a write stream, as the API writes it."""
+    return name.rpartition("/streams/")[0]
+
+
+# BigQuery's Storage Write API: pending write streams, written under offsets and committed at once.
+#
+# An append under an offset is done once, however often it is sent; rows of a pending write stream are nowhere to be
+# seen until it is committed, which cannot be done twice. So every call here may be tried again.
 
 T = TypeVar("T")
 CONNECTION_SECONDS = 600.0
@@ -189,7 +315,7 @@ def _open(bigquery: Connection) -> Any:
     from google.cloud.bigquery_storage_v1.services.big_query_write import BigQueryWriteClient
     from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
-    from target_bigquery.connection.dead_connections import GRPC_OPTIONS
+    from target_bigquery.dead_connections import GRPC_OPTIONS
 
     def channel(*args: Any, options: Sequence[tuple[str, int]], **more: Any) -> Any:
         return BigQueryWriteGrpcTransport.create_channel(*args, options=[*options, *GRPC_OPTIONS], **more)

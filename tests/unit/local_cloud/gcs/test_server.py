@@ -14,10 +14,9 @@ from local_cloud.gcs import server
 from local_cloud.gcs.objects import Objects
 from singer_arrow.errors import NotFoundError, ObjectChangedError
 from singer_arrow.load.staging import PARTS, StagingFolder
-from singer_arrow.storage import storage as storages
-from singer_arrow.storage.object_info import Lifetime
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
+from singer_arrow.storage import store as storages
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import Lifetime, Url
 
 
 @pytest.fixture

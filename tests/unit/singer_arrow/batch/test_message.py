@@ -9,7 +9,7 @@ import pytest
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError
-from singer_arrow.read_progress import Skipped
+from singer_arrow.read_options import Skipped
 
 OURS = Batch(
     stream="s",

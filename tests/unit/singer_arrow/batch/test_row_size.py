@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.batch.row_size import row_bytes
+from singer_arrow.batch.files import row_bytes
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import ReadOptions
 

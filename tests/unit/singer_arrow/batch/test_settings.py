@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from singer_arrow.batch.settings import BatchSettings
+from singer_arrow.batch.message import BatchSettings
 from singer_arrow.errors import ConfigError
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from singer_arrow.batch.reader import read_file
-from singer_arrow.batch.writer import ARROW_BYTES_PER_FILE_BYTE, BatchFile, write_batch_files
+from singer_arrow.batch.files import ARROW_BYTES_PER_FILE_BYTE, BatchFile, read_file, write_batch_files
 from singer_arrow.errors import DataError, NotFoundError
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

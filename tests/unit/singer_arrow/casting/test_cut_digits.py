@@ -10,7 +10,7 @@ import pytest
 
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import FixedColumn, ReadOptions
-from singer_arrow.records.parser import RecordParser
+from singer_arrow.records.parse import RecordParser
 
 TEXTS = ["2024-05-01T12:00:00.123456789Z", "2024-05-01 12:00:00.123456788", "2024-05-01T12:00:00.5+02:00", "2024-05-01"]
 TIMES = ["12:00:00.000000001", "12:00:00.000000002", "12:00:01", "12:00:02.5"]

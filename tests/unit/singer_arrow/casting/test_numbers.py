@@ -20,7 +20,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.from_json import BadRowError, parse_row
 from singer_arrow.casting.from_text import BadValueError, from_text
-from singer_arrow.formats.json.parser import JsonBlockParser
+from singer_arrow.formats.json_read import JsonBlockParser
 from singer_arrow.read_options import ReadOptions
 
 D = pa.decimal128

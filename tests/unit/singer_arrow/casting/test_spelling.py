@@ -13,8 +13,7 @@ import pytest
 from singer_arrow.casting.spelling import Spelling
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions, ReadProgress
 
 EUROPEAN = {
     "date_formats": ("%d/%m/%Y", "%d.%m.%y"), "timestamp_formats": ("%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S%.f"),

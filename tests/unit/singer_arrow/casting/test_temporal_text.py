@@ -14,9 +14,8 @@ from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.avro.container import read_blocks, read_header, repack
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.formats.avro_container import read_blocks, read_header, repack
+from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import json_field
 
 DAY = 86_400

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.casting.utf8 import decode_bytes, is_valid_utf8
+from singer_arrow.casting.spelling import decode_bytes, is_valid_utf8
 
 
 def _valid(data: bytes) -> bool:

@@ -15,13 +15,11 @@ from file_bytes import WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.casting.extension_types import VariantType
+from singer_arrow.casting.extension_types import VariantType, decode, names_of
 from singer_arrow.casting.from_arrow import fit
-from singer_arrow.casting.variant import decode, names_of
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_options import ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field
 
 FILES = {

@@ -15,8 +15,7 @@ from file_bytes import WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.casting.extension_types import WkbType
-from singer_arrow.casting.wkb import to_wkt
+from singer_arrow.casting.extension_types import WkbType, to_wkt
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
 from singer_arrow.read_options import ReadOptions

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singer_arrow.compression import bgzip as bgzf
-from singer_arrow.compression.codecs import TruncatedStreamError
+from singer_arrow import compression as bgzf
+from singer_arrow.compression import TruncatedStreamError
 from singer_arrow.errors import DataError
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.text_blocks import decoded
+from singer_arrow.reading.chunks import decoded
+from singer_arrow.reading.parallel import Budget
 
 TEXT = b"".join(b"%d,%d\n" % (n, n * 7919 % 10_007) for n in range(300_000))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singer_arrow.compression.codecs import TruncatedStreamError, decompress, detect, strip_suffix
+from singer_arrow.compression import TruncatedStreamError, decompress, detect, strip_suffix
 from singer_arrow.errors import ConfigError, DataError
 
 

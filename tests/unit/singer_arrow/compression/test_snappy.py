@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singer_arrow.compression.codecs import TruncatedStreamError, decompress, detect, strip_suffix
+from singer_arrow.compression import TruncatedStreamError, decompress, detect, strip_suffix
 from singer_arrow.errors import DataError
 
 MARK = b"\xff\x06\x00\x00sNaPpY"

@@ -12,8 +12,7 @@ from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import json_field
 
 RESCUE = json_field(RESCUED)

@@ -9,12 +9,10 @@ import pyarrow as pa
 import pytest
 from file_bytes import WRITERS
 
-from singer_arrow.enforcement.schema_drift import without_excluded
+from singer_arrow.enforcement.enforce import without_excluded
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS
-from singer_arrow.formats.json import exact_reader
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.formats import FORMATS, json_exact
+from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_schemas
 
 SECRET = "not to be seen"
@@ -104,7 +102,7 @@ class Reading:
 @each
 @pytest.mark.parametrize("drift", ["raise", "rescue"])
 def test_they_are_no_news(objects: Any, name: str, drift: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_reader.ExactReader, "read_one_by_one", None)  # they need no further check
+    monkeypatch.setattr(json_exact.ExactReader, "read_one_by_one", None)  # they need no further check
     schema = pa.schema([*SCHEMA, json_field(RESCUED)]) if drift == "rescue" else SCHEMA
     found = Reading(objects, name, written(name, [row(n) for n in range(200)], FILE), schema, on_drift=drift)
     assert not found.drifts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.from_text import BadValueError
-from singer_arrow.enforcement.mismatches import mismatched_rows
+from singer_arrow.enforcement.bad_rows import mismatched_rows
 from singer_arrow.schema.arrow_schema import json_field
 
 NAIVE = {"min_value": datetime(1700, 1, 1), "max_value": datetime(2200, 1, 1)}  # noqa: DTZ001 - as Parquet has them

@@ -15,10 +15,9 @@ from file_bytes import avro, ipc, orc, parquet
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS, detect_format
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.parallel import Budget
 
 ROWS = 1000
 TABLE = pa.table({
@@ -61,7 +60,7 @@ FILES = {
 def test_every_place_gives_the_batches_that_came_after_it(
     objects: Any, monkeypatch: Any, name: str, batch_rows: int
 ) -> None:
-    monkeypatch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 2000)
+    monkeypatch.setattr("singer_arrow.formats.avro.GROUP_BYTES", 2000)
     kind, (table, data) = detect_format(name) or "", FILES[name]
     first = steps(objects.reader(data, name), kind, table.schema, batch_rows=batch_rows)
     assert pa.Table.from_batches([s.batch for s in first]).equals(table)
@@ -97,8 +96,8 @@ def test_row_groups_before_the_place_are_not_fetched(objects: Any, limit: int) -
 
 
 def test_blocks_before_the_place_are_not_fetched(objects: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 500_000)
-    monkeypatch.setattr("singer_arrow.reading.object_reader.SMALL_OBJECT", 100_000)
+    monkeypatch.setattr("singer_arrow.formats.avro.GROUP_BYTES", 500_000)
+    monkeypatch.setattr("singer_arrow.reading.objects.SMALL_OBJECT", 100_000)
     table = pa.table({"t": [f"{i * 7919:0100}" for i in range(40_000)]})
     data = avro(table, sync_interval=20_000)
     first = steps(objects.reader(data, "a.avro", listed=True), "avro", table.schema)

@@ -18,7 +18,7 @@ from pyarrow import feather, orc
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, ObjectChangedError, SchemaError
 from singer_arrow.formats import FORMATS, detect_format
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading import random_access as files
+from singer_arrow.reading import chunks as files
 
 TABLE = pa.table({
     "i": pa.array([1, 2, None], pa.int32()),

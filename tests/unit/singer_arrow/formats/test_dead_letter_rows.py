@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint, Skipped
+from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, Skipped
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 COUNT = 4000
@@ -53,7 +52,7 @@ def read(objects: Any, name: str, data: bytes, progress: ReadProgress, **options
 def test_a_row_has_its_place_wherever_the_reading_begins(
     name: str, objects: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 4000)
+    monkeypatch.setattr("singer_arrow.formats.avro.GROUP_BYTES", 4000)
     data, before, options = FILES[name]
     whole, found = list[Skipped](), list[Skipped]()
     places = read(objects, name, data, ReadProgress(on_skip=whole.append), **options)

@@ -13,8 +13,7 @@ from file_bytes import avro, ipc, parquet
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import FixedColumn, ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
+from singer_arrow.read_options import FixedColumn, ReadOptions, ReadProgress, ResumePoint
 
 ROWS = 150
 BAD = {n for n in range(ROWS) if n % 37 == 20 or 60 <= n < 72}
@@ -49,7 +48,7 @@ SCHEMAS = {
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make blocks and batches of Parquet small; the latter depend on the columns that are read."""
-    monkeypatch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 2000)
+    monkeypatch.setattr("singer_arrow.formats.avro.GROUP_BYTES", 2000)
 
 
 def read(

@@ -12,7 +12,7 @@ from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError, DriftError, FatalError, SchemaError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.file_errors import naming_file
+from singer_arrow.formats.base import naming_file
 from singer_arrow.read_options import ReadOptions
 
 TWICE = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])

@@ -12,12 +12,12 @@ from singer_arrow.formats import FORMATS, WRITABLE, WritableFormat, detect_forma
 IMPORTED = """
 import sys
 import singer_arrow.formats as formats
-heavy = ("pyarrow.compute", "pyarrow.parquet", "polars", "fastavro", "singer_arrow.formats.parquet.parquet_format")
+heavy = ("pyarrow.compute", "pyarrow.parquet", "polars", "fastavro", "singer_arrow.formats.parquet_read")
 def loaded(): return [name for name in heavy if name in sys.modules]
 assert formats.detect_format("a.PARQUET.gz") == "parquet" and "parquet" in formats.FORMATS and len(formats.FORMATS) == 9
 assert loaded() == [], loaded()
 formats.FORMATS["parquet"]
-assert "singer_arrow.formats.parquet.parquet_format" in loaded() and "polars" not in loaded()
+assert "singer_arrow.formats.parquet_read" in loaded() and "polars" not in loaded()
 """
 
 

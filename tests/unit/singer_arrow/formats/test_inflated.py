@@ -12,9 +12,9 @@ from file_bytes import WRITERS
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.avro.container import compress_block, decompress_block
+from singer_arrow.formats.avro_container import compress_block, decompress_block
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.memory_budget import Budget
+from singer_arrow.reading.parallel import Budget
 
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.binary())])
 ROW = {"id": 1, "x": bytes(8 << 20)}

@@ -15,12 +15,10 @@ from file_bytes import parquet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.formats import DIVISIBLE
-from singer_arrow.formats.csv import range_scan
-from singer_arrow.formats.csv.range_scan import LONGEST_RUN
-from singer_arrow.formats.range_scan import RangeScan, divide, range_bounds
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
+from singer_arrow.formats import DIVISIBLE, csv_dialect
+from singer_arrow.formats.base import RangeScan, divide, range_bounds
+from singer_arrow.formats.csv_dialect import LONGEST_RUN
+from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
 
 NAMES = ["x", "y", "z"]
 TEXTS = pa.schema([(name, pa.string()) for name in NAMES])
@@ -77,10 +75,10 @@ def test_what_python_writes_is_divided(
 @given(
     text=st.text(st.sampled_from('ab,"\n\r '), min_size=20, max_size=300),
     count=counts,
-    tail=st.sampled_from([0, 9, range_scan.TAIL_BYTES]),
+    tail=st.sampled_from([0, 9, csv_dialect.TAIL_BYTES]),
 )
 def test_text_with_irregular_quotes_is_divided(objects: Any, text: str, count: int, tail: int) -> None:
-    with mock.patch.object(range_scan, "TAIL_BYTES", tail):
+    with mock.patch.object(csv_dialect, "TAIL_BYTES", tail):
         check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip")
     check(objects, "csv", HEADER + text.encode(), count, on_bad_row="skip", quote=None)
 

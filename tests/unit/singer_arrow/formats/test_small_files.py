@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from singer_arrow.errors import ObjectChangedError, SingerArrowError
 from singer_arrow.formats import FORMATS
 from singer_arrow.formats.small_files import join_files
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader, prefetch_groups
-from singer_arrow.reading.range_planner import SMALL_OBJECT
+from singer_arrow.read_options import ReadOptions, ReadProgress
+from singer_arrow.reading.objects import SMALL_OBJECT, ObjectReader, prefetch_groups
+from singer_arrow.reading.parallel import Budget
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 PLAIN = ReadOptions(on_drift="raise", known_columns=frozenset(["id", "name", "at"]))

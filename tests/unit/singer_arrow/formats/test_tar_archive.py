@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from singer_arrow.compression.codecs import archive_of, strip_suffix
+from singer_arrow.compression import archive_of, strip_suffix
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats import FORMATS, detect_format
 from singer_arrow.read_options import ReadOptions

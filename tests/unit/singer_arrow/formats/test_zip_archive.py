@@ -17,7 +17,7 @@ from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats import FORMATS
 from singer_arrow.formats.zip_archive import zip_members
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.objects import ObjectReader
 
 IDS = pa.schema([("id", pa.int64()), ("t", pa.string())])
 

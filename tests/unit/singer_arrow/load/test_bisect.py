@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.load.bisect import Refusal, TooManyRefusedError, refused_rows
+from singer_arrow.load.convert import Refusal, TooManyRefusedError, refused_rows
 
 
 class Rows:

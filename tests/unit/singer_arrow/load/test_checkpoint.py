@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.load.checkpoint import Checkpoints
+from singer_arrow.load.run import Checkpoints
 
 
 class Clock:

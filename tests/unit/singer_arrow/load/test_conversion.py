@@ -11,9 +11,9 @@ import pytest
 from recording_target import Column, Plain
 
 from singer_arrow.errors import DataError
-from singer_arrow.load.conversion import ORDER, ORDER_BITS, RANK
+from singer_arrow.load.convert import ORDER, ORDER_BITS, RANK
 from singer_arrow.load.dead_letters import Rejects
-from singer_arrow.read_progress import Skipped
+from singer_arrow.read_options import Skipped
 
 NANO, MICRO = pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC")
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)

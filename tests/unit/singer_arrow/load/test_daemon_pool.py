@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from singer_arrow.load.daemon_pool import DaemonPool
+from singer_arrow.runtime.threads import DaemonPool
 
 
 def test_the_end_waits_for_what_runs_but_not_for_ever() -> None:

@@ -21,7 +21,7 @@ from singer_arrow.load.dead_letters import (
     TooManyRejectedError,
     parts_of,
 )
-from singer_arrow.read_progress import Skipped
+from singer_arrow.read_options import Skipped
 from singer_arrow.records.queue import Block, first_runs
 
 FILES = st.lists(st.lists(st.sampled_from(["good", "unread", "unfit", "refused"]), max_size=30), min_size=1, max_size=3)

@@ -13,7 +13,7 @@ from singer_lines import COLUMNS, activate, record, states
 from singer_lines import schema as plain_schema
 
 from singer_arrow.errors import DataError, UnfinishedStreamError
-from singer_arrow.load.checkpoint import Checkpoints
+from singer_arrow.load.run import Checkpoints
 
 Message = dict[str, Any]
 OVERWRITE = {"load_method": "overwrite"}

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
-from singer_arrow.load.conversion import Conversion
-from singer_arrow.load.key_ranges import MOST_SPANS, Extent, Extents, Grid, integers, together
+from singer_arrow.load.convert import Conversion
+from singer_arrow.load.staging import MOST_SPANS, Extent, Extents, Grid, integers, together
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 DAYS = Grid(-719_162, 1, 2_932_897)

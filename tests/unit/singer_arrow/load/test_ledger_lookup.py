@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from singer_arrow.load.ledger_lookup import BatchLookup
+from singer_arrow.load.ledger import BatchLookup
 
 PAGE = 3
 

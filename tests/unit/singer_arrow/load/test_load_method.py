@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import DataError, IdentityError
-from singer_arrow.load.item import Item
-from singer_arrow.load.load_method import LoadContext, LoadMethod
-from singer_arrow.load.metrics import Tally
+from singer_arrow.load.method import Item, LoadContext, LoadMethod, Tally
 
 
 @dataclass(frozen=True)

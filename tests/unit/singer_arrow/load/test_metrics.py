@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from singer_arrow.load.metrics import Tallies, Tally, total
+from singer_arrow.load.method import Tallies, Tally, total
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recording_target import Column, Plain
 
-from singer_arrow.batch.reader import read_file
-from singer_arrow.enforcement.row_json import line_to_json, row_to_json
+from singer_arrow.batch.files import read_file
+from singer_arrow.enforcement.bad_rows import line_to_json, row_to_json
 from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
-from singer_arrow.records.message import record_text, shown_record
-from singer_arrow.storage.storage import Storage
+from singer_arrow.records.parse import record_text, shown_record
+from singer_arrow.storage.store import Storage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 COLUMNS = (Column("id", "id", pa.int64()), Column("name", "name", pa.string()))

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from waiting import wait_until
 
-from singer_arrow.load.checkpoint import Checkpoints
-from singer_arrow.load.daemon_pool import DaemonPool
-from singer_arrow.load.scheduler import Limits, LoadScheduler
+from singer_arrow.load.run import Checkpoints, Limits, LoadScheduler
+from singer_arrow.runtime.threads import DaemonPool
 
 
 @dataclass

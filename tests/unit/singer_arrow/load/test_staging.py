@@ -15,7 +15,7 @@ import pytest
 from singer_arrow.errors import CredentialsError, ServiceError
 from singer_arrow.load import staging as stages
 from singer_arrow.load.staging import FOLDER, LEFTOVER, LIFETIME, Remover, StagingFolder
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 logger = logging.getLogger("target-x")

@@ -6,10 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.load.bisect import Refusal, refused_of_each
-from singer_arrow.load.conversion import ORDER
+from singer_arrow.load.convert import ORDER, Refusal, refused_of_each, taken_rows
 from singer_arrow.load.dead_letters import Rejects
-from singer_arrow.load.without_rows import taken_rows
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=8), max_size=5))

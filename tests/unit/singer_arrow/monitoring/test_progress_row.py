@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from singer_arrow.monitoring.progress_row import ProgressRow, ProgressRows
+from singer_arrow.monitoring.terminal import ProgressRow, ProgressRows
 from singer_arrow.run_figures import RunFigures, StreamFigures
 
 

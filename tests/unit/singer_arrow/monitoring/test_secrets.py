@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from singer_arrow.monitoring.secrets import mask_secrets, secret_values, without_secrets
+from singer_arrow.monitoring.logs import mask_secrets, secret_values, without_secrets
 
 SCHEMA: dict[str, Any] = {
     "properties": {

@@ -14,7 +14,7 @@ from pseudo_terminal import percentages, run_on_terminal
 SLOW = """
 import sys, time
 from singer_arrow.sdk import cli
-from tap_s3_files import write_batches
+from tap_s3_files import convert as write_batches
 def load():
     from tap_s3_files import stream
     from tap_s3_files.tap import TapS3Files

@@ -4,7 +4,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from singer_arrow.reading.memory_budget import Allowance
+from singer_arrow.reading.parallel import Allowance
 
 
 def test_what_does_not_fit_waits_until_something_is_given_back() -> None:

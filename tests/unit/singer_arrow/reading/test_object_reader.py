@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singer_arrow.errors import EmptyObjectError, NotFoundError, ObjectChangedError, ServiceError
-from singer_arrow.reading import object_reader as objects_module
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.reading.range_planner import MIN_PART
-from singer_arrow.storage import retry as pace
-from singer_arrow.storage.storage import Storage
+from singer_arrow.reading import objects as objects_module
+from singer_arrow.reading.objects import MIN_PART, ObjectReader
+from singer_arrow.reading.parallel import Budget
+from singer_arrow.storage import errors as pace
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 MIB = 1 << 20

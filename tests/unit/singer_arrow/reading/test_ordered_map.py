@@ -8,8 +8,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 
-from singer_arrow.reading.memory_budget import Allowance
-from singer_arrow.reading.ordered_map import map_ordered
+from singer_arrow.reading.parallel import Allowance, map_ordered
 
 COUNT, SIZE = 12, 1000
 
@@ -63,8 +62,8 @@ def test_small_blocks_are_let_go_when_they_are_worked_on() -> None:
 def test_a_process_ends_though_a_reading_was_left_open() -> None:
     program = """
 import itertools
-from singer_arrow.reading.memory_budget import Allowance
-from singer_arrow.reading.ordered_map import map_ordered
+from singer_arrow.reading.parallel import Allowance
+from singer_arrow.reading.parallel import map_ordered
 
 rows = map_ordered(itertools.repeat(b"x" * 100), len, Allowance(1 << 20))
 next(rows)

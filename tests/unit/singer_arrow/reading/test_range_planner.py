@@ -5,15 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.reading.range_planner import (
-    MAX_PART,
-    MIN_PART,
-    Span,
-    growing_spans,
-    part_size,
-    plan_requests,
-    split_span,
-)
+from singer_arrow.reading.objects import MAX_PART, MIN_PART, Span, growing_spans, part_size, plan_requests, split_span
 
 spans = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 700)).map(lambda s: (s[0], s[0] + s[1])), max_size=30)
 

@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
-from singer_arrow.reading import text_blocks as text_module
-from singer_arrow.reading.memory_budget import Allowance
-from singer_arrow.reading.ordered_map import map_ordered
-from singer_arrow.reading.text_blocks import LongRecordError, blocks, blocks_of_lines, decoded, read_sample
+from singer_arrow.reading import chunks as text_module
+from singer_arrow.reading.chunks import LongRecordError, blocks, blocks_of_lines, decoded, read_sample
+from singer_arrow.reading.parallel import Allowance, map_ordered
 
 
 def _last_line_end(data: bytes) -> int:

@@ -16,9 +16,9 @@ from singer_lines import states
 from waiting import wait_until
 
 from singer_arrow.errors import DataError
-from singer_arrow.reading import text_blocks as text
+from singer_arrow.reading import chunks as text
 from singer_arrow.records import queue as record_queue
-from singer_arrow.records.errors import BAD_INPUT
+from singer_arrow.records.parse import BAD_INPUT
 
 TYPES: dict[str, dict[str, Any]] = {
     "id": {"type": "integer"},

@@ -14,8 +14,8 @@ from singer_sdk.singerlib import RecordMessage
 from singer_sdk.singerlib.json import serialize_json
 
 from singer_arrow.errors import DataError
-from singer_arrow.records import encoder as module
-from singer_arrow.records.encoder import RecordEncoder, to_records
+from singer_arrow.records import validation as module
+from singer_arrow.records.validation import RecordEncoder, to_records
 from singer_arrow.schema.arrow_schema import json_field
 
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_target import SCHEMA, batch, command, lines
 
-from singer_arrow.reading import text_blocks as text
-from singer_arrow.records.input_lines import InputLines
+from singer_arrow.reading import chunks as text
+from singer_arrow.records.queue import InputLines
 
 STATE = {"type": "STATE", "value": {"n": 1}}
 

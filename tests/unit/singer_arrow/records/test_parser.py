@@ -16,10 +16,8 @@ from record_reference import RefusalError, Schema, reference_row
 from record_streams import LEAVES, encode, streams
 
 from singer_arrow.casting.from_json import BadRowError
-from singer_arrow.records.errors import LACKS_KEY
-from singer_arrow.records.message import Message, NoMessageError, message_of
-from singer_arrow.records.parser import RecordParser
-from singer_arrow.records.schema_checks import rules_for, rules_unchecked
+from singer_arrow.records.parse import LACKS_KEY, Message, NoMessageError, RecordParser, message_of
+from singer_arrow.records.schema import rules_for, rules_unchecked
 from singer_arrow.records.validation import check_dates, check_record, date_format, validator
 from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.schema.json_schema import from_json_schema

@@ -18,9 +18,9 @@ from recording_target import RecordingTable, RecordingTarget
 
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.errors import DataError
-from singer_arrow.records.schema_dialects import in_newest_draft
+from singer_arrow.records.schema import in_newest_draft
 from singer_arrow.records.validation import check_record, fits_schema, validator
-from singer_arrow.schema.plain_numbers import plain_numbers, whole_numbers
+from singer_arrow.schema.json_schema import plain_numbers, whole_numbers
 
 DRAFT = {
     4: "http://json-schema.org/draft-04/schema#",

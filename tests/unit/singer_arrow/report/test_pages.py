@@ -13,12 +13,9 @@ import pytest
 from click.testing import CliRunner
 from run_reports import BEGIN, made
 
-from singer_arrow.report.charts import nice_seconds, nice_top
-from singer_arrow.report.command import main
 from singer_arrow.report.document import RunOutcome
-from singer_arrow.report.history import history_page
-from singer_arrow.report.html import duration_text
-from singer_arrow.report.page import run_page
+from singer_arrow.report.folder import history_page, main
+from singer_arrow.report.page import duration_text, nice_seconds, nice_top, run_page
 from singer_arrow.run_figures import StreamFigures
 
 CHROMIUM = next(

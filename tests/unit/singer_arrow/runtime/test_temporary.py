@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from singer_arrow.runtime.temporary import LOCK, TemporaryFolder, remove_abandoned, temporary_folder
+from singer_arrow.runtime.process import LOCK, TemporaryFolder, remove_abandoned, temporary_folder
 
 NAME = "target-things"
 PROGRAM = """
 import sys
-from singer_arrow.runtime.temporary import TemporaryFolder, temporary_folder
+from singer_arrow.runtime.process import TemporaryFolder, temporary_folder
 folder = TemporaryFolder(sys.argv[1])
 folder.new(".x").write_text("rows")
 with temporary_folder("batch-files-") as inner:

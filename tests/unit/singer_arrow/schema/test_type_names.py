@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.schema.arrow_schema import is_json
-from singer_arrow.schema.type_names import parse_type
+from singer_arrow.schema.arrow_schema import is_json, parse_type
 
 
 def test_json_is_a_type() -> None:

@@ -13,7 +13,7 @@ import pytest
 from singer_sdk.exceptions import ConfigValidationError, InvalidRecord
 
 from singer_arrow.errors import DataError, ServiceError
-from singer_arrow.runtime.termination import Terminated
+from singer_arrow.runtime.process import Terminated
 from singer_arrow.sdk import cli
 
 
@@ -147,7 +147,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from singer_arrow.sdk import cli
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 def put():

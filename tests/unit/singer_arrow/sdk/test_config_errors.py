@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.sdk.config_errors import json_object, object_file, problems
+from singer_arrow.sdk.settings import json_object, object_file, problems
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from recording_target import Recording, RecordingTable, RecordingTarget
 
-from singer_arrow.load.conversion import RANK
-from singer_arrow.records.metadata_columns import DELETED_COLUMN, VERSION_COLUMN
+from singer_arrow.load.convert import RANK
+from singer_arrow.records.parse import DELETED_COLUMN, VERSION_COLUMN
 from singer_arrow.sdk.sink import LoadSink
 
 AT = "2024-02-29T12:30:00+00:00"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.sdk.environment import from_environment
+from singer_arrow.sdk.settings import from_environment
 from tap_s3_files.tap import TapS3Files
 
 PREFIX = "TAP_X_"

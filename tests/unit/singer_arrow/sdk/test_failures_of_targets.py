@@ -14,12 +14,12 @@ import pytest
 from recording_target import RecordingTable, RecordingTarget
 from singer_lines import states
 
-from singer_arrow.batch import spool
+from singer_arrow.batch import files
 from singer_arrow.errors import DataError
-from singer_arrow.records.parser import ParsedLines, RecordParser
+from singer_arrow.records.parse import ParsedLines, RecordParser
 from singer_arrow.records.queue import Block, RecordQueue
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.sdk.record_lines import RecordLineRouter
+from singer_arrow.sdk.target import RecordLineRouter
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
@@ -128,7 +128,7 @@ def test_records_that_are_all_bad_wait_no_longer_than_others(monkeypatch: pytest
 def test_no_state_passes_a_file_that_the_ticker_could_not_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, failures = spool.write, [OSError("No space left on device")]
+    write, failures = files.write, [OSError("No space left on device")]
 
     class Writer:
         def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -140,7 +140,7 @@ def test_no_state_passes_a_file_that_the_ticker_could_not_end(
                 raise failures.pop()
             self.inner.close()
 
-    monkeypatch.setattr(spool, "write", Writer)
+    monkeypatch.setattr(files, "write", Writer)
     error = failure(Overtaken(config={"max_batch_age_seconds": 0}), schema(), *RECORDS_AND_STATES)
     assert isinstance(error, OSError)
     assert states(capsys.readouterr().out) == []

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from recording_target import RecordingTarget
 from small_aws import BUCKET, SmallAws
 
+from singer_arrow.batch.files import read_file
 from singer_arrow.batch.message import Batch
-from singer_arrow.batch.reader import read_file
 from singer_arrow.errors import DataError, SingerArrowError
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
 
 COLUMNS = {"id": {"type": "integer"}, "at": {"type": ["string", "null"], "format": "date-time"}}
 SCHEMA = {

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from singer_arrow.sdk.lazy_import import DEFERRED, LazyModule, lazy_modules
+from singer_arrow.sdk.cli import DEFERRED, LazyModule, lazy_modules
 
 PROGRAM = Path(__file__).parents[3] / "support" / "lean_sdk.py"
 
@@ -94,7 +94,7 @@ EARLY = {
 def test_what_is_used_too_early_is_the_real_thing(early: str) -> None:
     program = f"""
 import sys
-from singer_arrow.sdk.lazy_import import LazyModule, lazy_modules
+from singer_arrow.sdk.cli import LazyModule, lazy_modules
 before = list(sys.meta_path)
 with lazy_modules():
     import requests.adapters, upath

@@ -123,7 +123,7 @@ def test_an_expected_error_is_not_logged_twice(
     assert not [r for r in caplog.records if r.levelname == "ERROR"]
 
 
-@pytest.mark.parametrize("name", [TapThings.name, "singer_arrow.storage.storage"])
+@pytest.mark.parametrize("name", [TapThings.name, "singer_arrow.storage.store"])
 def test_what_is_logged_of_a_key_stays_on_one_line(name: str) -> None:
     """Also for loggers without plugins' filters."""
     out, root = io.StringIO(), logging.getLogger()

@@ -14,7 +14,7 @@ from singer_sdk.singerlib.json import deserialize_json
 from waiting_tap import SCHEMA, TapThings, Things, sync
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.sdk.exact_catalog import exact_catalog
+from singer_arrow.sdk.tap import exact_catalog
 
 
 def test_state_of_an_earlier_run_is_known_during_discovery() -> None:

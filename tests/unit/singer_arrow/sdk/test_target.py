@@ -25,7 +25,7 @@ from waiting import wait_until
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.records.metadata_columns import METADATA_COLUMNS
+from singer_arrow.records.parse import METADATA_COLUMNS
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.target import WarehouseTarget
 from singer_arrow.storage.urls import Url

@@ -11,7 +11,7 @@ from botocore.exceptions import UnknownServiceError
 from botocore.loaders import JSONFileLoader
 
 from singer_arrow.storage import aws
-from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.aws import AwsOptions
 
 SERVICES = ["s3", "sqs", "sns", "sts", "redshift"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import CredentialsError
 from singer_arrow.storage import aws
-from singer_arrow.storage.aws_options import AwsOptions, static_access
+from singer_arrow.storage.aws import AwsOptions, static_access
 
 VARIABLES = {
     "AWS_ACCESS_KEY_ID": ["env", ""],

@@ -11,8 +11,8 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from singer_arrow.errors import ObjectChangedError, ServiceError
-from singer_arrow.storage import retry
-from singer_arrow.storage.retry import AdaptiveLimiter, with_retries
+from singer_arrow.storage import errors as retry
+from singer_arrow.storage.errors import AdaptiveLimiter, with_retries
 
 SLOW = "Generic S3 error: ... Server returned non-2xx status code: 503 Service Unavailable: <Code>SlowDown</Code>"
 BROKEN = "Generic S3 error: HTTP error: request or response body error"

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from singer_arrow.errors import ServiceError
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.object_page import page_from_xml
-from singer_arrow.storage.s3_client import Bucket, is_unsupported_key, is_valid_key
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.listing import Bucket, is_unsupported_key, is_valid_key, page_from_xml
 from singer_arrow.storage.urls import Url
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, NotFoundError, ObjectChangedError
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 

@@ -11,10 +11,10 @@ from obstore.store import AzureStore
 from small_aws import BUCKET, Refusal, Request, SmallAws
 
 from singer_arrow.errors import ConflictError, ServiceError
-from singer_arrow.storage import retry, storage
-from singer_arrow.storage import s3_client as s3
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage import errors, store
+from singer_arrow.storage import listing as s3
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 CONFLICT: Refusal = (409, "ConditionalRequestConflict", "The conditional request cannot succeed")
@@ -26,7 +26,7 @@ KEYS = [f"many/{number}" for number in range(5)]
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(errors, "FIRST_PAUSE", 0.0)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_write_that_always_meets_another_is_an_error(server: SmallAws, root: U
     refused = refusing(server, *[CONFLICT] * 20)
     with pytest.raises(ConflictError, match=r"new cannot be written while something else writes it \(Conditional"):
         opened(server).put(root.join("new"), b"data", if_absent=if_absent)
-    assert len(refused) == retry.MAX_TRIES
+    assert len(refused) == errors.MAX_TRIES
     assert "new" not in server.objects
 
 
@@ -110,13 +110,13 @@ def test_a_write_whose_answer_was_lost_is_not_written_again(server: SmallAws, ro
 def test_azure_answers_409_for_an_object_that_exists_too(
     server: SmallAws, monkeypatch: pytest.MonkeyPatch, code: str, exists: bool
 ) -> None:
-    refused = refusing(server, *[(409, code, "No")] * (1 if exists else retry.MAX_TRIES))
+    refused = refusing(server, *[(409, code, "No")] * (1 if exists else errors.MAX_TRIES))
     azure = AzureStore(
         BUCKET,
         config={"account_name": "account", "endpoint": server.url, "skip_signature": True},
         client_options={"allow_http": True},
     )
-    monkeypatch.setattr(storage, "open_store", lambda *_, **__: azure)
+    monkeypatch.setattr(store, "open_store", lambda *_, **__: azure)
     url = Url("az", BUCKET, "new")
     if exists:
         assert opened(server).put(url, b"data", if_absent=True) is False
@@ -124,7 +124,7 @@ def test_azure_answers_409_for_an_object_that_exists_too(
         with pytest.raises(ConflictError, match="ContainerBeingDeleted"):
             opened(server).put(url, b"data", if_absent=True)
     assert not refusing(server)
-    assert len(refused) == (1 if exists else retry.MAX_TRIES)
+    assert len(refused) == (1 if exists else errors.MAX_TRIES)
 
 
 @pytest.mark.parametrize("wrong", [ERROR, CUT, b"<html><body>Log in</body></html>"], ids=["error", "cut", "html"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from singer_arrow.warehouse.descriptions import MOST_OF_COLUMN, Descriptions, descriptions_of
+from singer_arrow.warehouse.table import MOST_OF_COLUMN, Descriptions, descriptions_of
 
 
 def test_descriptions_at_every_depth() -> None:

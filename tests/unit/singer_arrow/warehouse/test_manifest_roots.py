@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.warehouse.manifest_roots import Roots
-from singer_arrow.warehouse.settings import LoadSettings
+from singer_arrow.warehouse.settings import LoadSettings, Roots
 
 
 def refused(roots: list[str], url: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.storage.aws_options import AwsOptions
+from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.warehouse.settings import (
     AWS,
     LOADS,

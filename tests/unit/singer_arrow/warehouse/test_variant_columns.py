@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from singer_arrow.naming import NamingRules, column_names
-from singer_arrow.warehouse.variant_columns import is_or_was, mark, marked, siblings, variant_names
+from singer_arrow.warehouse.settings import is_or_was, mark, marked, siblings, variant_names
 
 RULES = NamingRules(table_length=40, column_length=24, reserved_columns=re.compile("_x"))
 

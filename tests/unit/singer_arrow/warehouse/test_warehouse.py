@@ -14,8 +14,8 @@ import pytest
 from recording_target import Recording, RecordingTable, RecordingTarget, Replace
 
 from singer_arrow.errors import ConfigError, SchemaError, ServiceError
-from singer_arrow.load.checkpoint import Checkpoints
-from singer_arrow.sdk import state_writer as state_output
+from singer_arrow.load.run import Checkpoints
+from singer_arrow.sdk import target as state_output
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.table import is_nullable

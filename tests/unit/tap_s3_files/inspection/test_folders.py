@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.urls import Url, glob_match
-from tap_s3_files.inspection.folders import Candidate, candidates, unique_names
+from singer_arrow.storage.urls import ObjectInfo, Url, glob_match
+from tap_s3_files.init import Candidate, candidates, unique_names
 
 
 def found(keys: Iterable[str], size: int = 10) -> tuple[list[Candidate], list[ObjectInfo]]:

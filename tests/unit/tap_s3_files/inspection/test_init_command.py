@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from singer_arrow.errors import ConfigError, NotFoundError
-from singer_arrow.sdk.config_errors import object_file
-from tap_s3_files.inspection.init_command import write_config
-from tap_s3_files.inspection.survey import find_keys
+from singer_arrow.sdk.settings import object_file
+from tap_s3_files.init import find_keys, write_config
 from tap_s3_files.settings import Settings
 
 

@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.urls import Url
+from singer_arrow.storage.urls import ObjectInfo, Url
 from singer_arrow.warehouse.settings import LOADS
-from tap_s3_files.inspection import load_cost
-from tap_s3_files.inspection.plan_table import Row, plan_lines
-from tap_s3_files.plan.model import PendingTask, Segment, Task
-from target_bigquery.connection import load_job_quota
+from tap_s3_files import tables
+from tap_s3_files.plan_model import PendingTask, Segment, Task
+from tap_s3_files.tables import Row, plan_lines
+from target_bigquery import jobs
 
 MAY, JUNE = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, 12, tzinfo=UTC)
 THREE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
@@ -68,9 +67,9 @@ def test_several_streams_have_a_sum() -> None:
 )
 def test_what_a_target_needs(target: str, expected: list[str]) -> None:
     rows = [Row("orders", 1, (1 << 30) + 1), Row("none")]
-    assert list(load_cost.cost_lines(target, rows))[:-1] == expected
+    assert list(tables.cost_lines(target, rows))[:-1] == expected
 
 
 def test_limits_are_those_of_the_targets() -> None:
-    assert LOADS["max_batch_mb"]["default"] << 20 == load_cost.MAX_BATCH_BYTES
-    assert load_job_quota.DAILY_LOADS == load_cost.DAILY_LOADS
+    assert LOADS["max_batch_mb"]["default"] << 20 == tables.MAX_BATCH_BYTES
+    assert jobs.DAILY_LOADS == tables.DAILY_LOADS

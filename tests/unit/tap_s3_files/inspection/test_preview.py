@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from singer_arrow.storage.object_info import Fetched
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.inspection import text_table
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import Fetched, Url
+from tap_s3_files import tables
 from tap_s3_files.tap import TapS3Files
 
 MIB = 1 << 20
@@ -92,7 +91,7 @@ def test_little_is_read_of_large_objects(tmp_path: Path, write: Callable[[Path],
 
 def test_wide_tables_continue_below() -> None:
     rows = [["a" * 10, "b" * 10, "c" * 10], ["1", "2", "3"]]
-    assert list(text_table.lines(rows, {2}, limit=25)) == [
+    assert list(tables.lines(rows, {2}, limit=25)) == [
         "aaaaaaaaaa  bbbbbbbbbb",
         "1           2",
         "",

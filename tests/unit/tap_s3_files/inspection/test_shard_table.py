@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from plan_runs import info, segment
 
-from tap_s3_files.bookmark import Bookmark
-from tap_s3_files.inspection.shard_table import ShardShares, shard_lines
-from tap_s3_files.plan.model import SMALL_OBJECT, unsent
-from tap_s3_files.shard import Shard
+from tap_s3_files.plan_model import SMALL_OBJECT, unsent
+from tap_s3_files.settings import Bookmark, Shard
+from tap_s3_files.tables import ShardShares, shard_lines
 
 
 def test_each_shard_has_what_it_would_send() -> None:

@@ -10,12 +10,10 @@ from urllib.parse import quote_plus
 import pytest
 
 from singer_arrow.errors import DataError
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.listing.inventory import read_inventory
-from tap_s3_files.listing.listing import Listing
+from singer_arrow.reading.parallel import Budget
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.listing import Listing, read_inventory
 
 TIME = datetime(2024, 5, 1, 10, tzinfo=UTC)
 ROW = '"{bucket}","{key}","{latest}","{marker}","{size}","2024-05-01T10:00:00.000Z","{etag}"'

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.urls import Url
-from tap_s3_files.listing import listing
-from tap_s3_files.listing.listing import Listing
-from tap_s3_files.plan.model import in_order
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files import listing
+from tap_s3_files.listing import Listing
+from tap_s3_files.plan_model import in_order
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 objects = st.builds(
@@ -50,14 +49,14 @@ MANY = """
 import bisect, itertools, re, resource
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.object_page import ObjectPage
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.urls import ObjectInfo
+from singer_arrow.storage.listing import ObjectPage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.listing.parallel import list_objects
-from tap_s3_files.listing.path_match import ObjectFilter
-from tap_s3_files.plan.stream_plan import StreamPlan
-from tap_s3_files.catalog import sample_objects
+from tap_s3_files.listing import list_objects
+from tap_s3_files.paths import ObjectFilter
+from tap_s3_files.plan import StreamPlan
+from tap_s3_files.discover import sample_objects
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

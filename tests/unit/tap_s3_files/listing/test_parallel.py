@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import NotFoundError, ServiceError
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.object_page import ObjectPage
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.listing import parallel as lister
-from tap_s3_files.listing.parallel import list_objects
-from tap_s3_files.listing.path_match import find
+from singer_arrow.storage.listing import ObjectPage
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files import listing as lister
+from tap_s3_files.listing import list_objects
+from tap_s3_files.paths import find
 
 AT = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.listing.path_match import ObjectFilter, find
-from tap_s3_files.paths.date_paths import Window
+from tap_s3_files.paths import ObjectFilter, Window, find
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.storage.urls import Url, glob_match, has_glob
-from tap_s3_files.paths.date_paths import check_date_pattern, check_moment, has_date, matches_key, resolve_dates
+from tap_s3_files.paths import check_date_pattern, check_moment, has_date, matches_key, resolve_dates
 
 NOW = datetime(2024, 5, 3, 12, tzinfo=UTC)
 

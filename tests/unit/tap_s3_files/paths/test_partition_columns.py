@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.storage.urls import Url, glob_prefix
-from tap_s3_files.listing.path_match import ObjectFilter
-from tap_s3_files.paths.date_paths import dates_as_wildcards
-from tap_s3_files.paths.partition_columns import Partitions, check_groups, group_names, without_names
+from tap_s3_files.paths import ObjectFilter, Partitions, check_groups, dates_as_wildcards, group_names, without_names
 
 HIVE = Partitions(hive=True)
 

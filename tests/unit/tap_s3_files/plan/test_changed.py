@@ -21,14 +21,13 @@ from plan_runs import log_in
 from small_aws import BUCKET, CHANGED, SmallAws
 
 from singer_arrow.errors import ObjectChangedError
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.storage.object_info import Fetched
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
+from singer_arrow.reading.parallel import Budget
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import Fetched, Url
+from tap_s3_files import plan_model as plan
 from tap_s3_files import settings as tap_settings
-from tap_s3_files.listing.path_match import ObjectFilter
-from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.stream_plan import MAX_TRIES, StreamPlan
+from tap_s3_files.paths import ObjectFilter
+from tap_s3_files.plan import MAX_TRIES, StreamPlan
 from tap_s3_files.tap import TapS3Files
 
 TIME = 1_700_000_000

@@ -23,12 +23,11 @@ from singer_arrow.errors import DataError
 from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.urls import Url
-from tap_s3_files.catalog import METADATA
-from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.cuts import Cuts, Position
-from tap_s3_files.plan.model import Task
+from tap_s3_files import plan_model as plan
+from tap_s3_files.convert import Step
+from tap_s3_files.discover import METADATA
+from tap_s3_files.plan_model import Cuts, Position, Task
 from tap_s3_files.stream_job import StreamJob
-from tap_s3_files.write_batches import Step
 
 ROWS = 600
 BAD = {n for n in range(ROWS) if n % 97 == 60 or 200 <= n < 210}
@@ -95,7 +94,7 @@ def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "SMALL_OBJECT", 0)
-        patch.setattr("singer_arrow.formats.avro.avro_format.GROUP_BYTES", 2000)
+        patch.setattr("singer_arrow.formats.avro.GROUP_BYTES", 2000)
         path = tmp_path_factory.mktemp("settings")
         folder = Folder(path)
         task = Task((folder.write(name, OBJECTS[name]),))

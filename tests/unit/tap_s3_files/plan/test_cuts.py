@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import DataError, SupersededError
-from singer_arrow.read_progress import ResumePoint
-from singer_arrow.storage.storage import Storage
+from singer_arrow.read_options import ResumePoint
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from tap_s3_files.plan.cuts import Cut, Cuts, Position
+from tap_s3_files.plan_model import Cut, Cuts, Position
 
 FIRST = Cut("s3://b/1", 0, 10, 500, Position(0, 10, ResumePoint(10, 900, 11)))
 SECOND = Cut("s3://b/2", 10, 7, 400, Position(0, 17, None))

@@ -16,14 +16,13 @@ import pytest
 from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_of, segment, stream
 
 from singer_arrow.errors import ConfigError, DataError, IdentityError, SupersededError
-from singer_arrow.storage import log_compaction
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Bookmark, Watermark
-from tap_s3_files.plan import model
-from tap_s3_files.plan.log import PlanLog, task_name
-from tap_s3_files.plan.stream_plan import StreamPlan
+from singer_arrow.storage import log_head
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files import plan_model
+from tap_s3_files.plan import StreamPlan
+from tap_s3_files.plan_log import PlanLog, task_name
+from tap_s3_files.settings import Bookmark, Watermark
 
 
 def objects(count: int) -> list[ObjectInfo]:
@@ -119,7 +118,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_checkpoint_that_is_removed_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_compaction, "FANOUT", 3)
+    monkeypatch.setattr(log_head, "FANOUT", 3)
     state = days(tmp_path, 5)
     (checkpoint,) = folder_of(tmp_path).glob("checkpoint-*")
     checkpoint.unlink()
@@ -271,7 +270,7 @@ def test_an_object_that_gets_a_former_content_back_is_sent_again(
     tmp_path: Path, etags: str, gap: timedelta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each change is a batch of its own; writing the same content again is none. A run without STATE sends the same."""
-    monkeypatch.setattr(log_compaction, "FANOUT", 3)
+    monkeypatch.setattr(log_head, "FANOUT", 3)
     state, sent = None, list[str]()
     for n, etag in enumerate(etags):
         found = list(run(log_in(tmp_path), [version(etag, n * gap.total_seconds())], state))
@@ -333,8 +332,8 @@ def test_an_object_that_was_gone_when_it_was_to_be_read_is_named_when_it_is_back
 def set_paths(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that sets the paths of the stream; segments are small, and soon compacted."""
     for name in ("SEGMENT_OBJECTS", "BUNDLE_OBJECTS"):
-        monkeypatch.setattr(model, name, 1)
-    monkeypatch.setattr(log_compaction, "FANOUT", 2)
+        monkeypatch.setattr(plan_model, name, 1)
+    monkeypatch.setattr(log_head, "FANOUT", 2)
 
     def set_paths(*names: str) -> None:
         made = SimpleNamespace(name="orders", paths=tuple(Url("s3", "b", f"in/{name}") for name in names))

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from singer_arrow.storage.urls import Url
+from tap_s3_files import plan_model as plan
 from tap_s3_files import settings as tap_settings
-from tap_s3_files.plan import model as plan
 from tap_s3_files.tap import TapS3Files
 
 

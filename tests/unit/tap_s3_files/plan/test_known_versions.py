@@ -12,23 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plan_runs import START, info, log_in, segment
 
-from singer_arrow.storage import log_compaction
-from singer_arrow.storage.object_info import Fetched, ObjectInfo
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.plan import log_files
-from tap_s3_files.plan.known_versions import KnownVersions
-from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import position
+from singer_arrow.storage import log_head
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import Fetched, ObjectInfo, Url
+from tap_s3_files import log_files
+from tap_s3_files.plan import KnownVersions
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.plan_model import position
 
 
 @pytest.fixture(autouse=True)
 def small() -> Iterator[None]:
     """Compact three files into one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_compaction, "FANOUT", 3)
+        patch.setattr(log_head, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 4)
-        patch.setattr("tap_s3_files.plan.known_versions._MAX_GROUPS", 2)
+        patch.setattr("tap_s3_files.plan._MAX_GROUPS", 2)
         yield
 
 

@@ -15,21 +15,20 @@ from hypothesis import strategies as st
 from plan_runs import folder_of, info, log_in, names, run, segment
 
 from singer_arrow.errors import DataError, NotFoundError, SupersededError
-from singer_arrow.storage import log_compaction
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Watermark
-from tap_s3_files.plan import log_files
-from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import Segment, Task
+from singer_arrow.storage import log_head
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files import log_files
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.plan_model import Segment, Task
+from tap_s3_files.settings import Watermark
 
 
 @pytest.fixture(autouse=True)
 def small() -> Iterator[None]:
     """Compact three files into one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_compaction, "FANOUT", 3)
+        patch.setattr(log_head, "FANOUT", 3)
         patch.setattr(log_files, "ROWS_AT_ONCE", 7)
         yield
 

@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.batch import message
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Watermark
-from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.model import (
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files import plan_model as plan
+from tap_s3_files.plan_model import (
     Segment,
     in_order,
     in_window,
@@ -21,6 +19,7 @@ from tap_s3_files.plan.model import (
     rank,
     watermark_after,
 )
+from tap_s3_files.settings import Watermark
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

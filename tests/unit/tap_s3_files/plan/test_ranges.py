@@ -11,17 +11,13 @@ from hypothesis import strategies as st
 from plan_runs import info, log_in, segment
 
 from singer_arrow.errors import DataError
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ResumePoint
-from singer_arrow.storage import log_compaction
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.plan import log_files, model
-from tap_s3_files.plan.division import Division
-from tap_s3_files.plan.log import task_name
-from tap_s3_files.plan.model import ObjectRange, Task, make_segments, make_tasks
-from tap_s3_files.plan.range_starts import RangeStarts
+from singer_arrow.read_options import ReadOptions, ResumePoint
+from singer_arrow.storage import log_head
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files import log_files, plan_model
+from tap_s3_files.plan_log import task_name
+from tap_s3_files.plan_model import Division, ObjectRange, RangeStarts, Task, make_segments, make_tasks
 
 MIB = 1 << 20
 X = {"quote": "x"}
@@ -82,8 +78,8 @@ def test_objects_of_schemes_without_range_requests_are_not_divided() -> None:
 
 
 def test_the_log_keeps_ranges_also_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_compaction, "FANOUT", 2)
-    monkeypatch.setattr(model, "SMALL_OBJECT", 10)
+    monkeypatch.setattr(log_head, "FANOUT", 2)
+    monkeypatch.setattr(plan_model, "SMALL_OBJECT", 10)
     log = log_in(tmp_path)
     made = []
     for number in range(5):
@@ -121,7 +117,7 @@ def test_other_settings_of_the_format_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_very_many_ranges_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "SMALL_OBJECT", 10)
+    monkeypatch.setattr(plan_model, "SMALL_OBJECT", 10)
     objects = [sized(number, 3_000) for number in range(3)]
     tasks = tuple(make_tasks(objects, ranges_of=lambda info: info.size))
     data, _ = log_files.checkpoint_to_bytes([[log_files.to_table([replace(segment(0, *objects), tasks=tasks)])]])

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_of, segment
 
-from singer_arrow.storage import log_compaction
-from singer_arrow.storage.object_info import ObjectInfo
-from tap_s3_files.bookmark import Bookmark, Watermark
-from tap_s3_files.plan import log_files
-from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.log import task_name
-from tap_s3_files.plan.model import Task, position
+from singer_arrow.storage import log_head
+from singer_arrow.storage.urls import ObjectInfo
+from tap_s3_files import log_files
+from tap_s3_files import plan_model as plan
+from tap_s3_files.plan_log import task_name
+from tap_s3_files.plan_model import Task, position
+from tap_s3_files.settings import Bookmark, Watermark
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def small() -> Iterator[None]:
 def shrink(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan, "SEGMENT_OBJECTS", 6)
     patch.setattr(plan, "BUNDLE_OBJECTS", 3)
-    patch.setattr(log_compaction, "FANOUT", 3)
+    patch.setattr(log_head, "FANOUT", 3)
     patch.setattr(log_files, "ROWS_AT_ONCE", 7)
 
 

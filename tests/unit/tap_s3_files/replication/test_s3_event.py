@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.storage.urls import Url
-from tap_s3_files.replication.s3_event import Event, parse_events
-from tap_s3_files.replication.sqs_queue import region_of
+from tap_s3_files.sqs import Event, parse_events, region_of
 
 
 def record(key: str, name: str = "ObjectCreated:Put") -> dict[str, Any]:

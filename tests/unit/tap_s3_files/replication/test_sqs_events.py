@@ -13,20 +13,17 @@ from hypothesis import strategies as st
 from plan_runs import log_in
 
 from singer_arrow.errors import IdentityError, SupersededError
-from singer_arrow.storage import log_compaction
-from singer_arrow.storage.aws_options import AwsOptions
-from singer_arrow.storage.object_info import ObjectInfo
-from singer_arrow.storage.storage import Storage
-from singer_arrow.storage.urls import Url
-from tap_s3_files.bookmark import Bookmark
-from tap_s3_files.listing.path_match import ObjectFilter
-from tap_s3_files.plan import model as plan
-from tap_s3_files.plan.log import PlanLog
-from tap_s3_files.plan.model import Task, after_task, unsent
-from tap_s3_files.plan.stream_plan import StreamPlan
-from tap_s3_files.replication.sqs_events import SqsEvents
-from tap_s3_files.replication.sqs_queue import Message, Queue
-from tap_s3_files.settings import SqsSettings
+from singer_arrow.storage import log_head
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files import plan_model as plan
+from tap_s3_files.paths import ObjectFilter
+from tap_s3_files.plan import StreamPlan
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.plan_model import Task, after_task, unsent
+from tap_s3_files.settings import Bookmark, SqsSettings
+from tap_s3_files.sqs import Message, Queue, SqsEvents
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -184,7 +181,7 @@ def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "SEGMENT_OBJECTS", 6)
         patch.setattr(plan, "BUNDLE_OBJECTS", 3)
-        patch.setattr(log_compaction, "FANOUT", 3)
+        patch.setattr(log_head, "FANOUT", 3)
         folder = tmp_path_factory.mktemp("plans")
         queue: list[ObjectInfo] = []
         every: list[ObjectInfo] = []

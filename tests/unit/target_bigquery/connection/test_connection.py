@@ -16,11 +16,11 @@ from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from target_bigquery.connection import connection
-from target_bigquery.connection.connection import Connection, find_credentials, storage_token
-from target_bigquery.connection.jobs import Jobs
+from target_bigquery import connection
+from target_bigquery.connection import Connection, find_credentials, storage_token
+from target_bigquery.jobs import Jobs
 from target_bigquery.settings import Settings
 
 USER = {"type": "authorized_user", "client_id": "i", "client_secret": "s3cret", "refresh_token": "r"}
@@ -94,7 +94,7 @@ def failing(times: int) -> Callable[[], int]:
 def test_a_call_that_waits_for_long_logs_the_reason_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singer_arrow.load.backoff.LOGGED_SECONDS", 0.002)
+    monkeypatch.setattr("singer_arrow.load.ledger.LOGGED_SECONDS", 0.002)
     monkeypatch.setattr(connection, "pauses", lambda _: iter([0.001, 0.003, 0.003, 0.003, None]))
     opened = Connection(Settings("p", "d"))
     assert opened.call("Reading", failing(1)) == 2
@@ -224,7 +224,7 @@ def test_a_client_is_opened_without_the_other_library() -> None:
 import sys
 from google.auth.credentials import AnonymousCredentials
 from target_bigquery.settings import Settings
-from target_bigquery.connection.connection import open_client
+from target_bigquery.connection import open_client
 settings = Settings.from_config({"project": "p", "dataset": "d"})
 open_client(settings, AnonymousCredentials()).close()
 assert not [name for name in sys.modules if name.startswith("google.cloud.bigquery_storage")]

@@ -12,8 +12,8 @@ import pytest
 from google.auth.transport.requests import Request
 from small_google import SmallGoogle
 
-from target_bigquery.connection.client import BigQuery
-from target_bigquery.connection.connection import SCOPES, find_credentials
+from target_bigquery.client import BigQuery
+from target_bigquery.connection import SCOPES, find_credentials
 from target_bigquery.settings import Settings
 
 ROBOT = "robot@p.iam.gserviceaccount.com"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from target_bigquery.connection.error_kinds import ErrorKind, classify
+from target_bigquery.resources import ErrorKind, classify
 
 
 @pytest.mark.parametrize(

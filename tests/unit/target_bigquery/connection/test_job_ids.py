@@ -12,7 +12,7 @@ from small_network import Serving
 
 from local_cloud.loopback import LoopbackServer
 from singer_arrow.errors import LoadError
-from target_bigquery.connection.jobs import Jobs
+from target_bigquery.jobs import Jobs
 from target_bigquery.settings import Settings
 
 TABLE = {"projectId": "p", "datasetId": "d", "tableId": "t"}

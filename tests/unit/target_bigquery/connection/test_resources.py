@@ -22,10 +22,8 @@ from singer_arrow.errors import (
     ServiceError,
     SingerArrowError,
 )
-from target_bigquery import sql
-from target_bigquery.connection import resources
-from target_bigquery.connection.error_kinds import ErrorKind
-from target_bigquery.connection.resources import AlreadyExistsError, ChangedError, QuotaError
+from target_bigquery import resources, sql
+from target_bigquery.resources import AlreadyExistsError, ChangedError, ErrorKind, QuotaError
 
 
 def call_error(kind: type[api.GoogleAPICallError], reason: str | None, text: str) -> api.GoogleAPICallError:

@@ -15,16 +15,15 @@ import pytest
 
 from singer_arrow.errors import LoadError
 from singer_arrow.load.staging import FOLDER, StagingFolder
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from target_bigquery.connection.connection import logger
+from target_bigquery import gcs_uploads as staged
+from target_bigquery.columns import columns_of
+from target_bigquery.connection import logger
 from target_bigquery.conversion import Conversion
-from target_bigquery.load import gcs_uploads as staged
-from target_bigquery.load.avro_processes import Processes
-from target_bigquery.load.gcs_uploads import StagedFiles
-from target_bigquery.load.uploads import Item, PreparedItem
-from target_bigquery.tables.column_evolution import columns_of
+from target_bigquery.gcs_uploads import StagedFiles
 from target_bigquery.target import TargetBigQuery
+from target_bigquery.uploads import Item, PreparedItem, Processes
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from target_bigquery.load.parquet_dates import columns_to_check, has_bad_dates
-from target_bigquery.tables.column_evolution import columns_of
+from target_bigquery.columns import columns_of
+from target_bigquery.parquet_dates import columns_to_check, has_bad_dates
 
 MOMENT = pa.timestamp("us", "UTC")
 LAST = 253_402_300_799_999_999

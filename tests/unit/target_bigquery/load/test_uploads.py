@@ -14,15 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.files import read_file
 from singer_arrow.errors import DataError, LoadError, NotFoundError
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
+from target_bigquery import uploads as load_files
+from target_bigquery.columns import columns_of
 from target_bigquery.conversion import Conversion
-from target_bigquery.load import uploads as load_files
-from target_bigquery.load.avro_processes import Processes
-from target_bigquery.load.base import upload_format
-from target_bigquery.load.uploads import Files, Item, PreparedItem
-from target_bigquery.tables.column_evolution import columns_of
+from target_bigquery.load import upload_format
+from target_bigquery.uploads import Files, Item, PreparedItem, Processes
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 NESTED = pa.schema([pa.field("id", pa.int64()), pa.field("l", pa.list_(pa.int64()))])

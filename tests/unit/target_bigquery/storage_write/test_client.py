@@ -10,12 +10,11 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
 from singer_arrow.errors import CredentialsError, LoadError
-from target_bigquery.connection.connection import Connection
-from target_bigquery.connection.dead_connections import GRPC_OPTIONS
+from target_bigquery.connection import Connection
+from target_bigquery.dead_connections import GRPC_OPTIONS
 from target_bigquery.settings import Settings
-from target_bigquery.storage_write import errors
-from target_bigquery.storage_write.client import WriteApi
-from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
+from target_bigquery.storage_write import client
+from target_bigquery.storage_write.client import WriteApi, WriteError, WriteErrorKind
 
 NAME = "projects/p/datasets/d/tables/t/streams/Cic2"
 
@@ -80,7 +79,7 @@ def fail(error: Exception) -> Any:
         raise error
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is what the tests look at
-        errors.call_once("Writing", function)
+        client.call_once("Writing", function)
     return caught.value
 
 
@@ -91,9 +90,9 @@ def test_errors_without_a_status_are_those_of_bigquery() -> None:
 
 
 def test_errors_name_the_table_of_a_write_stream() -> None:
-    assert errors.table_of(NAME) == "projects/p/datasets/d/tables/t"
-    assert errors.short_name(NAME) == "a write stream into table p.d.t"
-    error = errors.write_error("Writing", "OUT_OF_RANGE", "beyond\n the end", "OFFSET_OUT_OF_RANGE")
+    assert client.table_of(NAME) == "projects/p/datasets/d/tables/t"
+    assert client.short_name(NAME) == "a write stream into table p.d.t"
+    error = client.write_error("Writing", "OUT_OF_RANGE", "beyond\n the end", "OFFSET_OUT_OF_RANGE")
     assert isinstance(error, WriteError)
     assert error.kind is WriteErrorKind.NEW_STREAM
     assert str(error) == "Writing: OFFSET_OUT_OF_RANGE: beyond the end"

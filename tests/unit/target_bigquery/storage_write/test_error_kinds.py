@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from target_bigquery.storage_write.error_kinds import WriteErrorKind, classify_write_error
+from target_bigquery.storage_write.client import WriteErrorKind, classify_write_error
 
 
 @pytest.mark.parametrize(

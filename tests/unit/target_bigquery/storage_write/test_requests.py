@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from singer_arrow.load.item import Item
+from singer_arrow.load.method import Item
+from target_bigquery.columns import columns_of
 from target_bigquery.conversion import Conversion
-from target_bigquery.storage_write import requests as rows
-from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.types import Column
+from target_bigquery.storage_write import load_method as rows
+from target_bigquery.types import Column
 
 
 def sent(given: pa.Schema, content: list[dict[str, Any]], columns: tuple[Column, ...] | None = None) -> pa.RecordBatch:

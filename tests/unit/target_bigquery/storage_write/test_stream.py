@@ -9,13 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from singer_arrow.load.item import Item
+from singer_arrow.load.method import Item
+from target_bigquery.columns import columns_of
 from target_bigquery.conversion import Conversion
-from target_bigquery.storage_write import requests as rows
-from target_bigquery.storage_write import stream as write_stream
-from target_bigquery.storage_write.client import Request
-from target_bigquery.storage_write.error_kinds import WriteError, WriteErrorKind
-from target_bigquery.tables.column_evolution import columns_of
+from target_bigquery.storage_write import load_method as rows
+from target_bigquery.storage_write import load_method as write_stream
+from target_bigquery.storage_write.client import Request, WriteError, WriteErrorKind
 
 
 class Refusing:

@@ -7,9 +7,8 @@ import pytest
 
 from singer_arrow.casting.from_arrow import fit
 from singer_arrow.errors import SchemaError
-from target_bigquery.tables.column_evolution import ColumnEvolution, columns_of, new_variants, widened
-from target_bigquery.tables.table_fields import api_field
-from target_bigquery.tables.types import Column, TableColumn, read_field
+from target_bigquery.columns import ColumnEvolution, api_field, columns_of, new_variants, widened
+from target_bigquery.types import Column, TableColumn, read_field
 
 EVOLVES = ColumnEvolution(evolves=True, keys=("id",))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from singer_arrow import naming as shared
 from singer_arrow.naming import stream_label
-from target_bigquery.tables.naming import RULES
+from target_bigquery.types import RULES
 
 VALID_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
 RESERVED = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier", "_change_type")

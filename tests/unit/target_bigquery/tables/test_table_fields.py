@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from singer_arrow.warehouse.descriptions import Descriptions, descriptions_of
-from singer_arrow.warehouse.variant_columns import marked
-from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.table_fields import api_field, relaxed, with_columns
+from singer_arrow.warehouse.settings import marked
+from singer_arrow.warehouse.table import Descriptions, descriptions_of
+from target_bigquery.columns import api_field, columns_of, relaxed, with_columns
 
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.struct([("lat", pa.float64()), ("a b", pa.string())]))])
 DESCRIPTIONS = Descriptions(None, {("id",): "key", ("place",): "where", ("place", "a b"): "spaced"})

@@ -7,8 +7,8 @@ import pytest
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import is_json, json_field
-from target_bigquery.tables.column_evolution import columns_of
-from target_bigquery.tables.types import (
+from target_bigquery.columns import columns_of
+from target_bigquery.types import (
     MAX_COLUMNS,
     MAX_DEPTH,
     TableColumn,

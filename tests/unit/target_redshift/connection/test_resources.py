@@ -22,7 +22,7 @@ from singer_arrow.errors import (
     SingerArrowError,
 )
 from target_redshift import sql
-from target_redshift.connection.resources import (
+from target_redshift.resources import (
     AlreadyExistsError,
     BadValue,
     RefusedDataError,
@@ -32,7 +32,7 @@ from target_redshift.connection.resources import (
     translate_error,
     with_load_errors,
 )
-from target_redshift.tables.types import ddl_type
+from target_redshift.types import ddl_type
 
 S3_DETAIL = """
   -----------------------------------------------

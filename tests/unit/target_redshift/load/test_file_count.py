@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from target_redshift.load.file_count import LEAST_BYTES, file_count, row_ranges
+from target_redshift.uploads import LEAST_BYTES, file_count, row_ranges
 
 MIB = 1 << 20
 

@@ -16,11 +16,10 @@ import pytest
 from singer_arrow.errors import DataError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.load import row_spool as spool
-from singer_arrow.load.daemon_pool import DaemonPool
-from singer_arrow.storage.storage import Storage
+from singer_arrow.runtime.threads import DaemonPool
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from target_redshift.load.file_count import LEAST_BYTES
-from target_redshift.load.s3_staging import CopyFile, S3StagingFolder, manifest
+from target_redshift.uploads import LEAST_BYTES, CopyFile, S3StagingFolder, manifest
 
 SCHEMA = pa.schema([("id", pa.int64()), ("noise", pa.binary())])
 

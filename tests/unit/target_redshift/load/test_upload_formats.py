@@ -17,11 +17,11 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import json_field
+from target_redshift import columns as staging
+from target_redshift.columns import columns_of
 from target_redshift.conversion import Conversion
-from target_redshift.load.upload_formats import UploadEncoding
 from target_redshift.sql import NULL_TEXT
-from target_redshift.tables import staging_columns as staging
-from target_redshift.tables.column_evolution import columns_of
+from target_redshift.uploads import UploadEncoding
 
 GIVEN = pa.schema(
     [

@@ -16,12 +16,11 @@ from obstore.store import MemoryStore, ObjectStore
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.load import row_spool as spool
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
+from target_redshift.columns import StagingColumn, columns_of
 from target_redshift.conversion import Conversion
-from target_redshift.load.uploads import Files, Item, Layout, PreparedItem
-from target_redshift.tables.column_evolution import columns_of
-from target_redshift.tables.staging_columns import StagingColumn
+from target_redshift.uploads import Files, Item, Layout, PreparedItem
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 

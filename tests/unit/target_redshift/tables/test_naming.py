@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from singer_arrow import naming as shared
 from singer_arrow.naming import staging_name
-from target_redshift.tables.naming import LENGTH, RULES
+from target_redshift.types import LENGTH, RULES
 
 
 def table_name(stream: str) -> str:

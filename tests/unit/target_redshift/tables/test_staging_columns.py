@@ -7,13 +7,13 @@ import pytest
 
 from singer_arrow.schema.arrow_schema import json_field
 from target_redshift import sql
-from target_redshift.tables.column_evolution import columns_of
-from target_redshift.tables.staging_columns import (
+from target_redshift.columns import (
     ORDER,
     TEXT,
     Change,
     NotCopyable,
     StagingColumn,
+    columns_of,
     constant_columns,
     file_schema,
     has_nested,
@@ -22,7 +22,7 @@ from target_redshift.tables.staging_columns import (
     staging_columns,
     upload_columns,
 )
-from target_redshift.tables.types import table_column
+from target_redshift.types import table_column
 
 UTC = pa.timestamp("us", "UTC")
 ITEMS = pa.list_(pa.struct([("sku", pa.string()), ("n", pa.int64())]))

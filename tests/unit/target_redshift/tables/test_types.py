@@ -7,8 +7,8 @@ import pytest
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import json_field
-from target_redshift.tables.column_evolution import columns_of
-from target_redshift.tables.types import (
+from target_redshift.columns import columns_of
+from target_redshift.types import (
     TableColumn,
     ddl_type,
     missing_required,

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from file_bytes import ipc, parquet
 
-from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.files import read_file
 from singer_arrow.errors import DataError
 from singer_arrow.schema.arrow_schema import json_field
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 
 Rows = list[Any]
 JSON = object()

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from file_bytes import ipc
 
-from singer_arrow.batch.reader import read_file
+from singer_arrow.batch.files import read_file
 from singer_arrow.errors import DataError
-from singer_arrow.formats.arrow import batch_size
-from singer_arrow.storage.storage import Storage
+from singer_arrow.formats import arrow
+from singer_arrow.storage.store import Storage
 
 LONG = "x" * (1 << 20)
 IDS = pa.schema([("id", pa.int64())])
@@ -67,7 +67,7 @@ def test_one_text_for_many_rows_is_decoded_in_parts(name: str, tmp_path: Path, p
     (path := tmp_path / "file.arrow").write_bytes(wide(FEW_BYTES[name]))
     rows = 0
     for batch in read_file(Storage(), str(path), format="arrow", schema=TEXTS):
-        assert batch.nbytes <= 2 * batch_size.SLICE_BYTES
+        assert batch.nbytes <= 2 * arrow.SLICE_BYTES
         assert batch["c"][0].as_py() == LONG
         rows += batch.num_rows
         if rows > 500:

@@ -9,7 +9,7 @@ import pytest
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.formats.arrow import writer as module
+from singer_arrow.formats import arrow as module
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 

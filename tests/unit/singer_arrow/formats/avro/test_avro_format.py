@@ -15,21 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
-from singer_arrow.formats.avro.avro_format import AvroFormat
-from singer_arrow.formats.avro.container import (
+from singer_arrow.formats.avro import AvroFormat, can_write_fast
+from singer_arrow.formats.avro_container import (
     Header,
     compress_block,
     decompress_block,
     read_blocks,
     read_header,
     repack,
+    without_logical_types,
 )
-from singer_arrow.formats.avro.schema import without_logical_types
-from singer_arrow.formats.avro.writer import can_write_fast
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema.arrow_schema import json_field
-from singer_arrow.storage.storage import Storage
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 FLAT = pa.schema(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.casting.from_text import BadValueError, from_text
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
-from singer_arrow.formats.csv.dialect import Dialect
+from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.schema.arrow_schema import json_field
 
 MICROSECONDS = pa.timestamp("us", "UTC")
@@ -358,7 +358,7 @@ def test_other_mistakes(objects: Any) -> None:
 
 def test_readers_give_all_memory_back(objects: Any) -> None:
     from singer_arrow.formats import FORMATS
-    from singer_arrow.reading.memory_budget import Budget
+    from singer_arrow.reading.parallel import Budget
 
     budget, data = Budget(1 << 20), b"a,b\n" + b"1,2\n" * 500_000
     schema = pa.schema([("a", pa.int64())])

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.storage.storage import Storage
+from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 SCHEMA = pa.schema([("x", pa.string()), ("y", pa.int64()), (RESCUED, pa.string())])

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from singer_arrow.formats.csv.dialect import Dialect
+from singer_arrow.formats.csv_dialect import Dialect
 
 MANY = 300_000
 RECORDS = {

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.csv.dialect import Dialect, detect_delimiter
-from singer_arrow.formats.range_scan import count_byte
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.formats.base import count_byte
+from singer_arrow.formats.csv_dialect import Dialect, detect_delimiter
+from singer_arrow.read_options import ReadOptions, ReadProgress
 
 _TEXT = random.Random(7).randbytes(200_001)
 

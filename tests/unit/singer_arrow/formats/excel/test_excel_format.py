@@ -13,11 +13,9 @@ import pytest
 from workbooks import Error, Serial, encrypted, ods, xls, xlsb, xlsx
 
 from singer_arrow.errors import ConfigError, DataError, DriftError, EmptyObjectError
-from singer_arrow.formats import FORMATS, detect_format
-from singer_arrow.formats.excel import excel_format as excel
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import ReadProgress
-from singer_arrow.reading.object_reader import ObjectReader
+from singer_arrow.formats import FORMATS, detect_format, excel
+from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress
+from singer_arrow.reading.objects import ObjectReader
 
 NAME = "a.excel.xlsx"
 DAY = datetime(2024, 5, 1)  # noqa: DTZ001 - Excel knows no zone

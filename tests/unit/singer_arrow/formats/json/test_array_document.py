@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.json import array_document as module
-from singer_arrow.formats.json.array_document import MAX_BLANK, ListElements, take_list
+from singer_arrow.formats import json_array as module
+from singer_arrow.formats.json_array import MAX_BLANK, ListElements, take_list
 from singer_arrow.read_options import ReadOptions
 
 IDS = pa.schema([("id", pa.int64())])

@@ -16,11 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS
-from singer_arrow.formats.json import exact_reader
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import MAX_LOGGED, ReadProgress, ResumePoint
-from singer_arrow.reading import text_blocks as text_module
+from singer_arrow.formats import FORMATS, json_exact
+from singer_arrow.read_options import MAX_LOGGED, RESCUED, ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.reading import chunks as text_module
 from singer_arrow.schema.arrow_schema import json_field
 
 JSONL = FORMATS["jsonl"]
@@ -188,7 +186,7 @@ def test_rows_are_skipped_and_rescued_as_by_the_model(
     data = gzip.compress(text) if packed else text
     progress = ReadProgress()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_reader, "FEW_LINES", few)
+        patch.setattr(json_exact, "FEW_LINES", few)
         batches, error = _read(objects.reader(data, "a.jsonl"), schema, options, progress)
     got = list(_plain([batch for batch, _ in batches]))
     if failed is None:

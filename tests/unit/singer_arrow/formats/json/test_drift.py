@@ -9,10 +9,8 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS
-from singer_arrow.formats.json import exact_reader
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.formats import FORMATS, json_exact
+from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_schemas
 
 JSONL = FORMATS["jsonl"]
@@ -200,9 +198,9 @@ def test_skips_before_a_drift_are_counted_once(objects: Any) -> None:
 def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few lines are read one by one if few are bad, whatever their error."""
     read: list[int] = []
-    exact = exact_reader.ExactReader.read_one_by_one
+    exact = json_exact.ExactReader.read_one_by_one
     monkeypatch.setattr(
-        exact_reader.ExactReader,
+        json_exact.ExactReader,
         "read_one_by_one",
         lambda self, lines: read.append(len(lines.texts)) or exact(self, lines),
     )
@@ -217,6 +215,6 @@ def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_new_keys_that_are_null_cost_nothing(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_reader.ExactReader, "__call__", None)
+    monkeypatch.setattr(json_exact.ExactReader, "__call__", None)
     data = b'{"a":1,"b":null}\n{"a":2}\n' * 1000
     assert objects.read(data, "a.jsonl", A, on_drift="raise", known_columns=frozenset("a")).num_rows == 2000

@@ -11,8 +11,7 @@ import pytest
 from singer_arrow.casting.to_json import from_json_text, json_text
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import json_field
 
 HUGE = "1e99999999999999999999"

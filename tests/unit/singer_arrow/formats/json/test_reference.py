@@ -11,10 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from singer_arrow.formats import FORMATS
-from singer_arrow.formats.json import exact_reader
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.formats import FORMATS, json_exact
+from singer_arrow.read_options import ReadOptions, ReadProgress
 
 JSONL = FORMATS["jsonl"]
 SCHEMA = pa.schema([("i", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("b", pa.bool_())])
@@ -105,7 +103,7 @@ def test_rows_are_those_of_the_json_module(objects: Any, found: list[bytes], few
     options, progress = ReadOptions(on_bad_row="skip", on_drift="ignore", block_bytes=block), ReadProgress()
     reader = objects.reader(b'{"i":0}\n' + b"".join(line + end for line in found), "a.jsonl")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact_reader, "FEW_LINES", few)
+        patch.setattr(json_exact, "FEW_LINES", few)
         rows = [row for batch in JSONL.read(reader, SCHEMA, options, progress) for row in batch.to_pylist()]
 
     expected = [_reference(line) for line in [b'{"i":0}', *found] if line.strip()]

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.formats import WRITABLE
-from singer_arrow.formats.parquet.concat import join
-from singer_arrow.formats.parquet.thrift import Field, Struct, read_struct, write_struct
+from singer_arrow.formats.parquet_concat import Field, Struct, join, read_struct, write_struct
 
 PARTS = pa.list_(pa.struct([("x", pa.int64()), ("y", pa.list_(pa.string()))]))
 

@@ -14,9 +14,9 @@ import pytest
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
 from singer_arrow.formats import FORMATS, WRITABLE
 from singer_arrow.read_options import ReadOptions
-from singer_arrow.reading.memory_budget import Budget
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.storage.storage import Storage
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.reading.parallel import Budget
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 PARQUET = WRITABLE["parquet"]

@@ -9,11 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.parquet.row_groups import BATCH_BYTES, LARGE_BATCH_BYTES, TextSizes, rows_at_once
-from singer_arrow.read_options import ReadOptions
-from singer_arrow.read_progress import ReadProgress, ResumePoint
-from singer_arrow.reading.object_reader import ObjectReader
-from singer_arrow.storage.storage import Storage
+from singer_arrow.formats.parquet_read import BATCH_BYTES, LARGE_BATCH_BYTES, TextSizes, rows_at_once
+from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 LONG = [f"{i:05d}" * 2000 for i in range(20)]  # texts of 10 kB, stored once in a dictionary

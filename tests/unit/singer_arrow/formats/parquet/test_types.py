@@ -17,9 +17,8 @@ import pytest
 from parquet_by_hand import OPTIONAL, REPEATED, Byte, Kind, Lie, Long, Node, Old, Struct, parquet
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats.parquet.parquet_format import ParquetFormat
-from singer_arrow.read_options import RESCUED, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.formats.parquet_read import ParquetFormat
+from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import json_field
 
 US, NS = pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC")

@@ -11,8 +11,8 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.formats.parquet.writer import choose_encoding
-from singer_arrow.reading.memory_budget import Allowance
+from singer_arrow.formats.parquet_write import choose_encoding
+from singer_arrow.reading.parallel import Allowance
 
 ROWS = 2_000
 TABLE = pa.table(

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.casting.from_text import BadValueError, from_text
-from singer_arrow.enforcement.mismatches import fit_text
+from singer_arrow.enforcement.bad_rows import fit_text
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions, ReadProgress
 
 XY = pa.schema([("x", pa.string()), ("y", pa.int64()), (RESCUED, pa.string())])
 Row = tuple[Any, Any, Any]
@@ -106,9 +105,9 @@ def test_a_quote_that_is_never_closed_costs_its_line(objects: Any, block: int) -
 
 def test_what_is_too_long_is_an_error_unless_a_quote_makes_it_so(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (
-        "singer_arrow.reading.text_blocks",
-        "singer_arrow.formats.csv.csv_format",
-        "singer_arrow.formats.text.line_reader",
+        "singer_arrow.reading.chunks",
+        "singer_arrow.formats.csv_read",
+        "singer_arrow.formats.text",
     ):
         monkeypatch.setattr(f"{module}.MAX_RECORD_BYTES", 1000)
     data = b'x,y\na,1\n\n"b\n","2\n' + b"z,3\n" * 5000 + b'"q",4\n"r,5\n' + b"z,3\n" * 500

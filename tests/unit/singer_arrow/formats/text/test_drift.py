@@ -11,8 +11,7 @@ import pytest
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions
-from singer_arrow.read_progress import ReadProgress
+from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions, ReadProgress
 
 A = pa.schema([("a", pa.int64())])
 RESCUING = A.append(pa.field(RESCUED, pa.string()))

@@ -1,0 +1,409 @@
+"""Detect the codec of a stream, and decompress it; Snappy and bgzip."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from isal import igzip_lib
+
+from singer_arrow.errors import ConfigError, DataError
+
+# A sequential file over chunks of bytes: `ChunkFile`.
+
+
+class ChunkFile:
+    """A sequential file over chunks of bytes, split anywhere.
+
+    A read of more than `longest` bytes, which occurs only in damaged files, is refused. `position` is that of the next
+    byte; the chunks begin at the one that is given.
+    """
+
+    closed = False
+
+    def __init__(self, chunks: Iterable[Any], *, longest: int = sys.maxsize, position: int = 0) -> None:
+        self._chunks, self._longest, self.position = iter(chunks), longest, position
+        self._data, self._at = memoryview(b""), 0
+
+    def read(self, n: int) -> bytes:
+        """Return the next `n` bytes, or fewer at the end."""
+        if n > self._longest:
+            msg = f"it requests {n} bytes at once, more than {self._longest >> 20} MiB"
+            raise OSError(msg)
+        return b"".join(self.pieces(n))
+
+    def pieces(self, n: int = sys.maxsize) -> Iterator[memoryview]:
+        """Yield the next `n` bytes, or fewer at the end, without a copy."""
+        while n > 0:
+            if self._at == len(self._data):
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    return
+                self._data, self._at = memoryview(chunk).cast("B"), 0
+            piece = self._data[self._at : self._at + n]
+            self._at += len(piece)
+            self.position += len(piece)
+            n -= len(piece)
+            yield piece
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+# The three Snappy file formats: framed, Hadoop and raw.
+#
+# The framing format has CRC-32C checksums, which are not verified here; lengths are. Hadoop's files consist of blocks
+# of known length with one or several parts. A raw file is a single block, which is held in memory.
+
+SNAPPY_CODECS = ("snappy", "hadoop_snappy", "raw_snappy")
+_SNAPPY_MARK = b"\xff\x06\x00\x00sNaPpY"
+_FRAME = 65_536  # maximum decompressed bytes of a frame
+_COMPRESSED, _PLAIN, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
+_CHECKSUM = 4
+_LONGEST_BLOCK = 64 << 20  # maximum bytes of a block in memory
+_SNAPPY_PIECE = 4 << 20
+
+
+def decompress_snappy(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
+    """Decompress a stream; EOFError if it is truncated, ValueError if it is corrupt or in another Snappy format."""
+    source = ChunkFile(chunks)
+    if codec == "raw_snappy":
+        data = source.read(_LONGEST_BLOCK + 1)
+        if len(data) > _LONGEST_BLOCK:
+            msg = f"it is one block of more than {_LONGEST_BLOCK >> 20} MiB"
+            raise ValueError(msg)
+        return _snappy_pieces(_block(data, _LONGEST_BLOCK))
+    return _framed(source) if codec == "snappy" else _hadoop(source)
+
+
+def _exactly(source: ChunkFile, n: int) -> bytes:
+    data = source.read(n)
+    if len(data) < n:
+        raise EOFError
+    return data
+
+
+def _framed(source: ChunkFile) -> Iterator[bytes]:
+    if _exactly(source, len(_SNAPPY_MARK)) != _SNAPPY_MARK:
+        msg = "it does not begin with the mark of framed Snappy; is it hadoop_snappy or raw_snappy?"
+        raise ValueError(msg)
+    while head := source.read(4):
+        if len(head) < 4:
+            raise EOFError
+        kind, size = head[0], int.from_bytes(head[1:], "little")
+        data = _exactly(source, size)
+        if kind == _COMPRESSED:
+            yield _block(data[_CHECKSUM:], _FRAME)
+        elif kind == _PLAIN:
+            yield data[_CHECKSUM:]
+        elif kind < _FIRST_SKIPPABLE or (kind == _SNAPPY_MARK[0] and data != _SNAPPY_MARK[4:]):
+            msg = f"a frame is of the unknown kind 0x{kind:02x}"
+            raise ValueError(msg)
+
+
+def _hadoop(source: ChunkFile) -> Iterator[bytes]:
+    while head := source.read(4):
+        if len(head) < 4:
+            raise EOFError
+        due = int.from_bytes(head, "big")
+        if due > _LONGEST_BLOCK:
+            msg = f"a block claims {due} bytes; is it another kind of Snappy?"
+            raise ValueError(msg)
+        while due:
+            size = int.from_bytes(_exactly(source, 4), "big")
+            if size > _LONGEST_BLOCK:
+                msg = f"a part of a block claims {size} bytes; is it another kind of Snappy?"
+                raise ValueError(msg)
+            data = _block(_exactly(source, size), due)
+            if not data:
+                msg = "a part of a block is empty"
+                raise ValueError(msg)
+            due -= len(data)
+            yield from _snappy_pieces(data)
+
+
+def _block(data: bytes, limit: int) -> bytes:
+    """Decompress a block of at most `limit` bytes."""
+    import pyarrow as pa
+
+    size = _length(data)
+    if size > limit:
+        msg = f"a block claims {size} bytes where at most {limit} may be"
+        raise ValueError(msg)
+    try:
+        plain: bytes = pa.decompress(data, size, codec="snappy", asbytes=True)
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(str(error)) from None
+    return plain
+
+
+def _length(data: bytes) -> int:
+    """Return the decompressed length at the start of a block, a varint."""
+    size = 0
+    for i, byte in enumerate(data[:5]):
+        size |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return size
+    msg = "a block does not begin with its length"
+    raise ValueError(msg)
+
+
+def _snappy_pieces(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), _SNAPPY_PIECE):
+        yield data[start : start + _SNAPPY_PIECE]
+
+
+# Detection of codecs, and decompression of streams.
+#
+# Streams of several members or frames (`cat a.gz b.gz`, bgzip, pbzip2, pzstd) are read to their end. Output pieces have
+# at most 4 MiB, whatever the compression ratio. For archives see `formats.zip_archive`.
+
+SUFFIXES = {
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".bz2": "bzip2",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".xz": "xz",
+    ".lz4": "lz4",
+    ".sz": "snappy",
+    ".snappy": "snappy",
+    ".zip": "zip",
+    ".tar": "tar",
+    ".tgz": "tar",
+    ".tbz2": "tar",
+    ".txz": "tar",
+    ".tzst": "tar",
+}
+ARCHIVES = ("zip", "tar")
+"""Members of `CODECS` that are archives of files."""
+CODECS = ("none", *dict.fromkeys(SUFFIXES.values()), "hadoop_snappy", "raw_snappy")
+_MAGIC = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (b"\xff\x06\x00\x00sNaPpY", "snappy"),
+)
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # of the first member, and of an archive without any
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")  # of data, and of the end of an empty stream
+IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub declares an instance
+_PIECE = 1 << 20  # bytes of output at a time; more would allocate new pages each time
+_FEED = 256 << 10  # bytes of input at a time; the rest after the end of a member is copied
+
+
+class TruncatedStreamError(DataError):
+    """A compressed stream that is truncated."""
+
+    code = "truncated"
+
+
+def detect(name: str, head: bytes = b"") -> str:
+    """Detect the codec of an object by its first bytes (10 suffice), or by its suffix if none are given."""
+    if not head:
+        return SUFFIXES.get(_suffix(name), "none")
+    if head[:3] == b"BZh" and head[4:10] in _BZIP2_BLOCKS:
+        return "bzip2"
+    found = next((codec for magic, codec in _MAGIC if head.startswith(magic)), "none")
+    by_name = SUFFIXES.get(_suffix(name), "none")
+    if found == "none" and by_name == "snappy":  # Hadoop's files have no signature
+        return "hadoop_snappy"
+    return "zip" if head.startswith(_ZIP) and by_name == "zip" else found
+
+
+def strip_suffix(name: str) -> str:
+    """Return the name without the suffix of its compression: `a.csv.gz` and `a.csv.tar.gz` -> `a.csv`."""
+    suffix = _suffix(name)
+    if suffix not in SUFFIXES:
+        return name
+    base = name[: -len(suffix)]
+    return base[: -len(".tar")] if _suffix(base) == ".tar" else base
+
+
+def archive_of(name: str) -> str | None:
+    """Return the archive type of a name, also of compressed tar archives; None for other names."""
+    suffix = _suffix(name)
+    codec = SUFFIXES.get(suffix)
+    if codec in ARCHIVES:
+        return codec
+    return "tar" if codec is not None and _suffix(name[: -len(suffix)]) == ".tar" else None
+
+
+def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
+    """Decompress a stream of chunks, split anywhere, in pieces of at most 4 MiB (`none`: unchanged).
+
+    Raises TruncatedStreamError or another DataError if it is truncated or corrupt, ConfigError for an unknown codec.
+    """
+    if codec == "none":
+        return iter(chunks)
+    if codec in ("zstd", "lz4"):
+        return _by_arrow(chunks, codec, url)
+    if codec in _MEMBERS:
+        return _by_members(chunks, codec, url)
+    if codec in SNAPPY_CODECS:
+        return _snappy(chunks, codec, url)
+    if codec in ARCHIVES:
+        reason = f"it is a {codec} archive"
+        raise DataError(reason, url=url, hint="This format cannot be read from archives; extract it first")
+    msg = f"compression {codec!r} is not known; use one of {', '.join(CODECS)}"
+    raise ConfigError(msg)
+
+
+def _suffix(name: str) -> str:
+    base, dot, suffix = name.lower().rpartition(".")
+    return dot + suffix if base else ""
+
+
+_MEMBERS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP),
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
+}
+"""Decompressors of a member of a stream."""
+
+
+def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+    new, member = _MEMBERS[codec], None
+    try:
+        for piece in _pieces(chunks):
+            data: Any = piece
+            while True:
+                if member is None:
+                    if not bytes(data).strip(b"\0"):  # only padding may separate members
+                        break
+                    member = new()
+                if out := member.decompress(data, _PIECE):
+                    yield out
+                if member.eof:
+                    data, member = member.unused_data, None
+                elif member.needs_input:
+                    break
+                else:
+                    data = b""
+    except (OSError, ValueError, EOFError, lzma.LZMAError, IsalError) as error:
+        raise corrupt_stream(codec, str(error), url) from None
+    if member is not None:
+        raise _truncated(codec, url)
+
+
+def _pieces(chunks: Iterable[Any]) -> Iterator[memoryview]:
+    for chunk in chunks:
+        view = memoryview(chunk).cast("B")
+        for start in range(0, len(view), _FEED):
+            yield view[start : start + _FEED]
+
+
+def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+    import pyarrow as pa
+
+    stream = pa.CompressedInputStream(pa.PythonFile(ChunkFile(chunks), "r"), codec)
+    while True:
+        try:
+            piece = stream.read(_FEED)  # part of the output before an error is lost
+        except (OSError, pa.ArrowException) as error:
+            if "Truncated" in str(error):
+                raise _truncated(codec, url) from None
+            raise corrupt_stream(codec, str(error), url) from None
+        if not piece:
+            return
+        yield piece
+
+
+def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+    try:
+        yield from decompress_snappy(chunks, codec)
+    except EOFError:
+        raise _truncated(codec, url) from None
+    except ValueError as error:
+        raise corrupt_stream(codec, str(error), url) from None
+
+
+def _truncated(codec: str, url: object) -> TruncatedStreamError:
+    reason = f"truncated {codec} stream: it ends before its end mark"
+    return TruncatedStreamError(reason, url=url, hint="Upload the object again")
+
+
+def corrupt_stream(codec: str, reason: str, url: object) -> DataError:
+    """Return the error for a corrupt stream."""
+    return DataError(f"corrupt {codec} stream ({reason})", url=url, hint="Upload the object again")
+
+
+# Blocked gzip (bgzip), whose members contain their size and can be decompressed in parallel.
+#
+# See the SAM specification, section 4.1: the subfield `BC` of a member's extra field is its size minus one; a member
+# has at most 64 KiB decompressed.
+
+HEADER_BYTES = 18
+"""Bytes of the header of a member."""
+MAX_MEMBER_BYTES = 64 << 10
+"""Maximum decompressed bytes of a member."""
+_BGZIP_MARK = b"\x1f\x8b\x08\x04"
+_EXTRA = b"\x06\x00BC\x02\x00"
+
+
+def member_size(data: Any) -> int:
+    """Return the size of the member that starts with these bytes (18 or more); 0 if bgzip did not write it."""
+    head = bytes(data[:HEADER_BYTES])
+    if len(head) < HEADER_BYTES or head[:4] != _BGZIP_MARK or head[10:16] != _EXTRA:
+        return 0
+    size = int(struct.unpack("<H", head[16:18])[0]) + 1
+    return size if size > HEADER_BYTES else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive whole members: their bytes, and the end of each."""
+
+    data: bytes
+    ends: tuple[int, ...]
+
+    def inflate(self) -> tuple[bytes, int]:
+        """Decompress the members; return the bytes and the start of the first invalid member, or the end.
+
+        An invalid member is corrupt, has more than 64 KiB, or another size than its header claims; it and all following
+        bytes may still be gzip.
+        """
+        view, start, found = memoryview(self.data), 0, []
+        for end in self.ends:
+            member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+            try:
+                text = member.decompress(view[start:end], MAX_MEMBER_BYTES + 1)
+            except (ValueError, EOFError, IsalError):
+                break
+            if not member.eof or member.unused_data or len(text) > MAX_MEMBER_BYTES:
+                break
+            found.append(text)
+            start = end
+        return b"".join(found), start
+
+
+def member_runs(chunks: Iterable[Any], *, size: int) -> Iterator[Run | Iterator[Any]]:
+    """Yield the members of a stream in runs of about `size` bytes, then an iterator over other bytes, if any.
+
+    A truncated member belongs to the other bytes.
+    """
+    source, held, start = iter(chunks), b"", 0
+    while True:
+        while len(held) - start < size + MAX_MEMBER_BYTES and (chunk := next(source, None)) is not None:
+            held, start = b"".join((memoryview(held)[start:], chunk)), 0
+        ends, at = list[int](), start
+        while at - start < size and 0 < (length := member_size(held[at : at + HEADER_BYTES])) <= len(held) - at:
+            at += length
+            ends.append(at - start)
+        if ends:
+            yield Run(held[start:at], tuple(ends))
+            start = at
+        else:
+            if start < len(held):
+                yield chain([held[start:]], source)
+            return

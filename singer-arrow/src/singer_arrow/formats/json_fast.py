@@ -1,0 +1,366 @@
+"""Whole lines by Arrow's reader; records within messages."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+from pyarrow import types as pt
+
+from singer_arrow.casting.from_arrow import fit
+from singer_arrow.casting.from_json import BadRowError, convert_value, nests_too_deeply, parse
+from singer_arrow.casting.from_text import are_large, holds_text, large_rows
+from singer_arrow.casting.spelling import set_column
+from singer_arrow.enforcement.bad_rows import RowError, batch_of
+from singer_arrow.enforcement.enforce import exclude_from_json, paths_with_exclusions
+from singer_arrow.formats.json_checks import (
+    NO_FIELD,
+    KnownKeys,
+    LineEnds,
+    ReadStrategy,
+    all_finite,
+    decimals,
+    has_wide_line,
+    read_type,
+)
+from singer_arrow.schema.arrow_schema import is_json
+
+# Read whole lines of JSON by Arrow's JSON reader; fail if a line is bad or needs the exact reader.
+#
+# Arrow's reader is strict with a given schema, with exceptions: it crashes if the first line is `null`, accepts NaN,
+# two records on a line and bytes that are not UTF-8, and has no dates, maps or raw JSON. So its input and output are
+# checked.
+
+_ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
+_TINY = re.compile(rb'-(?<=[eE]-)0*[1-9][0-9]+["\s,}\]]')  # a number that Arrow's reader scales by a wrong power of ten
+_NO_INTEGER = re.compile(rb"\.\d*[1-9]|[eE]")
+_FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
+FAST_PATH_ERRORS = (pa.ArrowException, msgspec.MsgspecError, ValueError, RecursionError)
+"""Errors of the fast path: a line is bad, or needs the exact reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Rows of some lines, values of suspects that do not fit, and how often the lines hold each unknown key."""
+
+    batch: pa.RecordBatch
+    mismatches: Sequence[RowError] = ()
+    unknown: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+class ArrowJsonReader:
+    """Reader of lines of one schema; safe to call from several threads at once.
+
+    `keys` are None to ignore drift. Unknown keys are counted if `counts_unknown`; otherwise lines that have any need
+    the exact reader.
+    """
+
+    _under: str | None = None  # the member of a line that is the record; None: the line itself
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: KnownKeys | None,
+        excluded: frozenset[str],
+        *,
+        loose_text: bool,
+        counts_unknown: bool = False,
+    ) -> None:
+        self._schema, self._keys, self._excluded, self._loose_text = schema, keys, excluded, loose_text
+        self._counts_unknown = counts_unknown
+        self._made: dict[ReadStrategy, tuple[pa.Schema, tuple[pa.Field, ...]]] = {}
+        self._decimals = any(True for f in schema for _ in decimals(f.type))
+        self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
+        self._floats = [f for f in schema if _holds_floats(f.type)]
+
+    def __call__(self, data: bytes, strategy: ReadStrategy, ends: LineEnds) -> ReadRows:
+        """Return the rows of whole lines; values of suspects that do not fit are null.
+
+        Raises one of `FAST_PATH_ERRORS` if a line is bad, or needs the exact reader.
+        """
+        if not data.lstrip():
+            return ReadRows(batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0))
+        self._check(data, strategy)
+        (read, from_json), infers = self._columns(strategy), strategy.key_check == "infer"
+        if infers and has_wide_line(data, ends.count):
+            raise FastPathError
+        table = read_objects(data, read, ends, unexpected="infer" if infers else "ignore")
+        unknown: Mapping[str, int] = {}
+        if infers and not table.schema.equals(read):
+            assert self._keys is not None
+            if self._counts_unknown:
+                unknown = self._keys.count_in(dict(zip(table.schema.names, table.columns, strict=True)), self._schema)
+                if any(table.schema.field(f.name).type != f.type for f in read):  # structs with more members
+                    table = read_objects(data, read, ends, unexpected="ignore")
+            else:  # a key that is always null is not new
+                new = set(table.schema.names).difference(self._keys.names)
+                if not all(pt.is_null(table.schema.field(name).type) for name in new):
+                    raise FastPathError
+                if not all(
+                    _holds_no_more(table.schema.field(f.name).type, f.type, self._excluded, f.name) for f in read
+                ):
+                    raise FastPathError
+        found = dict(zip(table.schema.names, table.columns, strict=True))
+        self._check_numbers(data, strategy, found)
+        raws, mismatches = self._raws(data, from_json, table.num_rows, strategy)
+        made = [raws[f.name] if f.name in raws else convert_column(found[f.name], f) for f in self._schema]
+        if strategy.key_check == "scan" and self._counts_unknown and not self._all_known(data):
+            assert self._keys is not None
+            unknown = self._keys.count(data.split(b"\n"))
+        return ReadRows(batch_of(made, self._schema, table.num_rows), mismatches, unknown)
+
+    def _all_known(self, data: bytes) -> bool:
+        return self._keys is None or self._keys.all_known(data)
+
+    def _columns(self, strategy: ReadStrategy) -> tuple[pa.Schema, tuple[pa.Field, ...]]:
+        """Return the columns that Arrow's reader makes, in its types, and those that are made from their raw JSON."""
+        if strategy not in self._made:
+            types = {f.name: t for f in self._schema if (t := read_type(f, strategy)) is not None}
+            self._made[strategy] = pa.schema(types), tuple(f for f in self._schema if f.name not in types)
+        return self._made[strategy]
+
+    def _check(self, data: bytes, strategy: ReadStrategy) -> None:
+        if data[:1] != b"{" and data.lstrip()[:1] != b"{":  # a first line `null` crashes the reader
+            raise FastPathError
+        if nests_too_deeply(data):  # which crashes the reader where it infers
+            raise FastPathError
+        if not data.isascii():
+            offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
+            pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
+        if self._decimals and b"-" in data and _TINY.search(data):
+            raise FastPathError
+        if strategy.key_check == "scan" and not self._counts_unknown and not self._all_known(data):
+            raise FastPathError
+
+    def _check_numbers(self, data: bytes, strategy: ReadStrategy, found: Mapping[str, pa.Array]) -> None:
+        """Refuse integers that are read as floats and may have a fraction, and rounded whole numbers."""
+        names = tuple(n for n in self._integers if n not in strategy.suspects) if strategy.float_integers else ()
+        if names and any(_NO_INTEGER.search(b" ".join(texts)) for texts in self._raw_values(data, names)):
+            raise FastPathError
+        large = [f for f in self._floats if f.name in found and are_large(found[f.name])]
+        for field, raws in zip(
+            large, self._raw_values(data, tuple(f.name for f in large)) if large else (), strict=True
+        ):
+            if pt.is_floating(field.type):
+                rows = large_rows(found[field.name]).to_pylist()
+                if not all(holds_text(field.type, bytes(raws[row])) for row in rows):
+                    raise FastPathError
+            else:
+                for raw in map(bytes, raws):
+                    from_raw(raw, field, loose_text=self._loose_text)
+
+    def _raws(
+        self, data: bytes, fields: Sequence[pa.Field], rows: int, strategy: ReadStrategy
+    ) -> tuple[dict[str, pa.Array], list[RowError]]:
+        """Return the columns that Arrow's reader cannot make, from their raw JSON."""
+        if not fields:
+            return {}, []
+        raws = self._raw_values(data, tuple(f.name for f in fields))
+        if len(raws[0]) != rows or (strategy.suspects and _has_repeated_key(data, strategy.suspects)):
+            raise FastPathError
+        made, mismatches = {}, []
+        for field, values in zip(fields, raws, strict=True):
+            set_column(field.name)
+            found: list[Any] = []
+            if field.name in paths_with_exclusions(self._excluded):
+                values = [exclude_from_json(bytes(raw), field, self._excluded, field.name) for raw in values]  # noqa: PLW2901
+            for row, raw in enumerate(map(bytes, values)):
+                try:
+                    found.append(from_raw(raw, field, loose_text=self._loose_text))
+                except BadRowError as error:
+                    if field.name not in strategy.suspects:
+                        raise
+                    found.append(None)
+                    mismatches.append(RowError(row, str(error), field.name, raw=raw))
+            made[field.name] = pa.array(found, field.type)
+        return made, mismatches
+
+    def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
+        """Return the raw JSON of some members of each record, member by member, as buffers."""
+        is_odd = any(c in name for name in names for c in NO_FIELD)
+        records = _decoder(None if is_odd else names, self._under).decode_lines(data)
+        if self._under is not None:
+            records = [line.record for line in records]
+        if is_odd:
+            null = msgspec.Raw(b"null")
+            return [[record.get(name, null) for record in records] for name in names]
+        return [list(map(attrgetter(f"f{i}"), records)) for i in range(len(names))]
+
+
+@lru_cache(maxsize=64)
+def _decoder(names: tuple[str, ...] | None, under: str | None) -> Any:
+    """Return a decoder of records to the raw JSON of some members, as `f0`, `f1` ..., or of all (None), as a dict."""
+    record: Any = dict[str, msgspec.Raw]
+    if names is not None:
+        fields = [(f"f{i}", msgspec.Raw, msgspec.Raw(b"null")) for i in range(len(names))]
+        record = msgspec.defstruct("Raws", fields, rename={f"f{i}": n for i, n in enumerate(names)}, gc=False)
+    if under is not None:
+        record = msgspec.defstruct("Line", [("record", record)], rename={"record": under}, gc=False)
+    return msgspec.json.Decoder(record)
+
+
+def read_objects(data: bytes, read: pa.Schema, ends: LineEnds, *, unexpected: str) -> pa.RecordBatch:
+    """Read whole lines of one object each, not all blank, by Arrow's reader; raises one of `FAST_PATH_ERRORS`.
+
+    Other members than those of `read` are `unexpected`: `ignore`, `infer` or `error`.
+    """
+    table = pj.read_json(
+        pa.BufferReader(data),
+        pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        pj.ParseOptions(explicit_schema=read, unexpected_field_behavior=unexpected),
+    )
+    if not ends.hold_one_each(data, table.num_rows):
+        raise FastPathError
+    return table.combine_chunks().to_batches()[0]
+
+
+def from_raw(raw: bytes, field: pa.Field, *, loose_text: bool) -> Any:
+    """Return a value from its JSON, as `pa.array` accepts it for the field's type; BadRowError if it does not fit."""
+    if raw == b"null":
+        return None
+    if is_json(field) or (loose_text and pt.is_string(field.type) and raw[:1] != b'"'):
+        return raw.decode()
+    if pt.is_string(field.type) and raw[:1] == b'"':
+        with suppress(msgspec.MsgspecError):  # `parse` raises the error with its reason
+            return msgspec.json.decode(raw)
+    return convert_value(parse(raw), field, loose_text=loose_text)
+
+
+class FastPathError(ValueError):
+    """Lines that Arrow's reader accepts need the exact reader."""
+
+
+def _has_repeated_key(data: bytes, names: Iterable[str]) -> bool:
+    """Return whether a record repeats one of some keys; Arrow's reader checks only the keys that it reads."""
+    quoted = [b'"%b"' % name.encode() for name in names]
+    escaped = any(c in name for name in names for c in NO_FIELD)
+    for line in data.split(b"\n"):
+        twice_named = escaped or any(line.count(name) > 1 for name in quoted)
+        if (twice_named or _ESCAPED_KEY.search(line)) and line and not line.isspace():
+            twice: frozenset[str] = parse(line).twice
+            if not twice.isdisjoint(names):
+                return True
+    return False
+
+
+def _holds_floats(t: pa.DataType) -> bool:
+    return bool(pt.is_floating(t)) or any(_holds_floats(t.field(i).type) for i in range(t.num_fields))
+
+
+def _holds_no_more(found: pa.DataType, read: pa.DataType, excluded: frozenset[str], path: str) -> bool:
+    """Return whether Arrow's reader found only members that are read or excluded."""
+    if found == read or path not in paths_with_exclusions(excluded):
+        return bool(found == read)
+    if pt.is_list(found) and pt.is_list(read):
+        return _holds_no_more(found.value_type, read.value_type, excluded, path)
+    if not (pt.is_struct(found) and pt.is_struct(read)):
+        return False
+    own = {f.name: f.type for f in read}
+    return all(
+        _holds_no_more(f.type, own[f.name], excluded, f"{path}.{f.name}")
+        if f.name in own
+        else pt.is_null(f.type) or f"{path}.{f.name}" in excluded
+        for f in found
+    )
+
+
+def convert_column(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Convert a column of Arrow's reader to the type of a field; raises one of `FAST_PATH_ERRORS`.
+
+    That is so if a value does not fit, or may have been changed by Arrow's reader.
+    """
+    set_column(field.name)
+    if not all_finite(column):
+        raise FastPathError
+    rounds = pt.is_floating(column.type) and pt.is_integer(field.type)
+    if rounds and pc.any(pc.greater_equal(pc.abs(column), _FIRST_INEXACT)).as_py():
+        raise FastPathError
+    return fit(column, field)
+
+
+# Read lines of JSON whose record is a member of an object, as in messages, by Arrow's JSON reader.
+#
+# Arrow's reader makes the record and the other selected members in one pass.
+
+TextCheck = Callable[[pa.Array, pa.Field], bool]
+"""Return whether all texts of a column can become values of the field."""
+_ANY_ROW = "\0"  # column that no record has, for records without a column that Arrow's reader makes
+
+
+class EnvelopeReader(ArrowJsonReader):
+    """Reader of lines whose member `under` is the record; safe to call from several threads at once.
+
+    `around` are the other members to read; a line that repeats one of them needs the exact reader. If it `is_closed`,
+    so does a line with any other member, also within records. `keys` are the known keys of the record, if others are
+    counted. `fits` returns whether a column of text can be converted to a field.
+    """
+
+    _under: str
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        under: str,
+        around: pa.Schema,
+        is_closed: bool = False,
+        loose_text: bool = False,
+        keys: KnownKeys | None = None,
+        fits: TextCheck | None = None,
+    ) -> None:
+        super().__init__(schema, keys, frozenset(), loose_text=loose_text)
+        self._under, self._around, self._fits = under, around, fits
+        self._unexpected = "error" if is_closed else "ignore" if keys is None else "infer"
+
+    def rows(
+        self, data: bytes, strategy: ReadStrategy
+    ) -> tuple[pa.RecordBatch, dict[str, pa.Array], Mapping[str, int]]:
+        """Return the records of whole lines, the members around them, and how often they hold each unknown key.
+
+        Raises one of `FAST_PATH_ERRORS` if a line is bad, or needs the exact reader.
+        """
+        self._check(data, strategy)
+        made_by_arrow, from_json = self._columns(strategy)
+        read = list(made_by_arrow) or [pa.field(_ANY_ROW, pa.null())]
+        whole = self._around.append(pa.field(self._under, pa.struct(read)))
+        ends, unexpected = LineEnds.of(data), self._unexpected
+        try:
+            table = read_objects(data, whole, ends, unexpected=unexpected)
+        except FAST_PATH_ERRORS:
+            if unexpected != "infer":
+                raise
+            table = read_objects(data, whole, ends, unexpected="ignore")
+            self._unexpected = unexpected = "scan"  # for the next blocks too: a key has several kinds of values
+        record = table.column(self._under)
+        unknown: Mapping[str, int] = {}
+        if unexpected == "infer" and self._keys is not None and record.type != whole.field(self._under).type:
+            found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
+            unknown = self._keys.count_in(found, self._schema)
+            if any(found[f.name].type != f.type for f in read):  # structs with more members
+                record = read_objects(data, whole, ends, unexpected="ignore").column(self._under)
+        if record.null_count:
+            raise FastPathError
+        found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
+        self._check_numbers(data, strategy, found)
+        raws, _ = self._raws(data, from_json, table.num_rows, strategy)
+        made = [raws[f.name] if f.name in raws else self._converted(found[f.name], f) for f in self._schema]
+        around = {f.name: table.column(f.name) for f in self._around}
+        if unexpected == "scan" and self._keys is not None:
+            unknown = self._keys.count_below(self._under, data)
+        return batch_of(made, self._schema, table.num_rows), around, unknown
+
+    def _converted(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if self._fits is not None and column.type != field.type and not self._fits(column, field):
+            raise FastPathError
+        return convert_column(column, field)

@@ -1,0 +1,444 @@
+"""Base of load methods; items; what is counted."""
+
+from __future__ import annotations
+
+import abc
+import logging
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from singer_sdk import metrics
+
+from singer_arrow.batch.files import FileProperties, LeftOut
+from singer_arrow.casting.from_text import shorten
+from singer_arrow.errors import DataError, IdentityError
+from singer_arrow.load.dead_letters import RecordOrigins, Rejected, Rejects
+from singer_arrow.naming import REJECTED, bytes_in_words, counted
+from singer_arrow.run_figures import PROGRESS_LINE
+from singer_arrow.storage.urls import Url
+
+# What the messages of a stream bring to its load method.
+
+ConversionT = TypeVar("ConversionT")
+
+
+@dataclass(frozen=True)  # no slots: Python 3.11 fails to make one by `Item[...](...)` of a frozen class with slots
+class Item(Generic[ConversionT]):
+    """What one message brings, or a file of records: files of one format, to be converted alike."""
+
+    urls: tuple[str, ...]
+    file_format: str  # `parquet`, `jsonl` or `arrow`
+    conversion: ConversionT
+    batch_id: str | None = None  # the tap's, if it gives one
+    rows: int | None = None  # in all files, if the tap sends it
+    bytes: int | None = None  # of the files, if the tap sends it
+    is_temporary: bool = False  # the target's own files, removed once they are loaded
+    is_source: bool = False  # not the tap's own files but what it reads, so never removed
+    stream: str = ""
+    plan_log: tuple[str, ...] = ()  # of its source and itself, in the ledger; see `LoadMethod.entries_of_logs`
+    has_state: bool = False  # the run of the tap has a STATE
+    properties: FileProperties | None = None  # required of the files; None: of records, which were checked
+    rejected: tuple[Rejected, ...] = ()  # that the tap could not read, put with the others into the table for them
+    origins: RecordOrigins | None = None  # of records; None: not needed
+
+    def remove_files(self) -> None:
+        """Remove the files, which are temporary ones."""
+        for url in self.urls:
+            Url.parse(url).local_path().unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file on local disk; `url` is where it came from, for messages."""
+
+    path: Path
+    url: str
+    is_temporary: bool
+
+
+# Count the rows, files and loads of each stream, and log them: progress lines, closing lines and metrics.
+
+_MOST_LEFT_OUT = 20
+"""Maximum number of properties that are named because they were left out."""
+_MOST_LINES = 10
+"""Maximum number of streams with a progress line each; more of them get one line together."""
+_RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "rejected")
+
+
+@dataclass(slots=True)
+class LoadCounts:
+    """Counts of one stream."""
+
+    batches: int = 0  # BATCH messages
+    records: int = 0  # RECORD messages
+    files: int = 0  # of the BATCH messages
+    load_jobs: int = 0  # of BigQuery, or COPY statements of Redshift
+    rows: int = 0  # loaded
+    bytes: int = 0  # of the loaded files
+    skipped: int = 0  # batches that earlier runs had loaded
+    rows_before: int = 0  # of these batches, as far as their messages count them
+    nul_characters: int = 0  # replaced or removed
+    long_texts: int = 0  # moved to another column because they are too long for their own
+    write_streams: int = 0  # of BigQuery's Storage Write API, used instead of load jobs
+    rejected: int = 0  # rows written to the table `_sdc_rejected` instead
+
+
+class Tally:
+    """The counts of one stream; safe to use from any thread."""
+
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
+        self._counts = LoadCounts()
+        self.left_out = LeftOut()
+        self._phases = defaultdict[str, float](float)
+        self._lock = threading.Lock()
+        self._started: float | None = None
+        self._ended = 0.0
+
+    def add(self, **counts: int) -> None:
+        """Add to the counts by name; the stream's time is from the first call to the last."""
+        with self._lock:
+            self._ended = time.monotonic()
+            if self._started is None:
+                self._started = self._ended
+            for name, value in counts.items():
+                setattr(self._counts, name, getattr(self._counts, name) + value)
+
+    def spend(self, phase: str, seconds: float) -> None:
+        """Add to the seconds of a phase."""
+        with self._lock:
+            self._phases[phase] += seconds
+
+    def phases(self) -> dict[str, float]:
+        """Return the seconds by phase: prepare, stage, publish, finish."""
+        with self._lock:
+            return dict(self._phases)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first count to the last."""
+        with self._lock:
+            return 0.0 if self._started is None else self._ended - self._started
+
+    def counts(self) -> dict[str, int]:
+        """Return all counts by name; those that are rare only if they are not zero."""
+        with self._lock:
+            counts = asdict(self._counts)
+        return {name: count for name, count in counts.items() if count or name not in _RARE}
+
+    def line(self) -> str:
+        """Return the counts in words: `flights: 1,000 rows (12.3 MB) from 2 batches (2 files) in 1 load, 2.1 s`."""
+        return _line(self.stream, self.counts(), self.seconds)
+
+
+class Tallies:
+    """The counts of all streams of a run."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Tally] = {}
+        self._logged: dict[str, Mapping[str, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[Tally]:
+        return iter(list(self._of.values()))
+
+    def of(self, stream: str) -> Tally:
+        """Return the counts of a stream; only the thread that reads messages may call this."""
+        return self._of.setdefault(stream, Tally(stream))
+
+    def log_progress(self, logger: logging.Logger) -> bool:
+        """Log a line for each stream whose counts have changed since the last call, and return whether one was logged.
+
+        Many streams have one line together. Must be called from one thread only.
+        """
+        changed = [t for t in list(self._of.values()) if t.counts() != self._logged.get(t.stream)]
+        self._logged.update((t.stream, t.counts()) for t in changed)
+        lines = [total(changed)] if len(changed) > _MOST_LINES else [t.line() for t in changed]
+        for line in lines:
+            logger.info("Progress of %s", line, extra=PROGRESS_LINE)
+        return bool(lines)
+
+    def report(self, logger: logging.Logger) -> None:
+        """Log the closing line of each stream, and its counts as a metric of the SDK."""
+        for tally in self._of.values():
+            logger.info("Loaded %s", tally.line())
+            counts = tally.counts()
+            if left_out := tally.left_out.total().most_common():
+                named = ", ".join(f"{shorten(name)} ({counted(n, 'value')})" for name, n in left_out[:_MOST_LEFT_OUT])
+                more = f" and {len(left_out) - _MOST_LEFT_OUT:,} more" if len(left_out) > _MOST_LEFT_OUT else ""
+                logger.warning(
+                    "Stream %r: properties that its SCHEMA or its table lacks were left out: %s%s",
+                    tally.stream,
+                    named,
+                    more,
+                )
+            if rejected := counts.get("rejected"):
+                rows = counted(rejected, "row")
+                logger.warning("Stream %r: rejected %s; see table %s", tally.stream, rows, REJECTED)
+            if counts["skipped"] and not counts["rows"]:
+                logger.warning(
+                    "Stream %r: nothing was loaded, because earlier runs loaded all of its batches (%s); to load them "
+                    "again, also after a full refresh, empty the table or set replay: load",
+                    tally.stream,
+                    f"{counts['skipped']:,}",
+                )
+            tags = {"stream": tally.stream, **counts, "seconds": round(tally.seconds, 3)}
+            metrics.log(
+                metrics.get_metrics_logger(),
+                metrics.Point("counter", metrics.Metric.BATCH_COUNT, counts["batches"], tags),
+            )
+
+
+def total(tallies: Sequence[Tally]) -> str:
+    """Return the counts of several streams together, as the sentence of `Tally.line`."""
+    counts = Counter[str]()
+    for tally in tallies:
+        counts.update(tally.counts())
+    return _line(f"{len(tallies)} streams", counts, max(t.seconds for t in tallies))
+
+
+def _line(what: str, counts: Mapping[str, int], seconds: float) -> str:
+    """Return a sentence with all counts that are not zero; the number of rows is always there."""
+    n = Counter(counts)
+    files = f" ({counted(n['files'], 'file')})" if n["files"] else ""
+    sources = [counted(n["batches"], "batch", "batches") + files] if n["batches"] else []
+    sources += [counted(n["records"], "record")] if n["records"] else []
+    loads = [counted(n["load_jobs"], "load")] if n["load_jobs"] else []
+    loads += [counted(n["write_streams"], "write stream")] if n["write_streams"] else []
+    size = f" ({bytes_in_words(n['bytes'])})" if n["bytes"] else ""
+    origin = f" from {' and '.join(sources)}" if sources else ""
+    ways = f" in {' and '.join(loads)}" if loads else ""
+    notes = [
+        (n["skipped"], f"{counted(n['skipped'], 'batch', 'batches')} skipped because earlier runs loaded them"),
+        (n["nul_characters"], f"{counted(n['nul_characters'], 'NUL character')} replaced or removed"),
+        (n["long_texts"], f"{counted(n['long_texts'], 'long text')} moved to another column"),
+        (n["rejected"], f"{counted(n['rejected'], 'row')} rejected"),
+    ]
+    rows = f"{what}: {counted(n['rows'], 'row')}{size}{origin}{ways}, {seconds:,.1f} s"
+    return "; ".join([rows, *(note for count, note in notes if count)])
+
+
+# The base of the load methods of all warehouses: one for each stream, while its SCHEMA stays the same.
+
+DEAD_LETTER_HINT = "Or set on_bad_row: dead_letter, which puts such rows aside and loads the others"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadContext:
+    """From one stream into its table; a warehouse's own has its client and its table too."""
+
+    stream: str
+    tally: Tally
+    logger: logging.Logger
+    replay_loads: bool = False  # batches that were loaded before are loaded again
+    keys: tuple[str, ...] = ()  # columns
+    removes_batches: bool = False  # once the STATE behind them is out
+    most_rejected: int | None = None  # rows of an item; None: the first bad one ends the run
+    deleted_column: str | None = None  # of upsert: not null where the row of the key is to be deleted
+    rank_column: str = ""  # of upsert: the rank of the rows; see `batch.message`
+
+
+class Prepared(Protocol):
+    """An item that is prepared for its load, and its size in it, in bytes."""
+
+    @property
+    def item(self) -> Item[Any]: ...
+    @property
+    def bytes(self) -> int: ...
+
+
+ContextT = TypeVar("ContextT", bound=LoadContext)
+PreparedT = TypeVar("PreparedT", bound=Prepared)
+
+
+class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
+    """The base of the load methods, which `LoadScheduler` calls.
+
+    It calls `prepare` for items and `stage` for groups of them, in parallel and in any order; then `publish` for each
+    group, of `ordered` methods in the order of the messages, one call at a time; then `removable_files`, which are
+    removed after the STATE of the group has left; and `finish` of `deferred` ones.
+    """
+
+    ordered: ClassVar[bool] = False  # groups are published in the order of their items
+    deferred: ClassVar[bool] = False  # groups become part of the table at the end of the run, by `finish`
+    merges: ClassVar[bool] = False  # rows replace those with the same keys
+    keeps_ledger: ClassVar[bool] = False  # `loaded` returns which batches the table has
+    streams: ClassVar[bool] = False  # each file of records is a load, after `WarehouseRun.record_age_seconds`
+
+    def __init__(self, context: ContextT) -> None:
+        self.context = context
+
+    @property
+    def leaves_out_loaded(self) -> bool:
+        """Return whether batches that were loaded before are skipped.
+
+        False if rows replace others: batches loaded later may have replaced the rows of such a batch, and need not come
+        again after it.
+        """
+        return self.keeps_ledger and not self.merges and not self.context.replay_loads
+
+    def prepare(self, item: Item[Any]) -> PreparedT:
+        """Prepare an item for its load, unless its batch was loaded before; a DataError names the file or stream."""
+        if self.keeps_ledger:
+            self.void_if_emptied()
+        if item.plan_log and not item.has_state and self.leaves_out_loaded:
+            self._check_log(*item.plan_log)
+        if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
+            self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
+            return self.nothing(item)
+        try:
+            part = self.make_ready(item)
+        except DataError as error:
+            raise self.named(error, item) from None
+        if not item.is_temporary:
+            self._check_count(item, self.rows_found(part))
+            self.context.tally.add(files=len(item.urls))
+        return part
+
+    def _check_log(self, of_source: str, of_log: str) -> None:
+        """Refuse batches of a run without STATE whose objects the table has from another plan log.
+
+        Under the ids of this log they would be loaded a second time.
+        """
+        found = self.loaded_of([of_source, of_log])
+        if of_source in found and of_log not in found:
+            raise IdentityError(
+                f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and this "
+                "run has no STATE, so it would load all of them a second time; nothing was loaded. Was plan_root, or "
+                "the root of the batch storage, changed, or the log removed? Restore it, or run the tap with its "
+                "STATE; to load all anew, empty the table, or set replay: load for one run"
+            )
+
+    def entries_of_logs(self, items: Iterable[Item[Any]]) -> dict[str, int]:
+        """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of."""
+        if not self.keeps_ledger or self.merges:
+            return {}
+        entries = {entry for item in items for entry in item.plan_log}
+        found = self.loaded_of(sorted(entries)) if entries and self.leaves_out_loaded else {}
+        return dict.fromkeys(sorted(entries - found.keys()), 0)
+
+    def _check_count(self, item: Item[Any], found: int | None) -> None:
+        """Refuse a batch whose files have another number of rows than its message, unless they are what the tap reads.
+
+        Such objects may be newer; other files were cut off or replaced.
+        """
+        if not item.is_source and None not in (found, item.rows) and found != item.rows:
+            msg = f"its BATCH message counts {item.rows:,} rows, its files have {found:,}; one was replaced or cut off"
+            hint = "Remove the batch file, and run the tap again"
+            raise DataError(msg, url=item.urls[0] if item.urls else f"stream {item.stream!r}", hint=hint)
+
+    def rows_found(self, part: PreparedT) -> int | None:  # noqa: ARG002 - each warehouse has parts of its own
+        """Return the number of rows in the files of an item, rejected rows included; None if it is not known."""
+        return None
+
+    @abc.abstractmethod
+    def make_ready(self, item: Item[Any]) -> PreparedT:
+        """Prepare an item for its load."""
+
+    @abc.abstractmethod
+    def nothing(self, item: Item[Any]) -> PreparedT:
+        """Return the prepared item for an item of which nothing is loaded."""
+
+    @abc.abstractmethod
+    def stage(self, parts: Sequence[PreparedT]) -> Any:
+        """Load a group into a staging table."""
+
+    def publish(self, staged: Any) -> None:
+        """Make a staged group part of the table."""
+
+    def finish(self) -> None:
+        """Make all of a deferred load method part of the table."""
+
+    def removable_files(self, parts: Sequence[PreparedT], staged: Any) -> list[Url]:  # noqa: ARG002 - a warehouse may have staged files
+        """Return the files that may be removed once the group is durable."""
+        if not self.context.removes_batches:
+            return []
+        items = [p.item for p in parts if not p.item.is_temporary and not p.item.is_source]
+        return [Url.parse(url) for item in items for url in item.urls]
+
+    def replace_table(self) -> None:
+        """Replace the table of a deferred load method at the end of the run even if the run has no row for it."""
+
+    def kind(self, item: Item[Any]) -> str:
+        """Return the kind of an item; only items of one kind are grouped."""
+        return item.file_format
+
+    def void_if_emptied(self) -> None:
+        """Void the entries of the ledger if the table was emptied; called before this run adds its first row."""
+
+    def expect(self, batch_id: str) -> None:
+        """Announce a batch that `prepare` will get, so that one query of the ledger looks up several."""
+
+    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - load methods with a ledger override it
+        """Return when the batch was loaded into the table as it is now, in UTC.
+
+        None if it was not, or if that is decided later, by `loaded_of`: a ledger may look up groups instead of batches.
+        """
+        return None
+
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:  # noqa: ARG002 - load methods with a ledger override it
+        """Return those of a group's batches that were loaded into the table as it is now, and when, in UTC."""
+        return {}
+
+    def fresh(self, parts: Sequence[PreparedT]) -> list[PreparedT]:
+        """Return the parts of a group whose batches were not loaded before; the others are counted as skipped."""
+        ids = [batch_id for part in parts if (batch_id := part.item.batch_id)]
+        if not ids or not self.leaves_out_loaded:
+            return list(parts)
+        loaded = self.loaded_of(ids)
+        rows = {part.item.batch_id: part.item.rows for part in parts}
+        for batch_id, when in loaded.items():
+            self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", rows[batch_id])
+        return [part for part in parts if part.item.batch_id not in loaded]
+
+    def rejects(self, item: Item[Any]) -> Rejects | None:
+        """Return a collection for the rejected rows of an item; None if there may be none."""
+        most = self.context.most_rejected
+        return None if most is None and not item.rejected else Rejects(most, item.origins, item.rejected)
+
+    def log_rejected(self, rows: Sequence[Rejected]) -> None:
+        """Count rows that were put into the table of rejected rows, and log the first of the stream."""
+        if rows and not self.context.tally.counts().get("rejected"):
+            self.context.logger.warning(
+                "Stream %r: %s. It is not loaded, but written to table %s; further rows of the stream are only counted",
+                self.context.stream,
+                rows[0],
+                REJECTED,
+            )
+        self.context.tally.add(rejected=len(rows))
+
+    def named(self, error: DataError, item: Item[Any]) -> DataError:
+        """Return the error without the name of a temporary file of gathered records."""
+        if not item.is_temporary:
+            return self.hinted(error)
+        hint = error.hint or "Give the column another type in the tap's schema, or leave it out by selection"
+        return error.placed(
+            f"RECORD messages of stream {self.context.stream!r}",
+            hint=f"{hint}. {DEAD_LETTER_HINT}" if self.context.most_rejected is None else hint,
+        )
+
+    def hinted(self, error: DataError) -> DataError:
+        """Return the error of a file, with the alternative for a single row if a row caused it."""
+        is_of_row = error.line is not None or error.row is not None
+        return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.context.most_rejected is None else error
+
+    def skip(self, batch_id: str, when: str, rows: int | None = None) -> None:
+        """Log and count that a batch is left out, and when it was loaded: `at 2026-11-20 16:30:00 UTC`."""
+        self.context.tally.add(skipped=1, rows_before=rows or 0)
+        self.context.logger.info(
+            "Stream %r: batch %s was loaded %s and is left out; to load it again set replay: load, or empty the table",
+            self.context.stream,
+            batch_id,
+            when,
+        )
+
+
+AnyLoadMethod = LoadMethod[Any, Any]

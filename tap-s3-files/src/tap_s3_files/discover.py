@@ -1,0 +1,338 @@
+"""Samples of a stream and their types; the catalog, and columns that come later."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.errors import (
+    ArchivedError,
+    ConfigError,
+    DataError,
+    DriftError,
+    EmptyObjectError,
+    ObjectChangedError,
+    SchemaError,
+    SingerArrowError,
+    nearest,
+)
+from singer_arrow.formats import FORMATS
+from singer_arrow.read_options import RESCUED
+from singer_arrow.reading.objects import ObjectReader
+from singer_arrow.runtime.threads import ordered_results
+from singer_arrow.schema.arrow_schema import is_json, json_field, merge_all, parse_type
+from singer_arrow.schema.json_schema import to_json_schema
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.listing import Listing
+from tap_s3_files.paths import find
+from tap_s3_files.run import TapRun, no_match
+from tap_s3_files.settings import StreamSettings
+from tap_s3_files.stream_job import format_of
+
+# The schema of a stream: inferred from some of its objects, with the types of the settings, changed by drift.
+
+METADATA = pa.schema(
+    [
+        ("_sdc_source_bucket", pa.string()),
+        ("_sdc_source_file", pa.string()),
+        ("_sdc_source_lineno", pa.int64()),
+        ("_sdc_source_modified_at", pa.timestamp("us", "UTC")),
+        ("_sdc_source_etag", pa.string()),
+    ]
+)
+"""The metadata columns: bucket, key, number of the row in its object from 1, time of the object's last change, ETag."""
+MOST_COLUMNS = 10_000
+"""As many as a table of BigQuery can have."""
+_MOST_REASON = f"at most {MOST_COLUMNS:,} are read; keys that hold values? Choose some with the setting 'columns'"
+
+
+def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:
+    """Return the columns of a schema that have the types of the setting `schema`.
+
+    Others it may name too: a schema that a stream was planned with before they were set, or a catalog, has its own.
+    """
+    declared = (parse_type(column, text) for column, text in types.items() if column in schema.names)
+    return frozenset(f.name for f in declared if f.equals(schema.field(f.name), check_metadata=True))
+
+
+def sample_objects(
+    listed: Listing, count: int, start: datetime | None = None, end: datetime | None = None
+) -> list[ObjectInfo]:
+    """Return the objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.
+
+    If none lies within the window, all are looked at: the stream then has nothing to read, but a schema still.
+    """
+    newest = listed.newest(count, start, end)
+    if not newest and (start or end):
+        start = end = None
+        newest = listed.newest(count, start, end)
+    if len(newest) < count:
+        return newest[::-1]
+    oldest = listed.newest(count // 2, start, end, oldest=True)
+    return [*oldest, *newest[: count - len(oldest)][::-1]]
+
+
+def source_schema(
+    inferred: Sequence[pa.Schema],
+    stream: StreamSettings,
+    partitions: Iterable[pa.Field] = (),
+    *,
+    sampled: Sequence[object] = (),
+) -> pa.Schema:
+    """Return the columns of a stream's files: those of the samples, merged, with the settings' types and selection.
+
+    `partitions` are columns that folders give, which come before those of files with the same names; `sampled` are the
+    URLs of the samples.
+    """
+    merged = {f.name: f for f in merge_all(inferred)}
+    merged |= {f.name: f for f in partitions}
+    for column, text in stream.types.items():
+        if column not in merged and (meant := _misspelt(column, [n for n in merged if n not in stream.types])):
+            msg = (
+                f"Stream {stream.name!r}: setting 'schema' names {column!r}, which is no column of its sampled files; "
+                f"did you mean {meant!r}? If it is a column of later files, name {meant!r} in 'schema' too"
+            )
+            raise ConfigError(msg)
+        merged[column] = parse_type(column, text)
+    if stream.columns is not None:
+        for column in stream.columns:
+            if column not in merged:
+                raise _no_column(stream, "columns", column, merged)
+        merged = {name: field for name, field in merged.items() if name in stream.columns}
+    if not merged:
+        files = f"its files ({sampled[0]}{', ...' if len(sampled) > 1 else ''})" if sampled else "its files"
+        msg = f"Stream {stream.name!r}: no column was found in {files}; name them in the setting 'schema'"
+        raise SchemaError(msg)
+    if len(merged) > MOST_COLUMNS:
+        msg = f"Stream {stream.name!r}: its files have {len(merged):,} columns ({_MOST_REASON})"
+        raise SchemaError(msg)
+    return pa.schema([_open(f) for f in merged.values()])
+
+
+def _misspelt(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column of which a name is probably another spelling."""
+    folded = {column.casefold(): column for column in columns}
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.8)
+    return folded[found[0]] if found else None
+
+
+def _open(field: pa.Field) -> pa.Field:
+    """Return the field as text, or as JSON text instead of an empty list or map, where no sample has a value."""
+    t = field.type
+    if pt.is_null(t):
+        return pa.field(field.name, pa.string())
+    if pt.is_struct(t):
+        return pa.field(field.name, pa.struct([_open(f) for f in t]))
+    if pt.is_list(t) or pt.is_map(t):
+        inner = t.value_type if pt.is_list(t) else t.item_type
+        opened = _open(pa.field("item", inner))
+        if pt.is_null(inner) or is_json(opened):
+            return json_field(field.name)
+        return pa.field(field.name, pa.list_(opened.type) if pt.is_list(t) else pa.map_(t.key_type, opened.type))
+    return field
+
+
+def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_columns: bool) -> dict[str, Any]:
+    """Return the JSON Schema of a stream as discovery reports it."""
+    refuse_reserved(source.names, stream, metadata_columns=metadata_columns)
+    own = [*(METADATA if metadata_columns else ()), *([json_field(RESCUED)] if stream.rescues else [])]
+    schema = pa.schema([*source, *own])
+    for key in stream.key_properties:
+        if key not in schema.names:
+            raise _no_column(stream, "key_properties", key, schema.names)
+    try:
+        return to_json_schema(schema, keys=stream.key_properties)
+    except SchemaError as error:
+        msg = f"Stream {stream.name!r}: {error}"
+        raise SchemaError(msg) from None
+
+
+def refuse_reserved(
+    names: Iterable[str], stream: StreamSettings, *, metadata_columns: bool, url: object = None
+) -> None:
+    """Refuse columns, of a file or of all, that are named as those which the tap adds.
+
+    Columns that the stream does not read may have any name.
+    """
+    own = {*(METADATA.names if metadata_columns else ()), *([RESCUED] if stream.rescues else [])}
+    taken = sorted(own.intersection(names if stream.columns is None else {*names} & {*stream.columns}))
+    if taken:
+        hint = "do not set on_bad_row or on_drift to rescue" if RESCUED in taken else "set metadata_columns to false"
+        where = f"{url}: it has" if url is not None else f"Stream {stream.name!r}: its files have"
+        msg = f"{where} a column {taken[0]!r}, which is the name of a column that the tap adds; {hint}"
+        raise SchemaError(msg)
+
+
+def _no_column(stream: StreamSettings, setting: str, column: str, known: Iterable[str]) -> ConfigError:
+    names = list(known)
+    hint = nearest(column, names) or f"; there are {', '.join(names[:20])}"
+    return ConfigError(f"Stream {stream.name!r}: setting {setting!r} names {column!r}, which is no column{hint}")
+
+
+_ROW_ADVICE = (
+    "Correct the file, or set the stream's on_bad_row: skip leaves such rows out, rescue keeps them in _sdc_rescued, "
+    "dead_letter puts them into the target's table _sdc_rejected"
+)
+
+
+def with_row_advice(error: DataError) -> DataError:
+    """Return an error of a row with what a user of the tap can do about it; other errors as they are."""
+    return error.hinting(_ROW_ADVICE) if error.code == "bad-row" else error
+
+
+class SchemaEvolution:
+    """The schema of one stream in one run, as a JSON Schema.
+
+    `is_fixed`: it must not change; `keys` may not be null; `types`, which the settings give, do not change; `own`
+    columns are not the files'.
+    """
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        *,
+        is_fixed: bool = False,
+        keys: Sequence[str] = (),
+        types: Mapping[str, pa.Field] | None = None,
+        own: Iterable[str] = (),
+    ) -> None:
+        self.schema, self._is_fixed = schema, is_fixed
+        self._keys, self._types, self._own = tuple(keys), types or {}, frozenset(own)
+
+    def evolve_for(self, error: DataError) -> None:
+        """Change the schema, so that the file that did not fit may be tried again; raise the error if none helps."""
+        if self._is_fixed or not isinstance(error, DriftError):
+            raise with_row_advice(error)
+        known = self.schema["properties"]
+        if (count := len(known.keys() | {f.name for f in error.fields})) > MOST_COLUMNS:
+            reason = f"with its columns the stream has {count:,} ({_MOST_REASON})"
+            raise DataError(reason, url=error.url, line=error.line)
+        if any(f.name in self._own or (f.name in self._types and f.name in known) for f in error.fields):
+            raise error
+        wider = evolved(self.schema, [self._types.get(f.name, f) for f in error.fields], self._keys)
+        if wider == self.schema:  # what the file needs is there, and did not help
+            raise error
+        logger.warning("%s. The schema changes from here on", str(error).removesuffix(f". {error.hint}"))
+        self.schema = wider
+
+
+def evolved(schema: Mapping[str, Any], fields: Sequence[pa.Field], keys: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a stream's JSON Schema with some columns added, or with other types. Pure."""
+    more = to_json_schema(pa.schema(list(fields)), keys=keys)["properties"]
+    return {**schema, "properties": {**schema["properties"], **more}}
+
+
+def excluded(full: Mapping[str, Any], selected: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yield the paths of columns, and of members of objects, that a JSON Schema has and another lacks. Pure."""
+    for name, part in full.get("properties", {}).items():
+        place = f"{path}{name}"
+        kept = selected.get("properties", {}).get(name)
+        if kept is None:
+            yield place
+            continue
+        yield from excluded(part, kept, f"{place}.")
+    for inner in ("items", "additionalProperties"):
+        if isinstance(full.get(inner), Mapping) and isinstance(selected.get(inner), Mapping):
+            yield from excluded(full[inner], selected[inner], path)
+
+
+# Discovery: the objects from which schemas are inferred, and the schema of each.
+
+MAX_LISTED = 1000
+"""Objects that are listed for schema inference if new objects come from a queue."""
+
+logger = logging.getLogger("tap-s3-files")
+
+
+def inferred_schemas(
+    run: TapRun, fail: Callable[[str, SingerArrowError], None]
+) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
+    """Yield each stream that has objects, with the schemas of its samples, and its partition columns.
+
+    `fail` is called with the name and the error of a stream that has no object, whose samples are archived or cannot be
+    read, or that has a column named as one that the tap adds; it may raise it.
+    """
+    settings = run.settings
+    samples: dict[str, list[ObjectInfo]] = {}
+    folders: dict[str, list[pa.Field]] = {}
+    for stream in settings.streams:
+        try:
+            if settings.sqs:  # a bucket that is too large to be listed has a queue
+                found_objects = find(run.storage, settings.paths(stream), own=run.own_roots)
+                listed = Listing(islice(found_objects, MAX_LISTED))
+            else:
+                listed = run.list_for_discovery(stream)
+            found_samples = sample_objects(listed, settings.sample_files, *settings.window(stream))
+            folders[stream.name] = partition_columns(stream, listed)
+            bookmark = run.bookmark(stream.name)
+            may_be_empty = settings.sqs or settings.is_backfill(stream)
+            if not listed and not may_be_empty and not (bookmark and bookmark.watermark):
+                raise no_match(stream)
+            if not found_samples and not stream.types:
+                nothing = "no object matches its path" if may_be_empty else "its objects are gone"
+                why = "all its objects are empty" if listed else nothing
+                logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)
+            samples[stream.name] = found_samples
+        except SingerArrowError as error:
+            fail(stream.name, error)
+    streams = [stream for stream in settings.streams if stream.name in samples]
+
+    def attempt(stream: StreamSettings, info: ObjectInfo) -> pa.Schema | SingerArrowError | None:
+        try:
+            return infer_schema(run, stream, info)
+        except SingerArrowError as error:  # the samples of other streams are inferred too
+            return error
+
+    tasks = (partial(attempt, s, info) for s in streams for info in samples[s.name])
+    results = ordered_results(run.pool, tasks, 2 * settings.max_workers)
+    for stream in streams:
+        found = [(info.url, next(results)) for info in samples[stream.name]]
+        problem = next(
+            (e for _, e in found if isinstance(e, SingerArrowError) and not isinstance(e, ArchivedError)), None
+        )
+        if problem is not None:
+            fail(stream.name, problem)
+            continue
+        schemas = {url: schema for url, schema in found if isinstance(schema, pa.Schema)}
+        if not schemas and not stream.types:
+            archived = next((e for _, e in found if isinstance(e, ArchivedError)), None)
+            if archived is not None and stream.archived == "fail":
+                fail(stream.name, archived)
+            elif archived is not None:
+                why = "its samples are archived, so its columns are unknown"
+                logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
+        if schemas or stream.types:
+            yield stream, schemas, folders[stream.name]
+
+
+def partition_columns(stream: StreamSettings, listed: Listing) -> list[pa.Field]:
+    """Return the columns that the keys of a stream's objects give."""
+    return stream.partitions.infer((o.url for o in listed) if stream.partitions.paths else listed.folders())
+
+
+def infer_schema(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | ArchivedError | None:
+    """Return the schema of an object; None if it is empty or gone, the error if it is archived."""
+    reader = ObjectReader(run.storage, info.url, info=info, budget=run.budget)
+    kind = FORMATS[format_of(stream.format, info.url)]
+    try:
+        schema = kind.infer(reader, stream.read, sample_bytes=run.settings.sample_bytes)
+    except EmptyObjectError:
+        return None
+    except ArchivedError as error:  # it may have been read when it was none
+        logger.warning("%s is archived; it is no sample", info.url)
+        return error
+    except DataError as error:
+        raise with_row_advice(error) from None
+    except ObjectChangedError:
+        logger.warning("%s was replaced or deleted since it was listed; it is no sample", info.url)
+        return None
+    refuse_reserved(schema.names, stream, metadata_columns=run.settings.metadata_columns, url=info.url)
+    return schema

@@ -1,0 +1,484 @@
+"""What one stream reads in one run: segments of earlier runs, then new ones; which objects the log knows."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import islice
+
+from singer_arrow.batch.message import PlanLogId
+from singer_arrow.errors import IdentityError, NotFoundError, ObjectChangedError
+from singer_arrow.naming import digest
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.listing import Listing
+from tap_s3_files.log_files import SegmentRange
+from tap_s3_files.paths import ObjectFilter
+from tap_s3_files.plan_log import GUIDE, PlanLog
+from tap_s3_files.plan_model import (
+    Division,
+    PendingTask,
+    Segment,
+    Task,
+    Version,
+    in_order,
+    in_window,
+    make_segments,
+    make_tasks,
+    position,
+    unsent,
+    version_of,
+    watermark_after,
+)
+from tap_s3_files.settings import Bookmark, Shard, Watermark, latest
+
+# Which object versions a plan log held when a run began; only those of the times asked for are in memory.
+
+_MAX_GROUPS = 32
+"""Groups of segments whose versions are kept in memory at least: of some thousand objects each."""
+PRECISION = timedelta(seconds=1)
+"""Of times: a listing may give fractions of a second where other answers give none."""
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+class KnownVersions:
+    """The object versions of a log, looked up by the times of the objects; objects in order of time are fast.
+
+    None that is older than `since` is looked up.
+    """
+
+    def __init__(self, log: PlanLog, since: datetime | None = None) -> None:
+        self._log = log
+        oldest = since - PRECISION if since is not None else _FIRST
+        groups = log.groups(oldest)
+        self._groups = [
+            replace(group, oldest=group.oldest - PRECISION, newest=group.newest + PRECISION)
+            for group in groups
+            if group.newest + PRECISION >= oldest
+        ]
+        self._near: list[SegmentRange] = []
+        self._edges = sorted(t for g in self._groups for t in (g.oldest, g.newest + timedelta(microseconds=1)))
+        self._from, self._to = _LAST, _FIRST
+        self._versions: OrderedDict[SegmentRange, frozenset[Version]] = OrderedDict()
+
+    def __contains__(self, info: ObjectInfo) -> bool:
+        if not self._groups:
+            return False
+        version = version_of(info)
+        if not self._from <= info.modified < self._to:
+            self._near = [g for g in self._groups if g.oldest <= info.modified <= g.newest]
+            number = bisect_right(self._edges, info.modified)
+            self._from = self._edges[number - 1] if number else _FIRST
+            self._to = self._edges[number] if number < len(self._edges) else _LAST
+        return any(version in self._versions_of(group) for group in self._near)
+
+    def last_key(self, since: datetime) -> Url | None:
+        """Return the last key among the objects that are older than a time; None if there are none."""
+        older = (g for g in self._groups if g.oldest + PRECISION < since)
+        nearest = max(older, key=lambda g: g.oldest, default=None)
+        objects = (o for o in self._objects(nearest) if o.modified < since) if nearest else ()
+        last = max(objects, key=position, default=None)
+        return last.url if last else None
+
+    def latest(self, since: datetime) -> dict[str, tuple[datetime, Version]]:
+        """Return the latest version, and its time, of each object that the log holds since a time; by URL."""
+        found: dict[str, tuple[datetime, Version]] = {}
+        for group in (g for g in self._groups if g.newest >= since):
+            for info in self._objects(group):
+                url = str(info.url)
+                if url not in found or info.modified >= found[url][0]:
+                    found[url] = (info.modified, version_of(info))
+        return found
+
+    @property
+    def newest(self) -> datetime | None:
+        """The time of the newest object, about; None if there are none."""
+        return max((g.newest for g in self._groups), default=None)
+
+    def _objects(self, group: SegmentRange) -> Iterator[ObjectInfo]:
+        return (o for s in self._log.segments(group.first, group.last + 1) for o in s.objects)
+
+    def _versions_of(self, group: SegmentRange) -> frozenset[Version]:
+        found = self._versions.pop(group, None)
+        if found is None:
+            found = frozenset(map(version_of, self._objects(group)))
+        self._versions[group] = found
+        while len(self._versions) > max(_MAX_GROUPS, len(self._near)):
+            self._versions.popitem(last=False)
+        return found
+
+
+# What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones.
+
+logger = logging.getLogger("tap-s3-files")
+_LOOKED_UP = 100_000
+"""Objects that are looked up in the log at once."""
+MAX_TRIES = 3
+"""How often new versions of an object are planned in one run."""
+
+
+class StreamPlan:
+    """The plan of a stream, which begins where earlier runs left it, its `state`.
+
+    Without `log` it is kept nowhere. `settings` identifies the settings of rows; None: they are not compared. Objects
+    that are older than the `overlap` are not looked up in the log. A `shard` appends nothing to the log. `keys_ascend`:
+    no object is ever overwritten. `sends`: the run sends what the log holds, rather than only adding to it.
+    """
+
+    def __init__(
+        self,
+        log: PlanLog | None,
+        state: Bookmark | None,
+        object_filter: ObjectFilter,
+        target_bytes: int,
+        *,
+        settings: str | None = "",
+        overlap: timedelta = timedelta(0),
+        from_queue: bool = False,
+        shard: Shard | None = None,
+        division: Division | None = None,
+        keys_ascend: bool = False,
+        sends: bool = True,
+    ) -> None:
+        self.object_filter, self.log, self._overlap, self.shard = object_filter, log, overlap, shard
+        self._target_bytes, self._settings, self._from_queue = target_bytes, settings, from_queue
+        self._keys_ascend = keys_ascend
+        self._ranges_of = division.ranges_of if division is not None else lambda _: 1
+        self._is_rerun = state is None
+        self._run = secrets.token_hex(8)
+        self.bookmark = start_of(log, state, object_filter.stream, sends=sends)
+        self._end = log.next_number if log is not None else 0
+        self._next = self.first_new = self._end
+        self._before: Watermark | None = self.bookmark.watermark
+        newest = log.read(self._end - 1) if log is not None and self.is_begun else None
+        if newest is not None and self._end > self.bookmark.segment:
+            self._before = latest(self._before, newest.after)
+        own = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
+        planned = newest.paths if newest is not None else ""
+        self._paths, self._planned_paths = own, planned if planned or from_queue else own
+        self._has_new_paths = not from_queue and self._planned_paths != own
+        since = None if from_queue else self.since
+        self._known = KnownVersions(log, since) if log is not None else None
+        self._floor = None if from_queue else self.bookmark.watermark if log is None or log.is_new else log.before
+        """Objects up to this place count as read although no log holds them: they were read before there was one."""
+        self._waiting = deque[tuple[int, Segment | None]]()
+        self._waiting_versions: set[Version] = set()
+        self._tries: dict[str, int] = {}
+        self._queued: set[Version] = set()
+        self._counts: dict[Version, int] = {}
+        self._has_warned = self._has_unchanged = False
+        self._listed: datetime | None = None
+
+    @property
+    def since(self) -> datetime | None:
+        """The time from which on objects may be new; None: any may be, as where the paths have changed."""
+        at = self.bookmark.watermark
+        return at.last_modified - self._overlap if at is not None and not self._has_new_paths else None
+
+    @cached_property
+    def _recent(self) -> dict[str, tuple[datetime, Version]]:
+        """The latest versions of the objects in the log, as far back as objects may appear late, and of queued ones."""
+        if self._known is None or self._known.newest is None:
+            return {}
+        return self._known.latest(self.since or self._known.newest - self._overlap)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an earlier run has planned something."""
+        return self._end > (self.log.first_number if self.log is not None else 0)
+
+    @property
+    def log_id(self) -> PlanLogId | None:
+        """What identifies the log to a target; None: there is none, or nothing is in it."""
+        if self.log is None or self.log.head is None:
+            return None
+        own = self.object_filter
+        source = [own.stream, *sorted(map(str, own.paths)), *map(str, (*own.dates, *own.window))]
+        return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun)
+
+    def pending_tasks(self, segment: Segment) -> Iterator[PendingTask]:
+        """Yield the tasks of a segment that are still to be sent, with what the log has about their objects."""
+        log, reading = self.log, digest(segment.log if self.log is not None else self._run)
+        for pending in unsent(self.bookmark, [segment], self.selects, self.shard):
+            task = pending.task
+            cuts = log.cuts(segment, task) if log is not None and task.may_be_cut else None
+            starts = log.range_starts(task) if log is not None else None
+            yield replace(pending, cuts=cuts, starts=starts, reading=reading)
+
+    def unfinished_segments(self) -> Iterator[Segment]:
+        """Yield the segments that earlier runs planned and the STATE has not passed."""
+        if self.log is None:
+            return
+        for segment in self.log.segments(self.bookmark.segment, self._end):
+            is_other = self._settings is not None and segment.settings not in ("", self._settings)
+            if self._is_rerun and is_other and not self._has_warned:
+                self._has_warned = True
+                logger.warning(
+                    "Stream %r: settings that decide about rows have changed since its objects were first read. What "
+                    "the target has loaded stays as it is; to load it anew with these settings, empty the table first",
+                    self.object_filter.stream,
+                )
+            yield segment
+
+    def selects(self, segment: Segment, task: Task) -> bool | None:
+        """Return whether a task is sent; None: a later run sends it. Those that this run has planned are."""
+        if segment.number >= self.first_new:
+            return True
+        start, end = self.object_filter.window if not segment.from_queue else (None, None)
+        ours = [o for o in task.objects if self.object_filter.matches(o.url)]
+        inside = [o for o in ours if in_window(o, start, end)]
+        if segment.from_queue and not ours:  # only the log knows of them
+            msg = (
+                f"Stream {self.object_filter.stream!r}: its plan log has {task.objects[0].url}, which a queue "
+                "announced for another path. If two pipelines share the log, set a plan_root for each; if the path was "
+                "changed, name the former one in 'path' too, as a list, until a run has ended well"
+            )
+            raise IdentityError(msg)
+        if inside and len(inside) < len(task.objects):
+            text = "An earlier run planned %d objects outside start_date, end_date or path with others; they are read"
+            logger.warning(text, len(task.objects) - len(inside))
+        if not inside and end is not None and any(o.modified >= end for o in ours):
+            return None
+        return bool(inside)
+
+    def probably_new(self, found: Listing) -> tuple[int, int]:
+        """Return the number and the bytes of listed objects that are newer than all that earlier runs planned."""
+        known = [time for time in (self._before.last_modified if self._before else None, self.since) if time]
+        newest = self._known.newest if self._known is not None else None
+        return found.totals(
+            *self.object_filter.window, after=max([*known, *([newest] if newest else [])], default=None)
+        )
+
+    def plan_listed(self, found: Listing) -> Iterator[Segment]:
+        """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
+        if self._has_new_paths and self._floor is not None:
+            text = "Stream %r: its path was changed; objects from before %s, where its plan log begins, are not read"
+            logger.warning(text, self.object_filter.stream, self._floor.last_modified)
+        start, end = self.object_filter.window
+        since = max((time for time in (start, self.since) if time is not None), default=None)
+
+        def new_objects() -> Iterator[ObjectInfo]:
+            for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
+                if self._recent and str(info.url) in self._recent:
+                    logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
+                yield info
+
+        for segment in self.plan(new_objects(), listed=found.began):
+            yield from self.queued_segments(before=segment.number)
+            yield segment
+
+    def is_known(self, info: ObjectInfo) -> bool:
+        """Return whether a version of an object was in the log or queued, or was read before there was a log.
+
+        An object that is written again without a change, under the same ETag, is known. It is new if it was another one
+        in between.
+        """
+        if self._floor is not None and position(info) <= self._floor:
+            return True
+        found = self._recent.get(str(info.url)) if self._recent else None
+        if found is not None and (found[1] == version_of(info) or info.modified > found[0]):
+            if found[1] == version_of(info) and info.modified > found[0] + PRECISION:
+                self._warn_of_unchanged(info)
+            return found[1] == version_of(info)
+        return self._known is not None and info in self._known
+
+    @property
+    def last_key(self) -> Url | None:
+        """The key behind which new objects are, if keys ascend with time; None if all may be new."""
+        at = self.bookmark.watermark
+        if at is None or self._known is None or self.since is None:
+            return None
+        return Url.parse(at.key) if at.key and not self._overlap else self._known.last_key(self.since)
+
+    def plan(self, given: Iterable[ObjectInfo], *, listed: datetime | None = None) -> Iterator[Segment]:
+        """Yield new segments for objects in order, each once it is in the log.
+
+        `listed` is when their listing began, if they were listed; those that were queued meanwhile are left out.
+        """
+        self._listed = listed or self._listed
+        new = self._without_unchanged(given, listed=listed is not None)
+        for found in make_segments(make_tasks(new, target_bytes=self._target_bytes, ranges_of=self._ranges_of)):
+            tasks: list[Task] = []
+            for task in found:
+                objects = task.objects
+                if listed is not None and self._queued:  # those that were queued after they were listed are left out
+                    objects = tuple(o for o in objects if version_of(o) not in self._queued)
+                counts = ((n, self._counts.get(version_of(o), 0)) for n, o in enumerate(objects))
+                if objects:
+                    tasks.append(replace(task, objects=objects, again=tuple(count for count in counts if count[1])))
+            if not tasks:
+                continue
+            after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
+            if listed is not None and after != self._before:  # all that is older is planned
+                self._planned_paths = self._paths
+            segment = Segment(
+                number=self._next,
+                stream=self.object_filter.stream,
+                target_bytes=self._target_bytes,
+                before=self._before,
+                after=after,
+                tasks=tuple(tasks),
+                from_queue=self._from_queue,
+                settings=self._settings or "",
+                paths=self._planned_paths,
+            )
+            if self.log is not None:
+                segment = self.log.append(segment)
+            self._next, self._before = segment.number + 1, after
+            yield segment
+
+    def _without_unchanged(self, objects: Iterable[ObjectInfo], *, listed: bool) -> Iterator[ObjectInfo]:
+        """Leave out objects that were written again without a change, however long ago the log got them.
+
+        One that was another one in between counts as new, and `again` of its task how often the log had its version.
+        """
+        if self.log is None or self._keys_ascend:
+            yield from objects
+            return
+        rest, end = iter(objects), self._end if listed else None  # a listing has each object once
+        while some := list(islice(rest, _LOOKED_UP)):
+            earlier: dict[str, list[Version]] = {}
+            for info in self.log.objects_of({str(o.url) for o in some}, end):
+                earlier.setdefault(str(info.url), []).append(version_of(info))
+            for info in some:
+                version, known = version_of(info), earlier.get(str(info.url), [])
+                if known and known[-1] == version:
+                    self._warn_of_unchanged(info)
+                    continue
+                if count := known.count(version):
+                    self._counts[version] = count
+                yield info
+
+    def _warn_of_unchanged(self, info: ObjectInfo) -> None:
+        if not self._has_unchanged:
+            self._has_unchanged = True
+            text = (
+                "%s was written again without a change since it was planned (the same ETag), and is not read again; "
+                "nor are others like it, which are not named. If it was gone when it was to be read, its rows may be "
+                "missing: change it, or move it to another name"
+            )
+            logger.warning(text, info.url)
+
+    def queue(self, objects: Iterable[ObjectInfo]) -> None:
+        """Make durable that objects are to be read; `queued_segments` yields their segments."""
+        for segment in self.plan(in_order(objects)):
+            self._waiting.append((segment.number, segment if self.log is None else None))
+            self._waiting_versions.update(map(version_of, segment.objects))
+            self._recent.update((str(o.url), (o.modified, version_of(o))) for o in segment.objects)
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether `queued_segments` has something to yield."""
+        return bool(self._waiting)
+
+    def queued_segments(self, before: int | None = None) -> Iterator[Segment]:
+        """Yield the segments that were queued, each once, in the order of the log, as STATE passes them in that order.
+
+        `before` leaves out those of this number and later ones.
+        """
+        while self._waiting and (before is None or self._waiting[0][0] < before):
+            number, segment = self._waiting.popleft()
+            if segment is None:
+                assert self.log is not None
+                segment = self.log.read(number)
+            self._waiting_versions.difference_update(map(version_of, segment.objects))
+            yield segment
+
+    def replan(self, storage: Storage, changed: Sequence[ObjectInfo]) -> None:
+        """Queue the new versions of objects that could not be read in the version that was planned.
+
+        The log may hold such a version already, from a queue, or because it was there before. Without a log, versions
+        that are newer than all that was planned are left to a later run: STATE must not pass what was not listed. A
+        shard leaves all to the next run that lists.
+        """
+        if self.shard is not None:
+            text = "Stream %r: --write-plan must run again for the new versions of %d objects"
+            logger.warning(text, self.object_filter.stream, len(changed))
+            return
+        own = set(map(version_of, changed))
+        planned = self.log.objects_of({str(o.url) for o in changed}) if self.log is not None else ()
+        last = {str(o.url): version_of(o) for o in planned}
+        due: list[ObjectInfo] = []
+        now: list[ObjectInfo] = []
+        for changed_url in dict.fromkeys(o.url for o in changed):
+            with suppress(NotFoundError):  # it is gone
+                now.append(storage.head(changed_url))
+        for info in in_order(now):
+            url, version = str(info.url), version_of(info)
+            if last.get(url) == version:
+                if version in own:  # gone, and back: tasks that other runs send have it
+                    self._warn_of_unchanged(info)
+                continue
+            is_sent = self.log is None and version not in own and self.is_known(info)
+            if is_sent or version in self._waiting_versions or not in_window(info, *self.object_filter.window):
+                continue
+            self._tries[url] = self._tries.get(url, 0) + 1
+            if self._tries[url] > MAX_TRIES:
+                msg = f"{url} was replaced again and again while it was read; STATE does not pass it: run again"
+                raise ObjectChangedError(msg)
+            is_late = self.log is None and self._before is not None and position(info) > self._before
+            when = "; a later run reads its new version" if is_late else ", which reads its new version now"
+            logger.warning("%s has changed during this run%s", url, when)
+            due += [] if is_late else [info]
+        self._queued.update(map(version_of, due))
+        self.queue(due)
+
+
+def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends: bool = True) -> Bookmark:
+    """Return where a run begins: at its STATE, or, without one, at the beginning of its log.
+
+    `sends`: the run sends what the log holds; without STATE the log must then hold all that was ever sent. An
+    IdentityError means that STATE and log are not of each other: rows would be lost, or sent twice.
+    """
+    if log is None:
+        return Bookmark(state.watermark if state is not None else None)
+    head, start, end, before = log.head, log.first_number, log.next_number, log.before
+    own = head.log if head is not None else ""
+    begin = Bookmark(before, start, log=own)
+    if state is None:
+        problem = ""
+        if sends and before is not None:
+            problem = f"the plan log {log.url} begins at {before.last_modified}, and a run without STATE sends all"
+        elif sends and head is None and start:
+            problem = f"the plan log {log.url} lacks its segments before {start}, and a run without STATE sends all"
+        at = begin
+    elif head is not None and head.follows is not None and state == Bookmark.from_state(head.follows, stream):
+        problem, at = "", begin
+    else:
+        is_at_start = (state.watermark, state.segment, state.is_begun) == (before, start, False)
+        within = start <= state.segment <= end - state.is_begun
+        if state.log and state.log != own:
+            what = f"another plan log than {log.url}" if own else f"a plan log that is not there: {log.url} has none"
+            problem = f"its STATE is of {what}"
+        elif not state.log and log.is_new:
+            is_of_none = not state.segment and not state.is_begun
+            problem = "" if is_of_none else f"its STATE is of a plan log that is not there: {log.url} has none"
+        elif (
+            not (state.log or is_at_start)
+            and head is not None
+            and not start < state.segment + state.is_begun <= head.unnamed
+        ):
+            problem = (
+                "its STATE was written without a plan log, as by replication_method FULL_TABLE, or by a run of another "
+                f"one than {log.url}"
+            )
+        elif not within:
+            problem = f"its STATE is at segment {state.segment}, and the plan log {log.url} has {start} to {end - 1}"
+        else:
+            problem = ""
+        at = replace(state, log=own)
+    if problem:
+        msg = (
+            f"Stream {stream!r}: {problem}; rows would be lost or sent twice, so nothing was read. Was plan_root, or "
+            f"the root of the batch storage, changed, or files of the log removed? Restore them, or begin a new log on "
+            f"purpose with --new-plan-log ({GUIDE})"
+        )
+        raise IdentityError(msg)
+    return at

@@ -1,0 +1,361 @@
+"""The plan log of a stream: which object versions make which tasks. It is only ever appended to.
+
+<plan_root>/_plans/<stream>/log-000000.json          identifies the log, see `storage.log_head`
+<plan_root>/_plans/<stream>/000017.json              segment 17
+<plan_root>/_plans/<stream>/checkpoint-....parquet   older segments, compacted
+<plan_root>/_plans/<stream>.cuts/                    where large objects were cut, see `cuts` and `range_starts`
+
+A segment is durable before its first batch is sent, and is never changed or removed: a run that reads the log
+again finds the same tasks, and so sends the same batches. A number is given once. A run that finds its number taken has
+planned from an old state of the log, and ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import astuple, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.errors import DataError, NotFoundError, SupersededError
+from singer_arrow.naming import folder_name
+from singer_arrow.storage.log_head import (
+    LogHead,
+    compactions,
+    foreign_entry,
+    head_name,
+    head_numbers,
+    newest_cover,
+    read_head,
+    write_head,
+)
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.log_files import (
+    Checkpoint,
+    LogFile,
+    SegmentRange,
+    checkpoint_name,
+    checkpoint_to_bytes,
+    entry_from_json,
+    entry_name,
+    entry_to_bytes,
+    parse_name,
+    to_table,
+)
+from tap_s3_files.plan_model import Cuts, RangeStarts, Segment, Task
+from tap_s3_files.settings import Watermark
+
+READS_AT_ONCE = 16
+MAX_OPEN = 3
+"""Checkpoints in memory."""
+GUIDE = "docs/exactly-once.md#plan-logs-and-state"
+_ANEW = f"Restore it, or begin a new log on purpose with --new-plan-log ({GUIDE})"
+GAP_LISTINGS = 3
+"""How often a log with a gap is listed again: a listing while another run compacts may show one."""
+
+
+class PlanLog:
+    """The log of one stream below a plan root; with `read_only`, nothing is appended: new segments are only returned.
+
+    `url` is its folder; `head` identifies it: None if it is empty, or was written before logs had ids.
+    """
+
+    def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
+        self._storage, self._stream, self._read_only = storage, stream, read_only
+        self.url = root.join("_plans", folder_name(stream))
+        self._cuts = root.join("_plans", f"{folder_name(stream)}.cuts")
+        self._checkpoints: OrderedDict[str, Checkpoint] = OrderedDict()
+        self.head: LogHead | None = None
+        self._files: list[LogFile] = []
+        self._recent: dict[int, Segment] = {}
+        self._range_starts: dict[str, RangeStarts] = {}
+        self._refresh()
+        self._new_from = self.next_number
+
+    @property
+    def first_number(self) -> int:
+        """The number of its first segment, or of the one that will be."""
+        return self.head.first if self.head else self._files[0].first if self._files else 0
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next segment."""
+        return self._files[-1].last + 1 if self._files else self.first_number
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever written to it."""
+        return self.head is None and not self._files
+
+    @property
+    def before(self) -> Watermark | None:
+        """Where the stream was before the first segment; None: all that was ever sent is in the log."""
+        if self.head is not None:
+            return Watermark.from_json(self.head.before) if self.head.before else None
+        return self.read(self.first_number).before if self._files else None
+
+    def _identify(self, begin: Segment) -> str:
+        """Return the id of the log, which gets one if it has none; `begin` is its first segment, if it is empty."""
+        if self.head is None:
+            mark, first, unnamed = begin.before, begin.number, None
+            if self._files:  # it was written before logs had ids
+                mark, first, unnamed = self.before, self.first_number, self.next_number
+            ours = LogHead.new(self._stream, first, mark.to_json() if mark else None, unnamed=unnamed)
+            self.head = write_head(self._storage, self.url, ours)
+            if (self.head.before, self.head.unnamed) != (ours.before, ours.unnamed):
+                raise self._superseded(self.url.join(head_name(ours.first)))
+        return self.head.log
+
+    @staticmethod
+    def begin_anew(
+        storage: Storage, root: Url, stream: str, before: Watermark | None, follows: Mapping[str, Any] | None
+    ) -> Url:
+        """Begin a new log on purpose, in place of what is there, which is not read any more; return its head's URL.
+
+        The stream is at `before`; with the STATE `follows` a run begins at the first segment of the new log.
+        """
+        folder = root.join("_plans", folder_name(stream))
+        names = [o.url.name for o in storage.list(Url(folder.scheme, folder.bucket, folder.key + "/"))]
+        used = [file.last for name in names if (file := parse_name(name, 0))]
+        first = max([n + 1 for n in (*used, *head_numbers(names))], default=0)
+        head = LogHead.new(stream, first, before.to_json() if before else None, follows=follows)
+        if write_head(storage, folder, head) != head:
+            msg = f"{folder} was begun anew by another run at the same time; run again"
+            raise SupersededError(msg)
+        return folder.join(head_name(first))
+
+    def segments(self, start: int, end: int) -> Iterator[Segment]:
+        """Yield the segments from number `start` on, before `end`, in order; one group of them in memory at a time."""
+        while (file := next((f for f in self._files if f.last >= start), None)) is not None and start < end:
+            try:
+                for segment in self._segments_of(file, start, end):
+                    yield segment
+                    start = segment.number + 1
+                start = file.last + 1
+            except NotFoundError:  # another run has compacted it
+                if not self._refresh():
+                    raise
+
+    def read(self, number: int) -> Segment:
+        if (found := next(self.segments(number, number + 1), None)) is not None:
+            return found
+        msg = f"{self._url(entry_name(number))} is missing"
+        raise NotFoundError(msg)
+
+    def objects_of(self, urls: Collection[str], end: int | None = None) -> Iterator[ObjectInfo]:
+        """Yield the objects of these URLs, in the order of the log, each as often as it is in it.
+
+        Files that begin at the segment `end`, or behind it, are left out.
+        """
+        named, start = pa.array(sorted(urls), pa.string()), 0
+        while (file := next((f for f in self._files if f.last >= start), None)) is not None:
+            if end is not None and file.first >= end:
+                return
+            try:
+                if file.is_checkpoint:
+                    found = list(self._open(file).objects_of(named))
+                else:
+                    self._fetch(f.first for f in self._files if not f.is_checkpoint)
+                    found = [o for o in self._recent[file.first].objects if str(o.url) in urls]
+            except NotFoundError:  # another run has compacted it
+                if not self._refresh():
+                    raise
+                continue
+            yield from found
+            start = file.last + 1
+
+    def groups(self, oldest: datetime) -> list[SegmentRange]:
+        """Return what is in the log, in groups of segments that follow each other.
+
+        Files in which no object is of the time `oldest` or newer are left out.
+        """
+        while True:
+            files = [f for f in self._files if f.newest is None or f.newest >= oldest]
+            try:
+                self._fetch(f.first for f in files if not f.is_checkpoint)
+                found: list[SegmentRange] = []
+                for file in files:
+                    if file.is_checkpoint:
+                        found += self._open(file).groups()
+                        continue
+                    times = [o.modified for o in self._recent[file.first].objects]
+                    found.append(SegmentRange(file.first, file.first, min(times), max(times)))
+                return found
+            except NotFoundError:  # another run has compacted it
+                if not self._refresh():
+                    raise
+
+    def append(self, segment: Segment) -> Segment:
+        """Make a segment durable, under the number that it has; return it with the id of the log."""
+        if self._read_only:
+            return segment
+        segment = self._with_ids(replace(segment, log=self._identify(segment)))
+        data = entry_to_bytes(segment)
+        file = LogFile(segment.number, segment.number, entry_name(segment.number), len(data))
+        url = self._url(file.name)
+        is_ours = self._storage.put(url, data, if_absent=True)
+        self._files.append(file)
+        self._recent[segment.number] = segment
+        if is_ours:  # while this run slept, the number may have been taken and compacted, or another log begun
+            self.head = None
+            self._refresh()
+        is_followed = self.head is not None and self.head.log == segment.log  # no other log was begun meanwhile
+        is_there = is_ours and file in self._files
+        if not is_followed or (not is_there and self._written(segment.number) != segment):
+            if is_ours:
+                self._storage.delete([url])
+            raise self._superseded(url)
+        self._compact()
+        return segment
+
+    def cuts(self, segment: Segment, task: Task) -> Cuts:
+        """Return the cuts of a task of a segment."""
+        name = task_name(self._stream, task)
+        return Cuts(self._storage, self._cuts, name, is_new=segment.number >= self._new_from)
+
+    def range_starts(self, task: Task) -> RangeStarts | None:
+        """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""
+        if task.range is None:
+            return None
+        name = f"{task_name(self._stream, replace(task, range=None))}-{task.range.count}-ranges.json"
+        if name not in self._range_starts:
+            self._range_starts[name] = RangeStarts(self._storage, self._cuts.join(name))
+        return self._range_starts[name]
+
+    def _written(self, number: int) -> Segment:
+        self._recent.pop(number)
+        return self.read(number)
+
+    def _segments_of(self, file: LogFile, start: int = 0, end: int = sys.maxsize) -> Iterator[Segment]:
+        if not file.is_checkpoint:
+            if file.first < end:
+                self._fetch([file.first])
+                yield self._recent[file.first]
+            return
+        checkpoint = self._open(file)
+        for n, group in enumerate(checkpoint.groups()):
+            if group.last >= start and group.first < end:
+                url = self._url(file.name)
+                yield from (self._checked(s, url) for s in checkpoint.segments(n) if start <= s.number < end)
+
+    def _fetch(self, numbers: Iterable[int]) -> None:
+        """Read entries at once; they stay in memory until they are compacted."""
+        missing_numbers = [n for n in numbers if n not in self._recent]
+        if not missing_numbers:
+            return
+        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+            self._recent.update(zip(missing_numbers, pool.map(self._entry, missing_numbers), strict=True))
+
+    def _open(self, file: LogFile) -> Checkpoint:
+        found = self._checkpoints.pop(file.name, None)
+        if found is None:
+            url = self._url(file.name)
+            try:
+                found = Checkpoint(bytes(self._storage.get(url).data))
+            except (pa.ArrowException, OSError):
+                raise self._damaged(url) from None
+        self._checkpoints[file.name] = found
+        if len(self._checkpoints) > MAX_OPEN:
+            self._checkpoints.popitem(last=False)
+        return found
+
+    def _entry(self, number: int) -> Segment:
+        url = self._url(entry_name(number))
+        try:
+            return self._checked(entry_from_json(json.loads(bytes(self._storage.get(url).data))), url)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise self._damaged(url) from None
+
+    def _checked(self, segment: Segment, url: Url) -> Segment:
+        """Return a segment, with an error if it is of another stream or log."""
+        if segment.stream != self._stream:
+            raise foreign_entry(url, segment.stream, self._stream)
+        if segment.log and (self.head is None or segment.log != self.head.log):
+            if self.head is None:
+                raise self._without_beginning()
+            raise DataError("it is of another plan log than the files beside it", url=url, hint=_ANEW)
+        return self._with_ids(segment)
+
+    def _with_ids(self, segment: Segment) -> Segment:
+        """Return a segment whose tasks have the id of the log, if that begins at a STATE."""
+        if not segment.log or self.head is None or self.head.before is None:
+            return segment
+        return replace(segment, tasks=tuple(replace(task, log=segment.log) for task in segment.tasks))
+
+    def _without_beginning(self) -> DataError:
+        first = self.head.first if self.head else self._files[0].first
+        url = self._url(entry_name(first) if self.head else head_name(0))
+        return DataError("the beginning of the plan log is gone", url=url, hint=_ANEW)
+
+    def _refresh(self, attempts: int = GAP_LISTINGS) -> bool:
+        """List the log again; whether it has changed."""
+        prefix = Url(self.url.scheme, self.url.bucket, self.url.key + "/")
+        names = {o.url.name: o.size for o in self._storage.list(prefix)}
+        heads = head_numbers(names)
+        if not heads or self.head is None or self.head.first != heads[-1]:
+            self.head = read_head(self._storage, self.url, heads[-1], self._stream) if heads else None
+        start = self.head.first if self.head else 0
+        listed = [file for name, size in names.items() if (file := parse_name(name, size)) and file.first >= start]
+        found = newest_cover(listed)
+        gap = next((n for n in range(len(found) - 1, 0, -1) if found[n - 1].last + 1 != found[n].first), 0)
+        is_begun = self.head is None or not found or found[0].first == start
+        if (gap or not is_begun) and attempts > 1:
+            return self._refresh(attempts - 1)
+        if gap:
+            url = self._url(entry_name(found[gap - 1].last + 1))
+            raise DataError("the plan log lacks this segment", url=url, hint=_ANEW)
+        before, self._files = self._files, found
+        if not is_begun:
+            raise self._without_beginning()
+        return before != self._files
+
+    def _compact(self) -> None:
+        """Write checkpoints that are due, and remove what they replace."""
+        while files := compactions(self._files):
+            try:
+                data, newest = checkpoint_to_bytes(
+                    self._open(file).tables() if file.is_checkpoint else [to_table(self._segments_of(file))]
+                    for file in files
+                )
+            except NotFoundError:  # another run has done it
+                self._refresh()
+                return
+            name = checkpoint_name(files[0].first, files[-1].last, newest)
+            self._storage.put(self._url(name), data)
+            made = LogFile(files[0].first, files[-1].last, name, len(data), newest)
+            self._files = newest_cover([*self._files, made])
+            self._recent = {n: s for n, s in self._recent.items() if n > made.last}
+            with suppress(NotFoundError):
+                self._storage.delete([self._url(file.name) for file in files])
+
+    def _url(self, name: str) -> Url:
+        return self.url.join(name)
+
+    def _superseded(self, url: Url) -> SupersededError:
+        msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"
+        return SupersededError(msg)
+
+    def _damaged(self, url: Url) -> DataError:
+        msg = "it is no part of a plan log that this version of the tap can follow"
+        return DataError(msg, url=url, hint="Restore it, or use the version of the tap that wrote it")
+
+
+def task_name(stream: str, task: Task) -> str:
+    """Identify a task by its input: the stream, its objects in their versions, the range of one, and its `log`."""
+    part = astuple(task.range) if task.range else ()
+    objects = [[str(o.url), o.etag or [o.size, o.modified.isoformat()], *part] for o in task.objects]
+    return identity(stream, objects, *([task.again] if task.again else []), *([task.log] if task.log else []))
+
+
+def identity(*parts: Any) -> str:
+    """Return a hash of values that JSON can hold."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,367 @@
+"""A task -> Arrow batches: whole objects or ranges; bad rows that leave the stream."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.batch.message import Batch
+from singer_arrow.compression import detect
+from singer_arrow.errors import (
+    ArchivedError,
+    ConfigError,
+    DataError,
+    EmptyObjectError,
+    ObjectChangedError,
+    SkippableError,
+    one_line,
+)
+from singer_arrow.formats import DIVISIBLE, FORMATS
+from singer_arrow.formats.base import SCAN_BYTES, Format, RangeScan, divide, range_bounds, undivided
+from singer_arrow.formats.small_files import join_files
+from singer_arrow.load.dead_letters import Rejected, TooManyRejectedError, too_many
+from singer_arrow.read_options import MAX_LOGGED, ReadOptions, ReadProgress, ResumePoint, Skipped
+from singer_arrow.reading.chunks import codec_name
+from singer_arrow.reading.objects import ObjectReader, Span, prefetch_groups
+from singer_arrow.reading.parallel import map_ordered
+from singer_arrow.runtime.threads import Stopped
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.discover import METADATA
+from tap_s3_files.plan_log import PlanLog, identity, task_name
+from tap_s3_files.plan_model import Position, RangeStarts, Syntax, Task
+from tap_s3_files.progress import CountedStorage, Counts
+from tap_s3_files.stream_job import StreamJob, Worker, format_of
+
+# Find where the ranges of a divided object begin.
+
+UNREADABLE = (ObjectChangedError, DataError, SkippableError)
+"""Errors that each task that reads the object raises too."""
+
+
+def find_ranges(worker: Worker, log: PlanLog, tasks: Iterable[Task]) -> None:
+    """Make durable where the ranges of the divided objects of some tasks begin; log which objects cannot be read."""
+    for task in tasks:
+        if task.range is not None and task.range.number == 0 and (starts := log.range_starts(task)) is not None:
+            try:
+                starts.get(syntax_of(worker.job, task), partial(find_row_starts, worker, task))
+            except UNREADABLE as error:
+                logger.warning("%s; its tasks are planned", error)
+
+
+def find_row_starts(worker: Worker, task: Task) -> Sequence[ResumePoint]:
+    """Return where the ranges of a divided object begin; scans them in parallel."""
+    spans = scanned_spans(task)
+    scan = partial(scan_range, worker, task)
+    return row_starts(
+        worker, task, list(map_ordered(iter(spans), scan, worker.budget.decoded, cost=lambda _: SCAN_BYTES))
+    )
+
+
+def syntax_of(job: StreamJob, task: Task) -> Syntax:
+    """Return the settings that decide where the rows of the object of a task begin."""
+    url, options = task.objects[0].url, job.options
+    kind = format_of(job.format, url)
+    compression = detect(url.name) if options.compression == "auto" else options.compression
+    found = {"format": kind, "compression": compression}
+    if kind == "csv":
+        found |= {name: getattr(options, name) or "" for name in ("delimiter", "quote", "escape", "comment")}
+        found["encoding"] = codec_name(options.encoding)
+    return found
+
+
+def scanned_spans(task: Task) -> Sequence[Span]:
+    """Return the ranges that must be scanned to know where all ranges of the object of a task begin."""
+    assert task.range is not None
+    spans = divide(task.objects[0].size, task.range.count)[:-1]
+    logger.info("%s: finding where its %d ranges begin", task.objects[0].url, len(spans) + 1)
+    return spans
+
+
+def scan_range(worker: Worker, task: Task, span: Span) -> RangeScan:
+    """Scan a range of the object of a task, whatever comes before it."""
+    kind = DIVISIBLE.get(format_of(worker.job.format, task.objects[0].url))
+    return kind.scan(_reader(worker, task), worker.job.options, span) if kind is not None else RangeScan(span)
+
+
+def row_starts(worker: Worker, task: Task, scans: Sequence[RangeScan]) -> Sequence[ResumePoint]:
+    """Return where the ranges of the object of a task begin, from the scans of `scanned_spans`.
+
+    With the settings of today its format may be one that cannot be read from the middle: the first range then has all.
+    """
+    kind = DIVISIBLE.get(format_of(worker.job.format, task.objects[0].url))
+    if kind is None:
+        return undivided(len(scans) + 1)
+    return kind.row_starts(_reader(worker, task), worker.job.options, scans)
+
+
+def _reader(worker: Worker, task: Task) -> ObjectReader:
+    (info,) = task.objects
+    return ObjectReader(worker.storage, info.url, info=info, budget=worker.budget)
+
+
+# Bad rows that leave the stream's rows, for the targets' table of rejected rows (`on_bad_row: dead_letter`).
+
+_LONGEST_RECORD, _MOST_TEXT = 1 << 20, 8 << 20
+"""Characters of one row, and of all of a message, which is a line that targets read as a whole."""
+
+
+class BadRows:
+    """Bad rows that wait for so many messages of their batches, which may have `most` each."""
+
+    def __init__(self, most: int, messages: int = 1) -> None:
+        self._most, self._messages = most, messages
+        self.rows: list[Skipped] = []
+
+    def add(self, rows: Iterable[Skipped]) -> None:
+        """Add rows; an error if there are too many, or they are too long for a message."""
+        self.rows += rows
+        if len(self.rows) > self._most * self._messages:
+            raise too_many(self._most, Rejected.of_tap(self.rows[0]))
+        if sum(len(row.record) for row in self.rows) > _MOST_TEXT * self._messages:
+            msg = f"its bad rows have more than {_MOST_TEXT >> 20} MiB of text; the first is {self.rows[0].reason}"
+            raise TooManyRejectedError(msg, url=self.rows[0].file, hint="Correct the file, or set on_bad_row: skip")
+
+    def take(self, count: int | None = None) -> tuple[Skipped, ...]:
+        """Return the first rows, or all, and remove them from here."""
+        taken = tuple(self.rows[:count])
+        self.rows = self.rows[len(taken) :]
+        return taken
+
+
+class BadRowsOfObject(BadRows):
+    """The bad rows of an object, as its reading passes them to `take_row`; the first ones are logged."""
+
+    def __init__(self, job: StreamJob) -> None:
+        super().__init__(job.max_bad_rows)
+        self._shows_rows, self._logged = job.shows_rows, 0
+
+    def take_row(self, row: Skipped) -> None:
+        """Add a row; of one that is sent only in part, none of the text."""
+        record = row.record if self._shows_rows else "{}"
+        if len(record) > _LONGEST_RECORD:
+            record = json.dumps({"_raw": record[:_LONGEST_RECORD]}, ensure_ascii=False)
+        file = (row.file or "").encode(errors="backslashreplace").decode()
+        column = one_line(row.column) if row.column is not None else None
+        made = replace(row, file=file, column=column, reason=one_line(row.reason), record=record)
+        self._logged += 1
+        if self._logged <= MAX_LOGGED:
+            more = "; further ones of this file are counted only" if self._logged == MAX_LOGGED else ""
+            logger.warning("A row is rejected: %s%s", Rejected.of_tap(made), more)
+        self.add([made])
+
+
+def batch_of_bad_rows(job: StreamJob, task: Task, number: int, rows: tuple[Skipped, ...]) -> Batch:
+    """Return the message for the bad rows of an object of a task, where rows are sent as RECORD messages.
+
+    Its id depends on the object alone, not on those that it is read with.
+    """
+    again = tuple((0, count) for place, count in task.again if place == number)
+    name = task_name(job.stream, Task((task.objects[number],), task.range, again))
+    return Batch(job.stream, "jsonl", (), batch_id=identity(name, "rejected", *job.own_ids), row_count=0, rejected=rows)
+
+
+# One task -> Arrow batches. Depends on its arguments alone, so it may run anywhere, and twice.
+
+logger = logging.getLogger("tap-s3-files")
+NEW_VERSION = "if it is still there, its new version is read by this run or the next"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of a task, where they end, and what is to be counted with them. An object's last piece has no rows.
+
+    `rejected` are the bad rows since the last piece, with `on_bad_row: dead_letter`.
+    """
+
+    batch: pa.RecordBatch | None
+    after: Position
+    counts: Counts
+    rejected: tuple[Skipped, ...] = ()
+
+
+def read(
+    worker: Worker,
+    task: Task,
+    start: Position | None = None,
+    end: ResumePoint | None = None,
+    *,
+    starts: RangeStarts | None = None,
+) -> Generator[Piece]:
+    """Yield the rows of a task's objects, in order, in batches of exactly the job's schema.
+
+    Empty objects, and objects that were replaced or deleted since they were listed, are skipped with a warning. All
+    changed objects are added to the worker's progress. An object that is replaced after some of its rows were given is
+    an ObjectChangedError.
+
+    A reading from `start` continues where an earlier piece ended; of a task of one object, it may end at `end`.
+    `starts` has where all ranges of a divided object begin.
+    """
+    progress, at = worker.progress, start or Position()
+    storage = CountedStorage(worker.storage, progress, worker.stop)
+    for group in prefetch_groups(storage, task.objects[at.object :], worker.budget):
+        joined = None if at.rows else _joined(worker.job, group)
+        for reader, whole in zip(group, joined or [None] * len(group), strict=True):
+            counts, info, rows = Counts(objects=int(end is None and bool(task.ended_objects))), reader.info, 0
+            assert info is not None
+            try:
+                if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
+                    raise EmptyObjectError
+                for piece in _read_object(worker, task, reader, at, end, starts=starts, whole=whole):
+                    rows += piece.counts.rows_read
+                    yield piece
+            except EmptyObjectError:
+                logger.warning("%s is empty and was skipped", info.url)
+                counts = Counts(skipped_objects=1)
+            except ObjectChangedError:
+                progress.object_changed(info)
+                if rows:
+                    raise
+                first = f"; its first {at.rows:,} rows were sent by an earlier run" if at.rows else ""
+                progress.skip(info, f"{info.url} was replaced or deleted since it was listed{first}; {NEW_VERSION}")
+                counts = Counts()
+            except ArchivedError:
+                if rows or at.rows or worker.job.archived == "fail":
+                    raise
+                progress.skip(info, f"{info.url} is archived and was skipped; no later run reads it")
+                counts = Counts()
+            at = Position(at.object + 1)
+            yield Piece(None, at, counts)
+
+
+def _source(job: StreamJob, url: Url) -> tuple[Format, Mapping[str, Any], pa.Schema, ReadOptions]:
+    """Return how an object is read: format, the columns that its key gives, and schema and options of all others."""
+    constants, options = job.partitions.values(url, job.schema), job.options
+    own = METADATA.names if job.metadata_columns else []
+    fields = [f for f in job.schema if f.name not in own and f.name not in constants]
+    if not fields:
+        kinds = "Only metadata and partition columns" if constants else "Only metadata columns"
+        msg = f"{kinds} are selected; select at least one column of the files"
+        raise ConfigError(msg)
+    if options.known_columns is not None and constants:
+        options = replace(options, known_columns=options.known_columns.union(constants))
+    return FORMATS[format_of(job.format, url)], constants, pa.schema(fields), options
+
+
+def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
+    """Return the rows of small objects of one format and one schema; None if they must be read one by one."""
+    if len(group) == 1:
+        return None
+    try:
+        sources = [_source(job, reader.url) for reader in group]
+    except DataError:  # of one of them, when its turn comes
+        return None
+    kind, constants, schema, options = sources[0]
+    if any(other is not kind or given.keys() != constants.keys() for other, given, _, _ in sources):
+        return None
+    return join_files(kind, group, schema, options)
+
+
+def _read_object(
+    worker: Worker,
+    task: Task,
+    reader: ObjectReader,
+    start: Position,
+    end: ResumePoint | None,
+    *,
+    starts: RangeStarts | None,
+    whole: pa.RecordBatch | None,
+) -> Iterator[Piece]:
+    """Yield the rows of an object, or of a range of it; `whole` has them if they were read with its neighbors."""
+    from singer_arrow.enforcement import enforce as drift
+
+    job, info = worker.job, reader.info
+    assert info is not None
+    # Which part of the object is read
+    first, rows_before = ResumePoint(), 0
+    if task.range is not None:
+        assert starts is not None, "a range of an object is planned in a log"
+        known = starts.get(syntax_of(job, task), partial(find_row_starts, worker, task))
+        bounds = range_bounds(known, task.range.number)
+        if bounds is None:  # no row begins in it
+            return
+        first, end, rows_before = bounds[0], end or bounds[1], bounds[0].rows
+    if start.place is not None and start.place != ResumePoint():
+        first = start.place
+    surplus = start.rows if start.place is None else 0  # rows after `first` that an earlier run has sent
+
+    # A new column in its key is drift, like one in a file
+    kind, constants, schema, options = _source(job, info.url)
+    if new := drift.unknown_columns(job.partitions.texts(info.url), job.schema, job.options):
+        if job.options.on_drift == "raise":
+            drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
+        logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))
+
+    # Its rows
+    added = _AddedColumns(job, info, constants, rows_before + start.rows)
+    bad, puts_aside = BadRowsOfObject(job), job.options.on_bad_row == "dead_letter"
+    on_skip = bad.take_row if puts_aside else None
+    progress = ReadProgress(None if whole is not None else first, end=end, on_skip=on_skip)
+    batches = (whole,) if whole is not None else kind.read(reader, schema, options, progress)
+    rows, before = start.rows, Counts()
+
+    def so_far() -> Counts:
+        return Counts(
+            rows_read=rows - start.rows + progress.skipped,
+            rows_skipped=0 if puts_aside else progress.skipped,
+            rows_rescued=progress.rescued,
+            rows_rejected=progress.skipped if puts_aside else 0,
+        )
+
+    for given in batches:
+        if worker.stop.is_set():
+            raise Stopped
+        batch = given.slice(surplus)
+        surplus -= given.num_rows - batch.num_rows
+        if not batch.num_rows:
+            before = so_far()
+            bad.take()  # an earlier run has sent them with these rows
+            continue
+        rows += batch.num_rows
+        counts = so_far()
+        yield Piece(
+            added.add_to(batch), Position(start.object, rows, progress.resume_point), counts - before, bad.take()
+        )
+        before = counts
+    yield Piece(None, Position(start.object, rows, progress.resume_point), so_far() - before, bad.take())
+
+
+class _AddedColumns:
+    """The metadata columns and partition columns of one object's rows."""
+
+    def __init__(self, job: StreamJob, info: ObjectInfo, constants: Mapping[str, Any], rows: int) -> None:
+        self._job = job
+        self._rows = rows
+        self._columns: dict[str, pa.Array] = {}
+        metadata = {
+            "_sdc_source_bucket": info.url.bucket,
+            "_sdc_source_file": info.url.key,
+            "_sdc_source_modified_at": info.modified,
+            "_sdc_source_etag": info.etag,
+        }
+        self._values = {**(metadata if job.metadata_columns else {}), **constants}
+
+    def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Complete the next batch of the object with the metadata and partition columns of the job's schema."""
+        import pyarrow.compute as pc
+
+        if not self._values:
+            return batch
+        count = batch.num_rows
+        columns = []
+        for field in self._job.schema:
+            if field.name in self._values:
+                if len(self._columns.get(field.name, ())) < count:  # made once for batches of about one size
+                    self._columns[field.name] = pa.repeat(pa.scalar(self._values[field.name], field.type), count)
+                columns.append(self._columns[field.name].slice(0, count))
+            elif field.name == "_sdc_source_lineno" and self._job.metadata_columns:
+                columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), self._rows))
+            else:
+                columns.append(batch.column(field.name))
+        self._rows += count
+        return pa.RecordBatch.from_arrays(columns, schema=self._job.schema)

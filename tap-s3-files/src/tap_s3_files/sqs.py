@@ -1,0 +1,408 @@
+"""Objects that messages of a queue name; a message is deleted once STATE is behind its objects."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any
+from urllib.parse import unquote_plus, urlsplit
+
+from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError
+from singer_arrow.runtime.threads import repeat_every
+from singer_arrow.storage import aws
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.paths import ObjectFilter
+from tap_s3_files.plan import StreamPlan
+from tap_s3_files.plan_model import Segment, Version, in_window, version_of
+from tap_s3_files.settings import SqsSettings
+
+# A queue of SQS: receive, keep invisible while a message is worked on, delete, release. The one place of its errors.
+#
+# Only what is deleted is gone. Whatever else happens, also to this process, makes a message come again.
+
+MAX_BATCH = 10
+"""Messages of one request, as SQS allows."""
+MAX_WAIT = 20
+"""Seconds that SQS waits for a message at most."""
+PARALLEL = 4
+"""Requests at once."""
+_REGION = re.compile(r"(?:^|\.)sqs[.-](?:fips\.)?([a-z]{2,}(?:-[a-z]+)+-\d)\.|^([a-z]{2,}(?:-[a-z]+)+-\d)\.queue\.")
+_DENIED = ("AccessDenied", "InvalidClientTokenId", "SignatureDoesNotMatch", "ExpiredToken", "UnrecognizedClient")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message: `receipt` is what deletes it, `sent` when it was sent, in seconds since 1970."""
+
+    id: str
+    receipt: str
+    body: str
+    sent: float
+
+
+class Queue:
+    """One queue. Messages that were received are kept invisible to others until they are let go.
+
+    The endpoint is that of its URL; `visibility` is in seconds, until a message is visible again if this process has
+    died.
+    """
+
+    def __init__(self, url: str, options: AwsOptions, *, visibility: int) -> None:
+        self.url, self._visibility = url, visibility
+        with queue_errors(url):
+            self._client = _client(url, options)
+        self._held: dict[str, Message] = {}
+        self._lock = threading.Lock()
+
+    def receive(self, wait: int) -> list[Message]:
+        """Return up to ten messages, after at most `wait` seconds; they are held."""
+        with queue_errors(self.url):
+            answer = self._client.receive_message(
+                QueueUrl=self.url,
+                MaxNumberOfMessages=MAX_BATCH,
+                WaitTimeSeconds=min(wait, MAX_WAIT),
+                VisibilityTimeout=self._visibility,
+                AttributeNames=["SentTimestamp"],
+            )
+        got = [
+            Message(
+                m["MessageId"],
+                m["ReceiptHandle"],
+                m["Body"],
+                int(m.get("Attributes", {}).get("SentTimestamp", 0)) / 1000,
+            )
+            for m in answer.get("Messages", ())
+        ]
+        with self._lock:
+            self._held.update((m.id, m) for m in got)
+        return got
+
+    def receive_many(self) -> list[Message]:
+        """Receive available messages by several requests at once; none does not mean that the queue is empty."""
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            return [m for got in pool.map(self.receive, [0] * PARALLEL) for m in got]
+
+    def approximate_size(self) -> int:
+        """Return the approximate number of waiting messages."""
+        name = "ApproximateNumberOfMessages"
+        with queue_errors(self.url):
+            answer = self._client.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])
+        return int(answer["Attributes"][name])
+
+    def delete(self, messages: Iterable[Message]) -> None:
+        """Delete messages. A warning counts failures: those come again, and their objects are known by then."""
+
+        def act(some: Sequence[Message]) -> int:
+            entries = [{"Id": str(n), "ReceiptHandle": m.receipt} for n, m in enumerate(some)]
+            return len(self._client.delete_message_batch(QueueUrl=self.url, Entries=entries).get("Failed", ()))
+
+        if failed := self._each_ten(messages, act):
+            logger.warning("%d messages of %s could not be deleted; they come again", failed, self.url)
+
+    def release(self, messages: Iterable[Message]) -> None:
+        """Show messages to others again at once, as well as that can be done."""
+        self._each_ten(messages, lambda some: self._change(some, 0))
+
+    def drop(self, messages: Iterable[Message]) -> None:
+        """Hold messages no longer: they come again when their time is over."""
+        with self._lock:
+            for message in messages:
+                self._held.pop(message.id, None)
+
+    def heartbeat(self) -> AbstractContextManager[None]:
+        """Keep the messages that are held invisible while a block runs."""
+
+        def keep_invisible() -> None:
+            with self._lock:
+                held = list(self._held.values())
+            failed = self._each_ten(held, lambda some: self._change(some, self._visibility), keep=True)
+            if failed:
+                logger.warning("%d messages of %s could not be kept invisible", failed, self.url)
+
+        return repeat_every(self._visibility / 3, keep_invisible, name="heartbeat")
+
+    def _each_ten(
+        self, messages: Iterable[Message], act: Callable[[Sequence[Message]], int], *, keep: bool = False
+    ) -> int:
+        """Do something with messages, ten by request; how many of them failed."""
+        rest = iter({m.id: m for m in messages}.values())
+        failed = 0
+        while some := list(islice(rest, MAX_BATCH)):
+            try:
+                with queue_errors(self.url):
+                    failed += act(some)
+            except (NotFoundError, CredentialsError, ServiceError) as error:
+                logger.warning("%s", error)
+                failed += len(some)
+            if not keep:
+                self.drop(some)
+        return failed
+
+    def _change(self, some: Sequence[Message], seconds: int) -> int:
+        entries = [{"Id": str(n), "ReceiptHandle": m.receipt, "VisibilityTimeout": seconds} for n, m in enumerate(some)]
+        answer = self._client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
+        return len(answer.get("Failed", ()))
+
+
+def region_of(url: str) -> str | None:
+    """Return the region that a queue's URL names."""
+    found = _REGION.search(urlsplit(url).hostname or "")
+    return (found[1] or found[2]) if found else None
+
+
+def _client(url: str, options: AwsOptions) -> Any:
+    from botocore.config import Config
+
+    boto = aws.session(options)
+    parts = urlsplit(url)
+    return boto.client(
+        "sqs",
+        endpoint_url=f"{parts.scheme}://{parts.netloc}",
+        region_name=region_of(url) or options.region or boto.region_name or "us-east-1",
+        config=Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60),
+    )
+
+
+@contextmanager
+def queue_errors(url: str, *, service: str = "the queue") -> Iterator[None]:
+    """Translate botocore's errors of requests for a queue, or for something else of AWS."""
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+    try:
+        yield
+    except NoCredentialsError:
+        msg = f"{url}: no AWS credentials were found; set aws.profile or aws.access_key_id, or the environment"
+        raise CredentialsError(msg) from None
+    except ClientError as error:
+        code, text = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+        words = " ".join(f"{code}: {text}".split())[:300]
+        if "NonExistentQueue" in code or "QueueDoesNotExist" in code:
+            msg = f"The queue {url} does not exist; check replication.queue_url and its region"
+            raise NotFoundError(msg) from None
+        if any(name in code for name in _DENIED):
+            msg = f"{url}: access is denied ({words}); check the credentials and what they allow"
+            raise CredentialsError(msg) from None
+        msg = f"{url}: {service} did not answer as it should ({words}); try again"
+        raise ServiceError(msg) from None
+    except (BotoCoreError, OSError) as error:
+        msg = f"{url}: {service} did not answer ({' '.join(str(error).split())[:300]}); try again"
+        raise ServiceError(msg) from None
+
+
+# Parse messages of S3 about objects. Pure.
+#
+# S3 sends events in three shapes: its own event notifications, the same within an envelope of SNS, and events of
+# EventBridge. https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to an object.
+
+    `urls` are what its key may mean, the likeliest first: notifications encode keys, EventBridge does not, and
+    what imitates EventBridge may.
+    """
+
+    urls: tuple[Url, ...]
+    created: bool
+
+
+def parse_events(body: str) -> tuple[Event, ...] | None:
+    """Parse the events of a message, in order; empty for a test event; None if it is no message of S3."""
+    try:
+        return tuple(_events(json.loads(body)))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _events(message: Mapping[str, Any]) -> Iterator[Event]:
+    if message.get("Type") == "Notification":  # of SNS
+        yield from _events(json.loads(message["Message"]))
+    elif message.get("Event") == "s3:TestEvent":
+        return
+    elif message.get("source") == "aws.s3":  # of EventBridge
+        detail = message["detail"]
+        key, created = detail["object"]["key"], message["detail-type"] == "Object Created"
+        yield _event(detail, dict.fromkeys((key, unquote_plus(key))), created=created)
+    else:
+        for record in message["Records"]:
+            created = "ObjectCreated:" in record["eventName"]
+            yield _event(record["s3"], [unquote_plus(record["s3"]["object"]["key"])], created=created)
+
+
+def _event(detail: Mapping[str, Any], keys: Iterable[str], *, created: bool) -> Event:
+    bucket = detail["bucket"]["name"]
+    if not isinstance(bucket, str) or not bucket:
+        raise ValueError
+    return Event(tuple(Url("s3", bucket, key) for key in keys), created)
+
+
+# New objects by a queue: messages are gathered, what they name is planned, and only then are they deleted.
+#
+# From the moment that a segment is durable it is the queue: a tap never learns whether the target committed, so the
+# next start follows the segments that its STATE has not passed. A message that is lost sight of before that comes
+# again.
+
+logger = logging.getLogger("tap-s3-files")
+MAX_MESSAGES = 2000
+"""Messages that are gathered before what they name is planned."""
+HEADS_AT_ONCE = 16
+
+
+class SqsEvents:
+    """One queue, and the streams of a run that share it, with their plans.
+
+    Messages for `others`, the other streams of the settings, are never deleted.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        plans: Mapping[str, StreamPlan],
+        others: Sequence[ObjectFilter],
+        storage: Storage,
+        settings: SqsSettings,
+    ) -> None:
+        self.plans = plans
+        self._queue, self._others, self._storage, self._settings = queue, others, storage, settings
+        self._kept: dict[str, Message] = {}
+        self._counts = Counter[str]()
+        """What became of messages and of the objects that they named."""
+        self._began = time.time()
+        self._over = False
+
+    def waves(self, stream: str) -> Iterator[Iterator[Segment]]:
+        """Yield the segments of a stream in portions: the unfinished ones, then those of each round of messages.
+
+        Ends when the queue was dry for `max_wait_seconds`. Where several streams share it, it ends after the messages
+        that were sent before the run began: the streams that wait for their turn must get one.
+        """
+        plan = self.plans[stream]
+        yield chain(plan.unfinished_segments(), plan.queued_segments())
+        while not self._over:
+            with self._queue.heartbeat():
+                self._over = not self._round()
+            yield plan.queued_segments()
+            if self._over:
+                self._queue.release(self._kept.values())
+                counts, left = self._counts, "deleted" if self._settings.delete_unmatched else "left in the queue"
+                texts = {
+                    "known": "were known already",
+                    "gone": "are gone",
+                    "foreign": f"messages were of no stream of this run and were {left}",
+                    "unreadable": "could not be read and were left to the dead-letter queue",
+                }
+                parts = [f"{counts['messages']:,} messages", f"{counts['planned']:,} objects planned"]
+                parts += [f"{counts[kind]:,} {text}" for kind, text in texts.items() if counts[kind]]
+                logger.info("%s: %s", self._queue.url, ", ".join(parts))
+
+    def _round(self) -> bool:
+        """Take what is there; whether there may be more to wait for."""
+        messages = self._gather()
+        if not messages:
+            return False
+        # What is new to a stream, the messages to delete and those to keep
+        new: dict[str, dict[Version, ObjectInfo]] = {}
+        done, left = list[Message](), list[Message]()
+        parsed = [(m, parse_events(m.body)) for m in messages]
+        plans_of = {
+            e: [r for r in self.plans.values() if _concerns(e, r.object_filter)]
+            for _, events in parsed
+            for e in events or ()
+        }
+        with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
+            taken = [event for event, receivers in plans_of.items() if receivers]
+            found_objects = dict(zip(taken, pool.map(self._head, taken), strict=True))
+        for message, events in parsed:
+            if events is None or any(isinstance(found_objects.get(e), DataError) for e in events):
+                reason = next((str(x) for e in events or () if isinstance(x := found_objects.get(e), DataError)), None)
+                logger.warning(
+                    "Message %s was left to the dead-letter queue: %s", message.id, reason or "it is no event of S3"
+                )
+                self._counts["unreadable"] += 1
+                left.append(message)
+                continue
+            settled = [[self._settle(new, r, found_objects[e]) for r in plans_of[e]] for e in events]
+            of_others = any(_concerns(e, object_filter) for e in events for object_filter in self._others)
+            is_outside = any(not all(of_event) for of_event in settled)
+            is_unmatched = any(not of_event for of_event in settled) and not self._settings.delete_unmatched
+            if of_others or is_outside or is_unmatched:
+                self._counts["foreign"] += not any(map(any, settled))
+                left.append(message)  # what is planned of it is known when it comes again
+            else:
+                done.append(message)
+        for stream, found in new.items():
+            self.plans[stream].queue(found.values())
+            self._counts["planned"] += len(found)
+        self._queue.delete(done)
+        self._queue.drop(left)
+        self._kept.update((m.id, replace(m, body="")) for m in left)
+        self._counts["messages"] += len(messages)
+        return len(self.plans) == 1 or any(m.sent < self._began for m in messages)
+
+    def _gather(self) -> list[Message]:
+        end = time.monotonic() + self._settings.max_wait_seconds
+        while True:
+            wait = math.ceil(end - time.monotonic())
+            got = self._fresh(self._queue.receive(min(max(wait, 1), MAX_WAIT)))
+            if got or time.monotonic() >= end:
+                break
+        while got and len(got) < MAX_MESSAGES:
+            more = self._fresh(self._queue.receive_many())
+            if not more:
+                break
+            got += more
+        return list({m.id: m for m in got}.values())
+
+    def _fresh(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages that were not read and left before in this run."""
+        again = [m for m in messages if m.id in self._kept]
+        self._queue.drop(again)
+        self._kept.update((m.id, replace(m, body="")) for m in again)
+        return [m for m in messages if m.id not in self._kept]
+
+    def _settle(self, found: dict[str, dict[Version, ObjectInfo]], plan: StreamPlan, info: object) -> bool:
+        """Return whether a stream needs this object of a message no more, and plan it if it is new."""
+        new = found.setdefault(plan.object_filter.stream, {})
+        if not isinstance(info, ObjectInfo):
+            return True
+        if not in_window(info, *plan.object_filter.window):
+            return False
+        version = version_of(info)
+        if version in new or plan.is_known(info):
+            self._counts["known"] += 1
+        else:
+            new[version] = info
+        return True
+
+    def _head(self, event: Event) -> ObjectInfo | DataError | None:
+        """Return the object of an event as it is now; None if there is none; the error if its key cannot be used."""
+        for url in event.urls:
+            if url.key.endswith("/"):  # a folder marker
+                return None
+            try:
+                return self._storage.head(url)
+            except NotFoundError:
+                continue
+            except DataError as error:
+                return error
+        logger.warning("%s was deleted since its event was sent", event.urls[0])
+        self._counts["gone"] += 1
+        return None
+
+
+def _concerns(event: Event, object_filter: ObjectFilter) -> bool:
+    """Return whether an event names a new object of a stream."""
+    return event.created and any(object_filter.matches(url) for url in event.urls)

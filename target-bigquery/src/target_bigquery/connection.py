@@ -1,0 +1,224 @@
+"""The connection to BigQuery: credentials, a client for each thread, and retries.
+
+Retries are made here and not by Google's library, so that every kind of call is treated alike.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from functools import cached_property
+from typing import Any, TypeVar
+from urllib.parse import urlparse
+
+from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
+from singer_arrow.load.ledger import Waiting, pauses
+from singer_arrow.sdk.settings import object_file
+from target_bigquery import resources, sql
+from target_bigquery.settings import Settings
+
+T = TypeVar("T")
+logger = logging.getLogger("target-bigquery")
+DEADLINE_SECONDS = 300.0
+"""How long a call is tried again, and how long after its beginning a job that failed of something passing, whose own
+calls may then take as long: after half a second, then after twice as long as before, up to 32 seconds; each pause is
+shortened by chance by up to a half."""
+REQUEST_SECONDS = 120.0
+ONCE: dict[str, Any] = {"retry": None, "timeout": REQUEST_SECONDS}
+_STORAGE_API = "google.cloud.bigquery_storage_v1"
+SCOPES = ("https://www.googleapis.com/auth/bigquery", "https://www.googleapis.com/auth/cloud-platform")
+
+
+def open_client(settings: Settings, credentials: Any) -> Any:
+    """Return Google's client for one thread."""
+    from google.api_core.client_options import ClientOptions
+
+    with _without_storage_api():
+        from google.cloud import bigquery
+
+    from target_bigquery.dead_connections import end_dead_connections
+
+    options = ClientOptions(api_endpoint=settings.api_endpoint) if settings.api_endpoint else None
+    client = bigquery.Client(project=settings.project, credentials=credentials, client_options=options)
+    end_dead_connections(client._http)  # Google's library takes no option of sockets
+    return client
+
+
+@contextmanager
+def _without_storage_api() -> Iterator[None]:
+    """Keep Google's library from importing the client of the Storage API, which saves a quarter of the import time."""
+    if "google.cloud.bigquery" in sys.modules or _STORAGE_API in sys.modules:
+        yield
+        return
+    sys.modules[_STORAGE_API] = None  # type: ignore[assignment]  # which means that there is none
+    try:
+        yield
+    finally:
+        del sys.modules[_STORAGE_API]
+
+
+def find_credentials(settings: Settings) -> Any:
+    """Return the credentials that the settings name, or the application's default ones."""
+    from google.auth.exceptions import DefaultCredentialsError
+
+    auth: Any = importlib.import_module("google.auth")  # its functions have no types
+    credentials = _given(settings)
+    if not credentials and not _is_google(settings):  # which must not get Google's credentials
+        credentials = importlib.import_module("google.auth.credentials").AnonymousCredentials()
+    if not credentials:
+        try:
+            credentials = auth.default(scopes=SCOPES)[0]
+        except DefaultCredentialsError:
+            msg = (
+                "No Google credentials were found; set credentials_path or credentials_json, "
+                "or run `gcloud auth application-default login`"
+            )
+            raise CredentialsError(msg) from None
+    if settings.impersonate_service_account:
+        impersonated: Any = importlib.import_module("google.auth.impersonated_credentials")
+        return impersonated.Credentials(
+            source_credentials=credentials,
+            target_principal=settings.impersonate_service_account,
+            target_scopes=list(SCOPES),
+        )
+    return credentials
+
+
+def _given(settings: Settings) -> Any:
+    from google.auth.exceptions import GoogleAuthError
+
+    name = "credentials_path" if settings.credentials_path else "credentials_json"
+    path = settings.credentials_path
+    given = object_file(path, f"Setting 'credentials_path': {path}") if path else settings.credentials
+    if given is None:
+        return None
+    auth: Any = importlib.import_module("google.auth")  # its functions have no types
+    try:
+        with warnings.catch_warnings():  # it warns of key files of strangers; this one is the user's own
+            warnings.simplefilter("ignore", DeprecationWarning)
+            if given.get("type") == "external_account":
+                return _federated(dict(given))
+            return auth.load_credentials_from_dict(dict(given), scopes=SCOPES)[0]
+    except (GoogleAuthError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        # the last three: Google's library takes for granted what a key file holds
+        msg = f"Setting {name!r} holds no usable Google credentials: {type(error).__name__}; check the key file"
+        raise ConfigError(msg) from None
+
+
+def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
+    """Return a source of tokens for Google Cloud Storage from BigQuery's credentials; see `stores.GoogleToken`.
+
+    None for an own `api_endpoint` without credentials; the storage then uses the credentials of the environment.
+    """
+    if not _is_google(settings) and not (settings.credentials_path or settings.credentials):
+        return None
+    lock, found = threading.Lock(), list[Any]()
+
+    def token() -> dict[str, Any]:
+        requests: Any = importlib.import_module("google.auth.transport.requests")
+        with lock:
+            if not found:
+                found.append(find_credentials(settings))
+            (credentials,) = found
+            if not credentials.valid:
+                try:
+                    credentials.refresh(requests.Request())
+                except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
+                    raise resources.translate_error(error, "Getting a token for Google Cloud Storage") from None
+            expiry = credentials.expiry
+            return {"token": credentials.token, "expires_at": expiry.replace(tzinfo=UTC) if expiry else None}
+
+    return token
+
+
+def _is_google(settings: Settings) -> bool:
+    return _is_googles(urlparse(settings.api_endpoint or "https://bigquery.googleapis.com").hostname or "")
+
+
+def _is_googles(host: str) -> bool:
+    return host == "googleapis.com" or host.endswith(".googleapis.com")
+
+
+def _federated(given: dict[str, Any]) -> Any:
+    """Credentials of a workload; Google's own loader would ask for a token at once, and then for the pool's project."""
+    is_aws = given.get("subject_token_type") == "urn:ietf:params:aws:token-type:aws4_request"
+    is_program = not is_aws and given["credential_source"].get("executable") is not None
+    kind = "aws" if is_aws else "pluggable" if is_program else "identity_pool"
+    module: Any = importlib.import_module(f"google.auth.{kind}")  # its functions have no types
+    return module.Credentials.from_info(given, scopes=SCOPES)
+
+
+class Connection:
+    """One project and dataset; safe to use from any thread, and opened on first use."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.location = settings.location
+        self._threads = threading.local()
+        self._clients: list[Any] = []
+        self._lock = threading.Lock()
+
+    @cached_property
+    def credentials(self) -> Any:
+        """The credentials that the settings name, or the application's default ones."""
+        return find_credentials(self.settings)
+
+    def credentials_for(self, host: str) -> Any:
+        """Return the credentials for another server than that of `api_endpoint`; the setting documents which."""
+        if _is_googles(host) or self.settings.credentials_path or self.settings.credentials:
+            return self.credentials
+        credentials: Any = importlib.import_module("google.auth.credentials")
+        return credentials.AnonymousCredentials()
+
+    @property
+    def client(self) -> Any:
+        """Google's client, one for each thread."""
+        client = getattr(self._threads, "client", None)
+        if client is None:
+            with self._lock:
+                client = open_client(self.settings, self.credentials)
+                self._clients.append(client)
+            self._threads.client = client
+        return client
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            for client in self._clients:
+                client.close()
+            self._clients.clear()
+
+    def path(self, table: str) -> str:
+        """Return `project.dataset.table`."""
+        return f"{self.settings.project}.{self.settings.dataset}.{table}"
+
+    def quoted(self, table: str) -> str:
+        """Return the table's name for SQL."""
+        return sql.quoted(self.settings.project, self.settings.dataset, table)
+
+    def call(self, what: str, function: Callable[[], T]) -> T:
+        """Call Google's library, translate its errors, and retry transient ones."""
+        waiting = Waiting(logger)
+        for pause in pauses(DEADLINE_SECONDS):
+            try:
+                return self.call_once(what, function)
+            except ServiceError as error:
+                if pause is None:
+                    raise ServiceError(f"{error}; all retries failed; run again later") from None
+                waiting.before_again(pause, error)
+        raise AssertionError
+
+    def call_once(self, what: str, function: Callable[[], T]) -> T:
+        """Call Google's library once and translate its errors."""
+        try:
+            return function()
+        except SingerArrowError:
+            raise
+        except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
+            raise resources.translate_error(error, what) from None

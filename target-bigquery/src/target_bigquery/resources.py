@@ -1,0 +1,346 @@
+"""Tables, jobs and query results of BigQuery; translates the errors of Google's libraries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from singer_arrow.errors import (
+    AccessDeniedError,
+    CredentialsError,
+    LoadError,
+    NotFoundError,
+    ServiceError,
+    SingerArrowError,
+)
+from singer_arrow.warehouse.settings import marked
+from singer_arrow.warehouse.table import owner
+from target_bigquery import sql
+from target_bigquery.columns import records_owners
+from target_bigquery.types import TableColumn, kind_of
+
+# Which of BigQuery's errors are worth another try. Pure.
+
+_TRANSIENT_REASONS = frozenset(
+    {
+        *("backendError", "internalError", "badGateway", "rateLimitExceeded", "tableUnavailable"),
+        *("jobBackendError", "jobInternalError", "jobRateLimitExceeded"),
+    }
+)
+_QUOTA_REASONS = frozenset({"quotaExceeded", "billingTierLimitExceeded", "dailyLimitExceeded"})
+_NAMES = re.compile(r"`[^`]*`|\S*\w[.:_]\w\S*")
+_SHORT_QUOTAS = re.compile(
+    r"quota for (?:[\w-]+ ){0,4}concurrent\b|\bconcurrent (?:[\w-]+ ){0,4}requests\b|"
+    r"\bper (?:\d+ )?(?:second|minute)s?\b|\bpending \+ running\b",
+    re.IGNORECASE,
+)
+"""How quotas are called that are back within the time that is spent on tries; all others are for hours."""
+_LIMIT_REASONS = frozenset({"bytesBilledLimitExceeded"})
+_DENIED_REASONS = frozenset(
+    {"accessDenied", "billingNotEnabled", "forbidden", "authError", "required", "accountDisabled"}
+)
+_TRANSIENT_CODES = frozenset({408, 429, 500, 502, 503, 504})
+_TRANSIENT_TEXTS = (
+    "too many table update operations",
+    "Could not serialize access",
+    "aborted due to concurrent update",
+    "Too many DML statements outstanding",
+)
+
+
+class ErrorKind(Enum):
+    """What an error calls for."""
+
+    RETRY = "another try may succeed"
+    LIMIT = "it would cost more than bytes_billed_limit"
+    QUOTA = "a quota is used up; it comes back hours later"
+    DENIED = "credentials or permissions"
+    MISSING = "something does not exist"
+    EXISTS = "something exists already"
+    CHANGED = "somebody else changed it meanwhile"
+    REFUSED = "a query cannot be done"
+    OTHER = "what was sent is wrong"
+
+
+def classify(code: int | None, reason: str | None, message: str) -> ErrorKind:
+    """Classify an error response of the API, or the error of a job, which has no HTTP status `code`."""
+    if any(text in message for text in _TRANSIENT_TEXTS) or reason in _TRANSIENT_REASONS:
+        return ErrorKind.RETRY
+    if reason in _LIMIT_REASONS:
+        return ErrorKind.LIMIT
+    if reason in _QUOTA_REASONS:
+        return ErrorKind.RETRY if _SHORT_QUOTAS.search(_NAMES.sub("", message)) else ErrorKind.QUOTA
+    if reason in _DENIED_REASONS or code in (401, 403):
+        return ErrorKind.DENIED
+    if code in _TRANSIENT_CODES:
+        return ErrorKind.RETRY
+    return _BY_CODE.get(code or 0, _BY_REASON.get(reason or "", ErrorKind.OTHER))
+
+
+_BY_CODE = {404: ErrorKind.MISSING, 409: ErrorKind.EXISTS, 412: ErrorKind.CHANGED}
+_BY_REASON = {"notFound": ErrorKind.MISSING, "duplicate": ErrorKind.EXISTS, "conditionNotMet": ErrorKind.CHANGED} | {
+    "invalidQuery": ErrorKind.REFUSED
+}
+
+
+class AlreadyExistsError(SingerArrowError):
+    """The resource to create exists already."""
+
+
+class QuotaError(LoadError):
+    """A quota is used up for hours."""
+
+    code = "quota"
+
+
+class RefusedError(LoadError):
+    """BigQuery refuses a valid query because of the state of its tables."""
+
+
+class MissingError(LoadError):
+    """A job names a table, or something else, that does not exist."""
+
+
+class RefusedDataError(LoadError):
+    """BigQuery refuses the rows of a load job."""
+
+    code = "refused-data"
+
+
+class ChangedError(SingerArrowError):
+    """The resource was changed concurrently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job; times are the server's.
+
+    `error` is BigQuery's own reason, on one line, of a job that failed; `table` the destination of a load, as
+    `project.dataset.table`; `claims` the write stream that a claim names (see `sql.claim`).
+    """
+
+    id: str
+    kind: str
+    is_done: bool
+    created: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    error: str | None = None
+    error_kind: ErrorKind | None = None
+    rows: int = 0
+    table: str | None = None
+    claims: str | None = None
+    resource: Any = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it is done, and well."""
+        return self.is_done and self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """The column that a table is partitioned by: by HOUR, DAY, MONTH or YEAR (`unit`), or by integers (`cells`).
+
+    `cells` are the first value, the end (exclusive), and the values per partition.
+    """
+
+    column: str
+    unit: str | None = None
+    cells: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; `fields` are its columns in the representation of the API.
+
+    `filtered_by` is the column by which each query of it must choose partitions, if that is required.
+    """
+
+    name: str
+    columns: tuple[TableColumn, ...]
+    fields: tuple[Mapping[str, Any], ...]
+    created: datetime
+    labels: Mapping[str, str]
+    partitions: Partitioning | None
+    clustered_by: tuple[str, ...]
+    resource: Any
+    filtered_by: str | None = None
+
+    @property
+    def partitioned_by(self) -> str | None:
+        """The column of the partitions."""
+        return self.partitions.column if self.partitions else None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The rows of a query, how many rows it changed, and when the server began with it."""
+
+    rows: list[Mapping[str, Any]]
+    started: datetime | None
+    affected: int = 0
+
+
+def table(name: str, found: Any) -> Table:
+    """Read a table of Google's library."""
+    fields = tuple(f.to_api_repr() for f in found.schema)
+    recorded, by = records_owners(fields), found.time_partitioning or found.range_partitioning
+    return Table(
+        name=name,
+        columns=tuple(_existing(f, recorded=recorded) for f in fields),
+        fields=fields,
+        created=found.created,
+        labels=dict(found.labels or {}),
+        partitions=_partitions(found),
+        clustered_by=tuple(found.clustering_fields or ()),
+        resource=found,
+        filtered_by=(by.field or "_PARTITIONTIME") if by and found.require_partition_filter else None,
+    )
+
+
+def _partitions(found: Any) -> Partitioning | None:
+    by_time, by_range = found.time_partitioning, found.range_partitioning
+    if by_time:
+        return Partitioning(by_time.field, unit=by_time.type_ or "DAY") if by_time.field else None
+    if by_range:
+        cells = (by_range.range_.start, by_range.range_.end, by_range.range_.interval)
+        is_known = all(n is not None for n in cells) and int(cells[2]) > 0
+        return Partitioning(by_range.field, cells=tuple(int(n) for n in cells) if is_known else None)  # type: ignore[arg-type]
+    return None
+
+
+def _existing(field: Mapping[str, Any], *, recorded: bool) -> TableColumn:
+    return TableColumn(
+        name=field["name"],
+        kind=kind_of(field["type"]),
+        mode=(field.get("mode") or "NULLABLE").upper(),
+        fields=tuple(_existing(f, recorded=recorded) for f in field.get("fields") or ()),
+        variant_of=marked(field.get("description")),
+        owner=owner(field.get("description"), field["name"], recorded=recorded),
+    )
+
+
+def job(found: Any) -> Job:
+    """Read a job of Google's library."""
+    result = found.error_result
+    reason, error = (result or {}).get("reason"), None
+    if result:  # why it failed: its result, and the first errors that led to it
+        texts = [" ".join((e.get("message") or e.get("reason") or "").split()) for e in (result, *(found.errors or ()))]
+        error = f"{reason}: {'; '.join(list(dict.fromkeys(filter(None, texts)))[:4])}"[:1500]
+    return Job(
+        id=found.job_id,
+        kind=found.job_type,
+        is_done=found.state == "DONE",
+        created=found.created,
+        started=found.started,
+        ended=found.ended,
+        error=error,
+        error_kind=classify(None, reason, result.get("message") or "") if result else None,
+        rows=(found.output_rows or 0) if found.job_type == "load" else 0,
+        table=destination(found) if found.job_type == "load" else None,
+        claims=sql.claimed(found.query or "") if found.job_type == "query" else None,
+        resource=found,
+    )
+
+
+def destination(found: Any) -> str | None:
+    """Return the table that a load or copy job of Google's library writes, as `project.dataset.table`."""
+    to = found.destination if found.job_type in ("load", "copy") else None
+    return None if to is None else f"{to.project}.{to.dataset_id}.{to.table_id}"
+
+
+def failed(what: str, found: Job) -> LoadError:
+    """Return the error for a failed job."""
+    if found.error_kind is ErrorKind.QUOTA:
+        return QuotaError(f"{what}: {found.error}. {_QUOTA_HINT}")
+    if found.error_kind is ErrorKind.LIMIT:
+        return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
+    if found.error_kind is ErrorKind.REFUSED:
+        return RefusedError(f"{what}: {found.error} (job {found.id})")
+    if found.error_kind is ErrorKind.MISSING:
+        return MissingError(f"{what}: {found.error} (job {found.id})")
+    if found.error_kind is ErrorKind.OTHER and found.kind == "load":
+        return RefusedDataError(f"{what}: {found.error} (job {found.id})")
+    return LoadError(f"{what}: {found.error} (job {found.id})")
+
+
+_QUOTA_HINT = (
+    "Wait until the quota is back, raise it in the Google Cloud console, "
+    "or let max_batch_age_seconds and max_batch_mb make fewer and larger loads"
+)
+_LIMIT_HINT = (
+    "Nothing was done or billed. Raise bytes_billed_limit, or let partition_by and cluster_by bound what is read"
+)
+_DENIED_HINT = "check the credentials and the roles they have (BigQuery Job User and BigQuery Data Editor)"
+
+
+def translate_error(error: Exception, what: str) -> SingerArrowError:
+    """Translate an error of Google's libraries or of the network; `ServiceError` if a retry may succeed."""
+    import requests
+    from google.api_core import exceptions as api
+    from google.auth import exceptions as auth
+    from google.resumable_media import DataCorruption, InvalidResponse
+
+    if isinstance(error, InvalidResponse):
+        error = api.from_http_response(error.response)  # type: ignore[no-untyped-call]  # the library lacks it
+    if isinstance(error, api.GoogleAPICallError):
+        return _call_error(error, what)
+    if isinstance(error, auth.TransportError):
+        return ServiceError(f"{what}: {_line(error)}; check the network")
+    if isinstance(error, auth.InvalidOperation):  # no credentials were given
+        hint = "set credentials_path or credentials_json"
+        return CredentialsError(
+            f"{what}: the server requires credentials, and none are set for this api_endpoint; {hint}"
+        )
+    if isinstance(error, auth.GoogleAuthError):
+        message = error.args[0] if error.args else error  # what follows is the whole answer, which may hold tokens
+        return CredentialsError(f"{what}: the Google credentials were refused ({_line(message)}); renew them")
+    if isinstance(error, requests.exceptions.SSLError):
+        return LoadError(f"{what}: {_line(error)}; check the certificates and the api_endpoint")
+    if isinstance(error, requests.RequestException | ConnectionError | TimeoutError | DataCorruption | api.RetryError):
+        return ServiceError(f"{what}: BigQuery could not be reached ({_line(error)}); check the network")
+    return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
+
+
+def _call_error(error: Any, what: str) -> SingerArrowError:
+    details = [e for e in (error.errors or []) if isinstance(e, Mapping)]
+    reason = details[0].get("reason") if details else None
+    text = " ".join(((details[0].get("message") if details else None) or error.message or "").split())
+    message = f"{what}: {reason}: {text}" if reason else f"{what}: {text}"
+    match classify(error.code, reason, text):
+        case ErrorKind.RETRY:
+            return ServiceError(message)
+        case ErrorKind.QUOTA:
+            return QuotaError(f"{message}. {_QUOTA_HINT}")
+        case ErrorKind.LIMIT:
+            return LoadError(f"{message}. {_LIMIT_HINT}")
+        case ErrorKind.DENIED:
+            return AccessDeniedError(f"{message}; {_DENIED_HINT}")
+        case ErrorKind.MISSING:
+            return NotFoundError(message)
+        case ErrorKind.EXISTS:
+            return AlreadyExistsError(message)
+        case ErrorKind.CHANGED:
+            return ChangedError(message)
+        case ErrorKind.REFUSED:
+            return RefusedError(message)
+    return LoadError(message)
+
+
+def _line(error: object) -> str:
+    return " ".join(str(error).split())[:500]
+
+
+def parameter(name: str, value: Any) -> Any:
+    """Return a query parameter, of the type that the value has."""
+    from google.cloud import bigquery
+
+    if isinstance(value, list):
+        return bigquery.ArrayQueryParameter(name, "STRING", value)
+    kinds = {int: "INT64", datetime: "TIMESTAMP", str: "STRING"}
+    return bigquery.ScalarQueryParameter(name, kinds[type(value)], value)

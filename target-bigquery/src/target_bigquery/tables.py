@@ -1,0 +1,327 @@
+"""Creates the dataset and the tables; adds, widens and relaxes columns; their layout."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
+from singer_arrow.naming import LEDGER, REJECTED, staging_name, stream_label
+from singer_arrow.warehouse.settings import EVOLVE, UPSERT, siblings
+from singer_arrow.warehouse.table import Descriptions, PropertyPath, check_new, is_laid_out_by, layout_column
+from target_bigquery import columns as drift
+from target_bigquery import sql
+from target_bigquery.client import BigQuery
+from target_bigquery.columns import NO_DESCRIPTIONS, ColumnEvolution, columns_of, relaxed, with_columns
+from target_bigquery.resources import AlreadyExistsError, ChangedError, RefusedError, Table
+from target_bigquery.types import RULES, Column, missing_required, new_columns, nullable_required
+
+# Partitions and clusters new tables by the settings; warns of tables with another layout.
+
+_KINDS = {
+    "partition_by": ("DATE", "TIMESTAMP", "DATETIME"),
+    "cluster_by": ("INTEGER", "STRING", "BOOLEAN", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BIGNUMERIC"),
+}
+
+
+def partition(client: BigQuery, stream: str, columns: Sequence[Column]) -> tuple[str, str] | None:
+    """Return the column by which the stream's table is partitioned, and by what of it: HOUR, DAY, ..."""
+    spec = client.settings.partitioning(stream)
+    if spec is None:
+        return None
+    column = _column("partition_by", client.settings.partition_by, stream, columns, spec[0])
+    return (column, spec[1]) if column else None
+
+
+def cluster(client: BigQuery, stream: str, columns: Sequence[Column]) -> list[str]:
+    """Return the columns by which the stream's table is clustered; raises as `partition`."""
+    given, names = client.settings.cluster_by, client.settings.clustering(stream)
+    found = [_column("cluster_by", given, stream, columns, name) for name in names]
+    return [name for name in found if name]
+
+
+def warn_of_layout(client: BigQuery, stream: str, table: Table, columns: Sequence[Column]) -> None:
+    """Warn if the layout of a table differs from the settings, which apply to new tables only."""
+    path, spec = client.path(table.name), client.settings.partitioning(stream)
+    if spec and not is_laid_out_by([spec[0]], [table.partitioned_by], columns):
+        now = f"partitioned by {table.partitioned_by}" if table.partitioned_by else "not partitioned"
+        logger.warning("Table %s is %s; partition_by applies to new tables alone", path, now)
+    clustering = client.settings.clustering(stream)
+    if clustering and not is_laid_out_by(clustering, table.clustered_by, columns):
+        now = f"clustered by {', '.join(table.clustered_by)}" if table.clustered_by else "not clustered"
+        logger.warning("Table %s is %s; cluster_by applies to new tables alone", path, now)
+
+
+def _column(setting: str, given: object, stream: str, columns: Sequence[Column], name: str) -> str | None:
+    column, kinds = layout_column(setting, given, stream, columns, name, logger=logger), _KINDS[setting]
+    if column and (column.kind not in kinds or column.repeated):
+        allowed = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        msg = f"Setting {setting!r} names column {name!r} of stream {stream!r}, which is {column}, not {allowed}"
+        raise ConfigError(msg)
+    return column.name if column else None
+
+
+# Makes the dataset and the tables ready before any load: creates them, adds, widens and relaxes columns.
+
+logger = logging.getLogger("target-bigquery")
+OWNER = "singer_stream"
+"""Label of a table: the stream that it belongs to."""
+STAGING_DAYS = 7
+LEFTOVER_AGE = timedelta(days=1)
+"""Staging tables that are younger may be those of a run that is still at work."""
+_TRIES = 20
+_LEDGER_FIELDS = [
+    {"name": "batch_id", "type": "STRING", "description": "The tap's id of the batch; empty: a mark"},
+    {"name": "stream", "type": "STRING"},
+    {"name": "job_id", "type": "STRING", "description": "The load job that holds the batch"},
+    {"name": "rows", "type": "INTEGER"},
+    {"name": "started_at", "type": "TIMESTAMP"},
+]
+_POSITION = "Its line or row in the file, of a RECORD message its line in the input; from 1"
+_PART = "1; a very long record takes several rows, one for each part of it"
+REJECTED_FIELDS: list[dict[str, Any]] = [
+    {"name": "stream", "type": "STRING"},
+    {"name": "batch_id", "type": "STRING", "description": "The tap's id of the batch, if it has one"},
+    {"name": "file", "type": "STRING", "description": "The batch file; null for RECORD messages"},
+    {"name": "position", "type": "INTEGER", "description": _POSITION},
+    {"name": "column_name", "type": "STRING", "description": "The property that is at fault"},
+    {"name": "reason", "type": "STRING"},
+    {"name": "record", "type": "STRING", "description": "The row as JSON text"},
+    {"name": "part", "type": "INTEGER", "description": _PART},
+]
+_REJECTED_AT = {"name": "rejected_at", "type": "TIMESTAMP"}
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The table of a stream, and the columns of it that the stream fills."""
+
+    table: Table
+    columns: tuple[Column, ...]
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.name
+
+    @property
+    def load_fields(self) -> list[Mapping[str, Any]]:
+        """The columns of upload files as the table has them, for load jobs."""
+        names = {c.name for c in self.columns}
+        return [f for f in self.table.fields if f["name"] in names]
+
+    @property
+    def siblings(self) -> tuple[str, ...]:
+        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        return siblings(self.columns, self.table.columns)
+
+
+def prepare_dataset(client: BigQuery) -> None:
+    """Make sure that there is a dataset, in the location that is set; loads run where it is."""
+    location = client.dataset_location()
+    if location is None:
+        try:
+            client.create_dataset()
+        except SingerArrowError:
+            if client.dataset_location() is None:  # else another run was faster
+                raise
+        location = client.dataset_location()
+    configured = client.settings.location
+    if configured and location and configured.lower() != location.lower():
+        msg = (
+            f"Dataset {client.settings.project}.{client.settings.dataset} is in {location}, and setting 'location' "
+            f"is {configured}; a dataset cannot move: set location to {location}, or name another dataset"
+        )
+        raise ConfigError(msg)
+    client.location = location or configured
+
+
+def prepare_table(
+    client: BigQuery,
+    stream: str,
+    schema: pa.Schema,
+    *,
+    keys: Sequence[str] = (),
+    nullable: Collection[PropertyPath] = (),
+    descriptions: Descriptions = NO_DESCRIPTIONS,
+) -> Destination:
+    """Make sure that the stream's table exists and has a column for each property of `schema`, which its SCHEMA means.
+
+    Keys have no variants; `nullable` are the properties that may be null, each with those that it is in; `descriptions`
+    are given to what has none.
+    """
+    settings, fixed = client.settings, set[str]()
+    for _ in range(_TRIES):
+        name, table = _owned_table(client, stream)
+        may = ColumnEvolution(settings.on_drift == EVOLVE, keys, frozenset(fixed))
+        try:
+            if table is None:
+                return _create(client, stream, name, schema, descriptions)
+            if (kind := str(table.resource.table_type or "TABLE")) != "TABLE":
+                msg = (
+                    f"{client.path(name)} is no table but of the kind {kind}, into which nothing can be loaded; drop "
+                    "or rename it, or set 'tables' or 'table_prefix'"
+                )
+                raise SchemaError(msg)
+            if settings.grants and OWNER in table.labels and not table.resource.num_rows:
+                client.grant(name, settings.grants)  # as the run that created it may have ended before
+            try:
+                columns = columns_of(schema, nested=settings.nested, existing=table.columns, drift=may)
+            except SchemaError as error:
+                msg = f"Table {client.path(name)}: {error}"
+                raise SchemaError(msg) from None
+            if wider := drift.widened(columns, table.columns):
+                fixed |= {c.name for c in wider if not _widen(client, name, c)}
+            else:
+                may_be_null = frozenset(nullable) - {(key,) for key in keys}
+                return _fit(client, stream, table, columns, keys, nullable=may_be_null, descriptions=descriptions)
+        except (AlreadyExistsError, ChangedError):
+            logger.debug("Somebody else changed table %s; looking again", name)
+    path = client.path(client.settings.table_names(stream, RULES)[0])
+    msg = f"Table {path} is changed by others all the time; run again when they are done"
+    raise SchemaError(msg)
+
+
+def follow(client: BigQuery, table: Table, like: Table) -> None:
+    """Give a table of this run's own the columns that another one has got meanwhile."""
+    have = {c.name: c for c in table.columns}
+    for column in like.columns:
+        if column.name in have and column.kind != have[column.name].kind:
+            what = f"Widening column {column.name!r} of table {client.path(table.name)} to {column.kind}"
+            client.query(sql.widen_column(client.quoted(table.name), column.name, column.kind), what=what)
+    now = client.table(table.name)
+    if now and now.columns != like.columns:
+        client.set_fields(now, like.fields)
+
+
+def prepare_ledger(client: BigQuery) -> None:
+    """Make sure that the ledger exists."""
+    if client.table(LEDGER) is None:
+        with suppress(AlreadyExistsError):
+            client.create_table(
+                LEDGER,
+                _LEDGER_FIELDS,
+                partition=("started_at", "MONTH"),  # old entries are removed by whole partitions, which is free
+                cluster=("stream", "batch_id"),
+                description="Which batches were loaded by which job; do not edit. Written by target-bigquery.",
+            )
+
+
+def prepare_rejected(client: BigQuery) -> None:
+    """Make sure that there is the table of rows that are not loaded."""
+    if client.table(REJECTED) is None:
+        with suppress(AlreadyExistsError):
+            client.create_table(
+                REJECTED,
+                [*REJECTED_FIELDS, _REJECTED_AT],
+                cluster=("stream", "batch_id"),
+                description="Rows that were not loaded, and why. Written by target-bigquery.",
+            )
+
+
+def create_staging_table(client: BigQuery, name: str, fields: Sequence[Mapping[str, Any]], **options: Any) -> None:
+    """Create a staging table, which BigQuery deletes after `STAGING_DAYS` days."""
+    client.create_table(name, fields, expires=datetime.now(UTC) + timedelta(days=STAGING_DAYS), **options)
+
+
+def nullable(fields: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the fields without a REQUIRED one among them."""
+    return [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
+
+
+def remove_leftovers(client: BigQuery, table: str) -> None:
+    """Remove the staging tables that earlier runs left behind, but none that may still be in use."""
+    for name in client.tables_named(staging_name(table)):
+        found = client.table(name)
+        if found and datetime.now(UTC) - found.created > LEFTOVER_AGE:
+            client.delete_table(name)
+
+
+def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
+    """Return the stream's table, or its name if there is none; refuse a table of another stream."""
+    name, distinct = client.settings.table_names(stream, RULES)
+    table = client.table(name)
+    owner = table.labels.get(OWNER) if table else None
+    if owner in (None, stream_label(stream)):
+        return name, table
+    return distinct, client.table(distinct)
+
+
+def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descriptions: Descriptions) -> Destination:
+    columns = columns_of(schema, nested=client.settings.nested)
+    table = client.create_table(
+        name,
+        with_columns((), columns, descriptions, is_ours=True),
+        partition=partition(client, stream, columns),
+        cluster=cluster(client, stream, columns),
+        labels={OWNER: stream_label(stream)},
+        description=descriptions.table,
+    )
+    if client.settings.grants:
+        client.grant(name, client.settings.grants)
+    return Destination(table, columns)
+
+
+def _widen(client: BigQuery, table: str, column: Column) -> bool:
+    """Widen a column; False if BigQuery refuses for good what the column, as it is now, would need.
+
+    It also refuses where another run has just widened the column further; then the table is to be looked at again.
+    """
+    what = f"Widening column {column.name!r} of table {client.path(table)} to {column.kind}"
+    logger.info("%s", what)
+    try:
+        client.query(sql.widen_column(client.quoted(table), column.name, column.kind), what=what)
+    except RefusedError as error:
+        logger.info("%s", error)
+        found = client.table(table)
+        return not (found and drift.widened([column], found.columns))
+    return True
+
+
+def _fit(
+    client: BigQuery,
+    stream: str,
+    table: Table,
+    columns: tuple[Column, ...],
+    keys: Sequence[str],
+    *,
+    nullable: Collection[PropertyPath],
+    descriptions: Descriptions,
+) -> Destination:
+    strict = set(missing_required(columns, table.columns))
+    if client.settings.on_drift == EVOLVE:
+        strict |= set(nullable_required(columns, table.columns, nullable))
+    elif strict:
+        msg = (
+            f"Table {client.path(table.name)} requires column {min(strict)!r}, which stream {stream!r} does not have; "
+            "drop the column, make it NULLABLE, or set on_drift: evolve"
+        )
+        raise SchemaError(msg)
+    description = descriptions.table if not table.resource.description else None
+    fields = with_columns(relaxed(table.fields, strict), columns, descriptions, is_ours=OWNER in table.labels)
+    if new_columns(columns, table.columns) or strict:
+        found_by = keys if client.settings.load_method == UPSERT else ()
+        for warning in check_new(client.path(table.name), columns, table.columns, RULES, found_by):
+            logger.warning("%s", warning)
+        for variant, column in drift.new_variants(columns, table.columns):
+            logger.warning(
+                "Table %s: values of stream %r that do not fit column %r go into column %r",
+                client.path(table.name),
+                stream,
+                column,
+                variant,
+            )
+        table = client.set_fields(table, fields, description=description)
+    elif description or fields != list(table.fields):
+        try:
+            table = client.set_fields(table, fields, description=description)
+        except (CredentialsError, RefusedError) as error:
+            logger.info("%s; the table keeps the descriptions that it has", error)
+    warn_of_layout(client, stream, table, columns)
+    return Destination(table, columns)

@@ -1,0 +1,452 @@
+"""The load methods: append-only, upsert, overwrite, and their base."""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from singer_arrow.errors import DataError, LoadError, RetriableError
+from singer_arrow.load.dead_letters import TooManyRejectedError
+from singer_arrow.load.ledger import pauses
+from singer_arrow.load.method import LoadMethod
+from singer_arrow.storage.urls import Url
+from target_redshift import copy, sql
+from target_redshift import rejected as refused
+from target_redshift.columns import NUL_FAIL
+from target_redshift.connection import Session
+from target_redshift.conversion import ConvertibleTextError, NulError
+from target_redshift.copy import CopyBatch, CountError, Group, StagingTables, copy_batches, ours
+from target_redshift.merge_pruning import bound, can_bound
+from target_redshift.rejected import RedshiftContext, fit_texts, needed_bytes, warn_of_values
+from target_redshift.tables import check_keys
+from target_redshift.types import MAX_VARCHAR
+from target_redshift.uploads import Item, PreparedItem
+
+# The base of all load methods: a group goes from its files into staging tables, from there into its table.
+#
+#     prepare     each item: its files as they are, or its rows on local disk
+#     stage       rows are uploaded; COPY puts all of the group into temporary tables of one session
+#     publish     one transaction: what the group holds goes into the table, and its batches into the ledger
+#
+# If its session is lost, a group is COPYed again in another session; after a lost COMMIT the ledger is read. The
+# transaction begins by locking the ledger, so that no other run loads the same batches meanwhile, and its snapshot is
+# taken after the lock.
+
+_LONG = "its files hold texts that are too long for their columns"
+DEADLINE_SECONDS = 600.0
+"""How long a group is tried again and again."""
+_LONGEST_PAUSE = 8.0
+"""Seconds; later groups of the stream wait too."""
+
+
+class _RollBackError(Exception):
+    """Ends a transaction that is only a trial."""
+
+
+class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
+    """The base of the load methods; see the module."""
+
+    def __init__(self, context: RedshiftContext) -> None:
+        super().__init__(context)
+        self._has_swept = False
+
+    def make_ready(self, item: Item) -> PreparedItem:
+        keys = self.context.keys if self.merges else ()
+        return warn_of_values(self.context, self.context.files.prepare(item, keys, self.rejects(item)))
+
+    def rows_found(self, part: PreparedItem) -> int:
+        return part.rows + len(part.rejects or ())
+
+    def nothing(self, item: Item) -> PreparedItem:
+        return PreparedItem(item)
+
+    def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
+        """Return one kind for all items: files that differ get staging tables of their own."""
+        return ""
+
+    def void_if_emptied(self) -> None:
+        self.context.ledger.void_if_emptied()
+
+    def expect(self, batch_id: str) -> None:
+        self.context.ledger.expect(batch_id)
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        return self.context.ledger.loaded(batch_id)
+
+    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
+        return self.context.ledger.loaded_of(batch_ids)
+
+    def stage(self, parts: Sequence[PreparedItem]) -> Group | None:
+        """Load a group into staging tables."""
+        group = Group(list(parts))
+        try:
+            group.parts = self.fresh([p for p in parts if p.rows or p.rejects])
+            kept = {id(part) for part in group.parts}
+            self.context.files.discard(*(p for p in parts if id(p) not in kept))
+            if not group.parts:
+                return None
+            self.upload(group)
+            self._until_done(group, lambda: self._load_without_refused(group, lambda: self.staged(group)))
+        except BaseException:
+            self._discard(group)
+            raise
+        return group
+
+    def publish(self, group: Group | None) -> None:
+        """Publish a group in the table."""
+        if group is None:
+            return
+        try:
+            self._until_done(group, lambda: self._load_without_refused(group, lambda: self._publish(group)))
+        finally:
+            self._discard(group)
+
+    @property
+    def table(self) -> str:
+        """The quoted name of the table that groups are published in."""
+        return self.context.client.quoted(self.context.destination.name)
+
+    @property
+    def what(self) -> str:
+        """Description of the step, for messages."""
+        return f"Loading into table {self.context.client.path(self.context.destination.name)}"
+
+    @abc.abstractmethod
+    def make_fit(self, group: Group) -> StagingTables:
+        """Make the table fit what was staged, and what was staged fit for `bring`; outside of any transaction.
+
+        Return the staging tables, with which the group may have to begin again.
+        """
+
+    def bring(self, tables: StagingTables) -> None:
+        """Bring what was staged into the table, here as further rows; within the transaction."""
+        for name, staged in tables.columns.items():
+            text = sql.insert(self.table, name, staged, self.context.destination.columns)
+            tables.session.execute(text, what=self.what)
+
+    def upload(self, group: Group) -> None:
+        """Upload the group's rows and write its manifests, all or nothing."""
+        context, made = self.context, list[CopyBatch]()
+        columns, upload_format = context.destination.columns, context.upload_format
+        try:
+            for copy_batch in copy_batches(
+                group.parts, context.staging_folder, columns, upload_format, ordered=self.merges
+            ):
+                made.append(copy_batch)  # one at a time: after an error those that were made are removed
+        except BaseException:
+            context.staging_folder.remove(ours(made))
+            raise
+        group.copy_batches = made
+
+    def staged(self, group: Group) -> StagingTables:
+        """Return the group's staging tables, filled by COPY if they are not yet."""
+        while group.tables is None:
+            if not group.copy_batches:  # they were to be made again, and that failed
+                self.upload(group)
+            tables = StagingTables(self.context.client)
+            try:
+                why = self._unfit(group, tables)
+            except BaseException:
+                tables.close()
+                raise
+            if why is None:
+                group.tables = tables
+            else:
+                tables.close()
+                self.convert(group, why)
+        return group.tables
+
+    def _unfit(self, group: Group, tables: StagingTables) -> str | None:
+        """COPY a group into staging tables, or return why its files must be read and uploaded first."""
+        try:
+            for copy_batch in group.copy_batches:
+                self._copy(copy_batch, tables)
+        except NulError:
+            if self.context.files.nul_text == NUL_FAIL:
+                raise
+            return "its files hold NUL characters"
+        except ConvertibleTextError:
+            return _LONG
+        return "its JSON Lines lack values that the SCHEMA requires" if self._is_unfilled(group, tables) else None
+
+    def _is_unfilled(self, group: Group, tables: StagingTables) -> bool:
+        """Return whether rows of JSON Lines that COPY read in place lack a required value, or all rows all values."""
+        required = {name for p in group.parts for name in p.item.conversion.never_null}
+        for copy_batch, (name, columns) in zip(group.copy_batches, tables.columns.items(), strict=True):
+            if copy_batch.layout.file_format == "jsonl" and not copy_batch.is_staged_here:
+                read = [c for c in columns if c.column is not None and c.constant is None]
+                needed = [c.name for c in read if c.column is not None and c.column.source in required]
+                ((*nulls,),) = tables.session.execute(sql.key_facts(name, [c.name for c in read]), what=self.what).rows
+                lacking = dict(zip((c.name for c in read), nulls, strict=True))
+                if any(lacking[name] for name in needed) or min(nulls, default=0) == copy_batch.rows:
+                    return True
+        return False
+
+    def convert(self, group: Group, why: str) -> None:
+        """Read and upload also the files that COPY was to load in place."""
+        self.context.logger.info("Stream %r: %s, so they are read and uploaded", self.context.stream, why)
+        parts = [
+            warn_of_values(self.context, self.context.files.convert(p.item, p.rejects)) if p.files else p
+            for p in group.parts
+        ]
+        self.forget(group)
+        group.parts = parts
+        self.upload(group)
+
+    def _copy(self, copy_batch: CopyBatch, tables: StagingTables) -> None:
+        try:
+            tables.copy(copy_batch, self.what)
+        except LoadError as error:
+            context = self.context
+            if isinstance(error, CountError) or (context.most_rejected is not None and not copy_batch.is_staged_here):
+                raise
+            raise copy.failed_copy(context.client, tables, copy_batch, context.files.storage, error) from None
+
+    def _fit(self, group: Group) -> StagingTables:
+        try:
+            return self.make_fit(group)
+        except ConvertibleTextError:
+            if all(p.spool for p in group.parts):
+                raise
+            self.convert(group, _LONG)
+            return self.make_fit(group)
+
+    def _load_without_refused(self, group: Group, step: Callable[[], object]) -> None:
+        """Take a step of a group, without the rows for which Redshift refuses it, where there may be such rows."""
+        while True:
+            try:
+                step()
+            except (LoadError, DataError) as error:
+                if self.context.most_rejected is None or isinstance(error, CountError | TooManyRejectedError):
+                    raise
+                if any(p.files for p in group.parts):
+                    self.convert(group, f"Redshift refuses its files ({error})")
+                else:
+                    refused.drop_rejected(self.context, group, error, try_group=self._try, forget=self.forget)
+            else:
+                return
+
+    def write_dead_letters(self, session: Session, group: Group) -> None:
+        """Write the rejected rows, within the transaction."""
+        if group.rejected:
+            self.context.dead_letter_table.write(session, self.context.ledger.stream, group.rejected)
+
+    def dead_letters_written(self, group: Group) -> None:
+        """Mark the rejected rows as written and committed."""
+        self.log_rejected([row for batch in group.rejected for row in batch.rows])
+
+    def _publish(self, group: Group) -> None:
+        while group.parts:
+            if group.rejected:
+                self.context.dead_letter_table.prepare()
+            theirs = self._bring(group, self._fit(group) if group.rows else self.staged(group))
+            if not theirs:
+                self.dead_letters_written(group)
+                size = sum(copy_batch.bytes for copy_batch in group.copy_batches)
+                rows = sum(copy_batch.rows for copy_batch in group.copy_batches)
+                self.context.tally.add(load_jobs=len(group.copy_batches), rows=rows, bytes=size)
+                return
+            for batch_id in theirs:
+                self.skip(batch_id, "just now by another run")
+            out = [p for p in group.parts if p.item.batch_id in theirs]
+            rest = [p for p in group.parts if p.item.batch_id not in theirs]
+            self.forget(group)
+            self.context.files.discard(*out)
+            group.parts = rest
+            if rest:
+                self.upload(group)
+
+    def _bring(self, group: Group, tables: StagingTables) -> set[str]:
+        """Load a group and return an empty set, or return the batches that another run has loaded meanwhile."""
+        ledger, session = self.context.ledger, tables.session
+        if (staged := sum(copy_batch.rows for copy_batch in group.copy_batches)) != group.rows:
+            msg = f"{self.what}: {staged} rows are staged of {group.rows}; nothing of them is loaded, run again"
+            raise LoadError(msg)
+        batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id} if self.keeps_ledger else {}
+        of_logs = self.entries_of_logs(p.item for p in group.parts)
+        needs_mark = not self.leaves_out_loaded or any(p.item.batch_id is None for p in group.parts)
+        with session.transaction(self.what):
+            ledger.lock(session)
+            known = ledger.loaded_meanwhile(session, [*batches, *of_logs, group.mark]).keys()
+            if group.mark in known:
+                return set()  # the answer to its COMMIT was lost
+            if theirs := known & batches.keys() if self.leaves_out_loaded else set():
+                is_staged_here = group.may_be_committed and not needs_mark and theirs == batches.keys()
+                return set() if is_staged_here else theirs
+            if group.rows:
+                self.bring(tables)
+            self.write_dead_letters(session, group)
+            new = {entry: rows for entry, rows in (batches | of_logs).items() if entry not in known}
+            ledger.add(session, {**new, **({group.mark: group.rows} if needs_mark else {})})
+            if needs_mark and not self._has_swept:
+                ledger.remove_marks(session)
+                self._has_swept = True
+            group.may_be_committed = True
+        return set()
+
+    def removable_files(self, parts: Sequence[PreparedItem], staged: Group | None) -> list[Url]:
+        """Return the files to remove after a load, including those staged for COPY."""
+        return [*super().removable_files(parts, staged), *ours(staged.copy_batches if staged else ())]
+
+    def forget(self, group: Group) -> None:
+        """Remove staging tables and staged files, in whose place others come."""
+        copy_batches, group.copy_batches = group.copy_batches, []
+        try:
+            self._drop(group)
+        finally:
+            self.context.staging_folder.remove(ours(copy_batches))
+
+    def _drop(self, group: Group) -> None:
+        tables, group.tables = group.tables, None
+        if tables:
+            tables.close()
+
+    def _discard(self, group: Group) -> None:
+        """Remove staging tables and what is on local disk; staged files stay, see `removable_files`."""
+        try:
+            self._drop(group)
+        finally:
+            self.context.files.discard(*group.parts)
+
+    def _try(self, group: Group) -> None:
+        """Load a group in a transaction that is rolled back; its staged files remain."""
+        self.upload(group)
+        tables = self.make_fit(group)
+        with suppress(_RollBackError), tables.session.transaction(self.what):
+            self.bring(tables)
+            raise _RollBackError
+
+    def _until_done(self, group: Group, step: Callable[[], object]) -> None:
+        """Run a step of a group, and retry while Redshift is busy or the connection breaks."""
+        for pause in pauses(DEADLINE_SECONDS, most=_LONGEST_PAUSE):
+            try:
+                step()
+            except RetriableError as error:
+                if pause is None or self.context.client.is_lost:
+                    raise
+                message = str(error).removesuffix("; run again")
+                self.context.logger.info("Stream %r: %s; loading again", self.context.stream, message)
+                if group.tables and group.tables.session.broken:
+                    group.tables.close()
+                    group.tables = None
+                time.sleep(pause)
+            else:
+                return
+
+
+# append-only: each group is added to the table; the ledger keeps batches from being loaded twice.
+
+
+class AppendOnly(RedshiftLoadMethod):
+    keeps_ledger = True
+
+    def make_fit(self, group: Group) -> StagingTables:
+        tables = self.staged(group)
+        fit_texts(self.context, tables.session, tables.staged, group.copy_batches)
+        return tables
+
+
+# upsert: each group is merged into the table, in the order of the messages.
+#
+# Of several rows with a key the one of the greatest rank wins, of these the last; rows of the table count too.
+#
+# Converted rows have a column of their order in the stream. Files that COPY took as they are do not; if a query finds a
+# key twice in them, they are converted too.
+
+
+class Upsert(RedshiftLoadMethod):
+    """The load method `upsert`; a key column of a type that has no equality is an error."""
+
+    ordered = True
+    merges = True
+    keeps_ledger = True
+
+    def __init__(self, context: RedshiftContext) -> None:
+        super().__init__(context)
+        check_keys(context.client, context.destination, context.keys)
+
+    def make_fit(self, group: Group) -> StagingTables:
+        """Create a temporary table of the table's own types with one row for each key."""
+        tables = self.staged(group)
+        if tables.merged:
+            return tables
+        is_ordered = all(copy_batch.layout.is_ordered for copy_batch in group.copy_batches)
+        if not is_ordered:
+            text = sql.duplicate_key(tables.columns, self.context.destination.columns, self.context.keys)
+            if tables.session.execute(text, what=self.what).rows:
+                self.convert(group, "a key is twice in its files")
+                tables, is_ordered = self.staged(group), True
+        name, columns = tables.name(), self.context.destination.columns
+        rank = self.context.rank_column
+        text = sql.create_merged(name, tables.columns, columns, self.context.keys, rank=rank, ordered=is_ordered)
+        tables.session.execute(text, what=self.what)
+        self._look_at_keys(name, group, tables)
+        fit_texts(self.context, tables.session, {name: [c.name for c in columns]}, group.copy_batches)
+        tables.merged = name
+        return tables
+
+    def bring(self, tables: StagingTables) -> None:
+        context, source = self.context, tables.merged
+        assert source
+        table, columns, keys = context.destination.name, context.destination.columns, context.keys
+        schema, bounds = context.client.settings.schema, tables.bounds
+        older = sql.delete_superseded(schema, table, source, keys, rank=context.rank_column, bounds=bounds)
+        tables.session.execute(older, what=self.what)
+        if context.deleted_column and tables.deletions:
+            gone = sql.delete_matching(schema, table, source, keys, bounds=bounds, deleted=context.deleted_column)
+            tables.session.execute(gone, what=self.what)
+            tables.session.execute(sql.delete_marked_rows(source, context.deleted_column), what=self.what)
+        text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.siblings, bounds=bounds)
+        tables.session.execute(text, what=self.what)
+
+    def _look_at_keys(self, name: str, group: Group, tables: StagingTables) -> None:
+        """Refuse null keys; find out between which values the others lie, and whether rows are to be deleted."""
+        keys = [c for c in self.context.destination.columns if c.name in self.context.keys]
+        bounded = [k for k in keys if can_bound(k)]
+        text = sql.key_facts(
+            name, [k.name for k in keys], bounded=[k.name for k in bounded], deleted=self.context.deleted_column
+        )
+        ((*facts,),) = tables.session.execute(text, what=self.what).rows
+        nulls = [key for key, count in zip(keys, facts, strict=False) if count]
+        if nulls:
+            found = copy.null_key(group.copy_batches, nulls, self.context.files.storage)
+            raise found or DataError(f"{self.what}: a key property is null", column=nulls[0].source)
+        ends = facts[len(keys) : len(keys) + 2 * len(bounded)]
+        made = [bound(key, *pair) for key, pair in zip(bounded, zip(ends[::2], ends[1::2], strict=True), strict=True)]
+        tables.bounds = [b for b in made if b]
+        tables.deletions = facts[-1] if self.context.deleted_column else 0
+
+
+# overwrite: the whole run goes into a staging table, whose rows replace the table's at once at the end of the run.
+
+
+class Overwrite(RedshiftLoadMethod):
+    deferred = True
+
+    @property
+    def table(self) -> str:
+        return self.context.client.quoted(self.context.overwrite_staging.staging(self.context.destination))
+
+    def make_fit(self, group: Group) -> StagingTables:
+        """Return the staging tables, after a check that no text exceeds `varchar_max`."""
+        self.context.overwrite_staging.staging(self.context.destination)
+        tables = self.staged(group)
+        if self.context.client.settings.varchar_max < MAX_VARCHAR:
+            needed_bytes(self.context, tables.session, tables.staged, group.copy_batches)
+        return tables
+
+    def write_dead_letters(self, session: Session, group: Group) -> None:
+        """Do nothing: rejected rows are written when the table is replaced."""
+
+    def dead_letters_written(self, group: Group) -> None:
+        self.context.overwrite_staging.rejected.add(group.rejected, self.context.most_rejected)
+
+    def replace_table(self) -> None:
+        self.context.overwrite_staging.staging(self.context.destination)
+
+    def finish(self) -> None:
+        """Replace the table's rows. Entries of batches that were appended to its former rows are void."""
+        self.log_rejected(self.context.overwrite_staging.replace(self.context.ledger, self.context.dead_letter_table))

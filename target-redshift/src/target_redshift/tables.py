@@ -1,0 +1,384 @@
+"""Creates the schema and the tables; adds and widens columns; layout and comments."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+import pyarrow as pa
+
+from singer_arrow.errors import AccessDeniedError, ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
+from singer_arrow.load.convert import RANK
+from singer_arrow.naming import LEDGER, staging_name, stream_label
+from singer_arrow.warehouse.settings import EVOLVE, UPSERT, siblings
+from singer_arrow.warehouse.table import (
+    UNKNOWN,
+    Descriptions,
+    check_new,
+    has_line,
+    is_described,
+    is_laid_out_by,
+    layout_column,
+    owner_line,
+)
+from target_redshift import sql
+from target_redshift.client import Redshift
+from target_redshift.columns import RESCUE, SUPER, ColumnEvolution, columns_of
+from target_redshift.resources import AlreadyExistsError, RefusedDataError, Table
+from target_redshift.types import MAX_COLUMNS, RULES, Column, ddl_type, missing_required, new_columns, wider_length
+
+# Distributes and sorts new tables by the settings; warns of tables with another layout.
+
+NO_KEYS = ("SUPER",)
+"""Types that rows can neither be spread nor sorted nor compared by."""
+
+
+def dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | None:
+    """Return the column by which the rows of the stream's table are spread."""
+    name = client.settings.distribution(stream)
+    return _column("dist_key", client.settings.dist_key, stream, columns, name) if name else None
+
+
+def sort_keys(client: Redshift, stream: str, columns: Sequence[Column]) -> list[str]:
+    """Return the columns by which the rows of the stream's table are sorted; raises as `dist_key`."""
+    given = client.settings.sort_keys
+    found = [_column("sort_keys", given, stream, columns, n) for n in client.settings.sorting(stream)]
+    return [name for name in found if name]
+
+
+def warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
+    """Warn if the layout of a table differs from the settings, which apply to new tables only."""
+    dist, sort = client.settings.distribution(stream), client.settings.sorting(stream)
+    if not (dist or sort):
+        return
+    try:
+        has_dist, has_sort = client.layout(table.name)
+    except SingerArrowError as error:
+        logger.debug("%s", error)  # the layout is only for a warning
+        return
+    path = client.path(table.name)
+    if dist and not is_laid_out_by([dist], [has_dist], columns):
+        now = f"distributed by {has_dist}" if has_dist else "not distributed by a key"
+        logger.warning("Table %s is %s; dist_key applies to new tables alone", path, now)
+    if sort and not is_laid_out_by(sort, has_sort, columns):
+        now = f"sorted by {', '.join(has_sort)}" if has_sort else "not sorted by keys"
+        logger.warning("Table %s is %s; sort_keys applies to new tables alone", path, now)
+
+
+def _column(setting: str, given: object, stream: str, columns: Sequence[Column], name: str) -> str | None:
+    column = layout_column(setting, given, stream, columns, name, logger=logger)
+    if column and column.kind in NO_KEYS:
+        msg = f"Setting {setting!r} names column {name!r} of stream {stream!r}, which is {column}; name another"
+        raise ConfigError(msg)
+    return column.name if column else None
+
+
+# Comments of tables and columns: the first line is for this program, descriptions of SCHEMA follow.
+
+OWNER = "singer_stream: "
+"""Begin of the comment of a table, before the name of its stream."""
+NO_DESCRIPTIONS = Descriptions()
+
+
+def of_table(stream: str, description: str | None) -> str:
+    """Return a table's comment: its owner, and on further lines its description."""
+    return "\n".join([OWNER + stream_label(stream), *([description] if description else [])])
+
+
+def of_columns(
+    columns: Iterable[Column], descriptions: Descriptions, *, is_new_table: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yield columns that get a comment: the one that it is a variant of, or its property, and its description.
+
+    The first column of a new table always gets one, by which the table records the owners of columns.
+    """
+    for number, column in enumerate(columns):
+        first = owner_line(column, always=is_new_table and not number)
+        if text := _joined(first, descriptions.columns.get((column.source,))):
+            yield column.name, text
+
+
+def may_be_of(comment: str | None, stream: str) -> bool:
+    """Return whether a table with that comment belongs to the stream or to no stream."""
+    owner = (comment or "").partition("\n")[0].rstrip()
+    return not owner.startswith(OWNER) or owner == OWNER + stream_label(stream)
+
+
+def write_comments(
+    client: Redshift, stream: str, table: Table, columns: Sequence[Column], descriptions: Descriptions
+) -> None:
+    """Set the comments that a table and its columns lack: descriptions of SCHEMA, and the owners of all columns.
+
+    Only a table's owner may do so; where it is another's, nothing happens.
+    """
+    texts = list(_lacking(client, stream, table, columns, descriptions))
+    what = f"Describing table {client.path(table.name)}"
+
+    def write() -> None:
+        with client.session() as session, session.transaction(what):
+            for text in texts:
+                session.execute(text, what=what)
+
+    try:
+        if texts:
+            client.retried(write)
+    except AccessDeniedError as error:
+        logger.info("%s", error)
+
+
+def _lacking(
+    client: Redshift, stream: str, table: Table, columns: Sequence[Column], descriptions: Descriptions
+) -> Iterator[str]:
+    quoted = client.quoted(table.name)
+    if descriptions.table and (table.comment or "").rstrip() in ("", OWNER + stream_label(stream)):
+        yield sql.comment(quoted, of_table(stream, descriptions.table))
+    filled = {c.name: c for c in columns}
+    adopts = not any(has_line(c.comment) for c in table.columns) and (
+        (table.comment or "").startswith(OWNER) or any(c.name != c.source and not c.variant_of for c in columns)
+    )
+    lines: dict[str, str | None] = {c.name: UNKNOWN for c in table.columns}
+    lines |= {name: owner_line(column) for name, column in filled.items()}
+    if adopts and table.columns and not any(lines.values()):
+        lines[table.columns[0].name] = owner_line(filled[table.columns[0].name], always=True)
+    for column in table.columns:
+        text, own = column.comment, filled.get(column.name)
+        if own and not is_described(text):
+            text = _joined(text, descriptions.columns.get((own.source,)))
+        if adopts and not column.variant_of:
+            text = _joined(lines[column.name], text)
+        if text and text != column.comment:
+            yield sql.comment_column(quoted, column.name, text)
+
+
+def _joined(*lines: str | None) -> str:
+    return "\n".join(filter(None, lines))
+
+
+# Makes the schema and the tables ready: creates them, adds and widens columns, and refuses what does not fit.
+
+logger = logging.getLogger("target-redshift")
+_TRIES = 20
+_FIXED = (
+    "Redshift widens no column that has a default, is a key, or is encoded as BYTEDICT, RUNLENGTH, TEXT255 or TEXT32K: "
+    "change its encoding by ALTER TABLE, or create the table anew with a wider column"
+)
+"""Why Redshift refuses to widen a column for good, and what to do."""
+_SHOWN = "drop the views that show the column, and create them again afterwards, best WITH NO SCHEMA BINDING"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The table of a stream, as it was when the stream began, and the columns of it that the stream fills.
+
+    `lengths` are the bytes of its VARCHAR columns, which `widen` keeps up to date.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    lengths: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table.name
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of its VARCHAR columns that the stream fills."""
+        return tuple(c.name for c in self.columns if c.kind == "VARCHAR")
+
+    @property
+    def siblings(self) -> tuple[str, ...]:
+        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        return siblings(self.columns, self.table.columns)
+
+
+def prepare_schema(client: Redshift) -> None:
+    """Make sure that there are the schema and the ledger in it."""
+    schema = client.settings.schema
+    if not client.has_schema():
+        with suppress(AlreadyExistsError):  # another run may create it just now
+            client.query(sql.create_schema(schema), what=f"Creating schema {schema}")
+        for grantee in dict.fromkeys(grantee for _, grantee in client.settings.grantees):
+            with _granting():
+                client.query(sql.grant_usage(schema, grantee), what=f"Granting {grantee} the use of schema {schema}")
+    if client.table(LEDGER) is None:
+        with suppress(AlreadyExistsError):
+            client.query(sql.create_ledger(client.quoted(LEDGER)), what=f"Creating table {client.path(LEDGER)}")
+
+
+def prepare_table(
+    client: Redshift,
+    stream: str,
+    schema: pa.Schema,
+    keys: Sequence[str] = (),
+    *,
+    descriptions: Descriptions = NO_DESCRIPTIONS,
+) -> Destination:
+    """Make sure that the stream's table exists and has a column for each property of `schema`, which its SCHEMA means.
+
+    The columns of keys can be compared, and have no variants; `descriptions` become comments where there are none.
+    """
+    settings, compared = client.settings, (*keys, RANK)
+    arranged = {name.lower() for name in (*compared, settings.distribution(stream) or "", *settings.sorting(stream))}
+    columns_for = partial(
+        columns_of,
+        schema,
+        varchar_max=settings.varchar_max,
+        # texts that rows are compared, spread or sorted by become no SUPER; those that they are compared by stay
+        super_texts={n for n in schema.names if n.lower() not in arranged} if settings.long_text == SUPER else (),
+        rescued_texts=set(schema.names).difference(compared) if settings.long_text == RESCUE else None,
+        drift=ColumnEvolution(settings.on_drift == EVOLVE, keys),
+    )
+    for _ in range(_TRIES):
+        name, distinct = settings.table_names(stream, RULES)
+        table = client.table(name)
+        if table is not None and not may_be_of(table.comment, stream):  # it is another stream's
+            name, table = distinct, client.table(distinct)
+        path = client.path(name)
+        try:
+            if table is None:
+                _create(client, stream, name, columns_for(), descriptions)
+                continue
+            try:
+                columns = columns_for(table.columns)
+            except SchemaError as error:
+                msg = f"Table {path}: {error}"
+                raise SchemaError(msg) from None
+            if lacking := missing_required(columns, table.columns):
+                msg = (
+                    f"Table {path} requires column {lacking[0]!r}, which stream {stream!r} does not have; "
+                    "drop the column, or create the table anew without NOT NULL"
+                )
+                raise SchemaError(msg)
+            added = new_columns(columns, table.columns)
+            if not added:
+                warn_of_layout(client, stream, table, columns)
+                write_comments(client, stream, table, columns, descriptions)
+                lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
+                return Destination(table, columns, lengths)
+            # the owners are written before columns are added
+            write_comments(client, stream, table, columns, descriptions)
+            found_by = keys if settings.load_method == UPSERT else ()
+            for warning in check_new(path, columns, table.columns, RULES, found_by):
+                logger.warning("%s", warning)
+            for column in added:
+                if column.variant_of:
+                    logger.warning(
+                        "Table %s: values of stream %r that do not fit column %r go into column %r",
+                        path,
+                        stream,
+                        column.variant_of,
+                        column.name,
+                    )
+                _add_column(client, name, column, descriptions)
+        except AlreadyExistsError:
+            logger.debug("Somebody else changed table %s; looking again", name)
+    path = client.path(client.settings.table_names(stream, RULES)[0])
+    msg = f"Table {path} is changed by others all the time; run again when they are done"
+    raise SchemaError(msg)
+
+
+def check_keys(client: Redshift, destination: Destination, keys: Sequence[str]) -> None:
+    """Refuse keys that rows cannot be compared by, and more columns than a table takes with that of the order."""
+    if (count := len(destination.columns)) >= MAX_COLUMNS:
+        msg = (
+            f"Stream of table {client.path(destination.name)} has {count} columns, and upsert takes {MAX_COLUMNS - 1}; "
+            "leave some out by selection, or set load_method: append-only"
+        )
+        raise SchemaError(msg)
+    for column in destination.columns:
+        if column.name in keys and column.kind in NO_KEYS:
+            msg = (
+                f"Column {column.name!r} of table {client.path(destination.name)} is {column}, which cannot be a key; "
+                "set other key_properties, or load_method: append-only"
+            )
+            raise SchemaError(msg)
+
+
+def widen(client: Redshift, destination: Destination, needed: Mapping[str, int]) -> None:
+    """Give VARCHAR columns the bytes that texts need; nothing happens where they have them. Not in a transaction.
+
+    `needed` is the longest text of each column in bytes; none is longer than `varchar_max` allows.
+    """
+    with destination.lock:
+        for name, length in needed.items():
+            if length <= destination.lengths.get(name, 0):
+                continue
+            wider = wider_length(length, client.settings.varchar_max) or length
+            what = f"Widening column {name!r} of table {client.path(destination.name)} to {wider} bytes"
+            logger.info("%s", what)
+            try:
+                client.query(sql.widen_column(client.quoted(destination.name), name, wider), what=what)
+            except LoadError as error:
+                table = client.table(destination.name)
+                wider = next((c.length or 0 for c in table.columns if c.name == name), 0) if table else 0
+                if wider < length:  # else another run has widened it
+                    msg = f"{error}; {_SHOWN if 'used by a view' in str(error) else _FIXED}"
+                    raise RefusedDataError(msg) from None
+            destination.lengths[name] = wider
+
+
+def remove_leftovers(client: Redshift, table: str) -> None:
+    """Remove the staging tables that earlier runs left behind, but none that may still be in use."""
+    found = client.tables_named(staging_name(table))
+    if not found:
+        return
+    now = client.now()
+    for name, created in found:
+        if created is not None and now - created > timedelta(days=1):
+            client.drop_table(name)
+
+
+def _create(client: Redshift, stream: str, name: str, columns: Sequence[Column], descriptions: Descriptions) -> None:
+    quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
+    text = sql.create_table(
+        quoted,
+        columns,
+        dist_key=dist_key(client, stream, columns),
+        sort_keys=sort_keys(client, stream, columns),
+    )
+
+    def create() -> None:
+        with client.session() as session, session.transaction(what):
+            session.execute(text, what=what)
+            session.execute(sql.comment(quoted, of_table(stream, descriptions.table)), what=what)
+            for column, comment in of_columns(columns, descriptions, is_new_table=True):
+                session.execute(sql.comment_column(quoted, column, comment), what=what)
+            for privilege, grantee in client.settings.grantees:
+                granting = f"Granting {grantee} {privilege} on table {client.path(name)}"
+                with _granting():
+                    session.execute(sql.grant(privilege, quoted, grantee), what=granting)
+
+    client.retried(create)
+
+
+@contextmanager
+def _granting() -> Iterator[None]:
+    """Name the setting of a grant that Redshift refuses."""
+    try:
+        yield
+    except FatalError as error:
+        msg = f"{error}; check the setting grants"
+        raise ConfigError(msg) from None
+
+
+def _add_column(client: Redshift, table: str, column: Column, descriptions: Descriptions) -> None:
+    """Add a column, together with its comment, unless another run was faster."""
+    quoted = client.quoted(table)
+    what = f"Adding column {column.name!r} ({ddl_type(column)}) to table {client.path(table)}"
+
+    def add() -> None:
+        with client.session() as session, session.transaction(what):
+            session.execute(sql.add_column(quoted, column), what=what)
+            for name, comment in of_columns([column], descriptions):
+                session.execute(sql.comment_column(quoted, name, comment), what=what)
+
+    with suppress(AlreadyExistsError):
+        client.retried(add)
