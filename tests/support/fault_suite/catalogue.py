@@ -104,7 +104,7 @@ _WRITES, _CLAIM = "target_bigquery.storage_write.client:WriteApi", "target_bigqu
 _STAGING = "target_bigquery.tables:create_staging_table"
 _STAGE = "target_redshift.uploads:S3StagingFolder"
 _EXECUTE = "target_redshift.connection:Session.execute"
-_SWAP = "target_redshift.rejected:OverwriteStaging._swap"
+_SWAP = "target_redshift.rejected:OverwriteStaging.replace"
 _DELETED = "^DELETE FROM (?!.*_sdc_batches)"
 STEPS = (
     Step("rows ready", "singer_arrow.load.method:LoadMethod.prepare", "after"),

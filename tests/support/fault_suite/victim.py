@@ -25,7 +25,7 @@ from typing import Any
 
 PROGRAMS = {"target-bigquery": "target_bigquery", "target-redshift": "target_redshift"}
 IMPORTED = (
-    *(f"{package}.{name}" for package in PROGRAMS.values() for name in ("__main__", "target", "stream_table")),
+    *(f"{package}.{name}" for package in PROGRAMS.values() for name in ("__main__", "target")),
     *("google.cloud.bigquery", "google.auth.credentials", "google.api_core.client_options", "requests", "urllib3"),
     *("redshift_connector", "obstore.store", "obstore.exceptions", "pyarrow.parquet", "pyarrow.json", "fastavro"),
     *("singer_arrow.formats.avro", "singer_arrow.formats.parquet_write", "pyarrow.compute", "jsonschema"),
