@@ -1,4 +1,4 @@
-"""Write the cells of one sheet of a workbook, as text, to an Arrow file. Run as a program by `excel_format`.
+"""Write the cells of one sheet of a workbook, as text, to an Arrow file. Run as a program by `excel`.
 
 The library allocates every cell between the first and the last one, so a file of 2 kB can need 500 GB, and it aborts
 its process when memory is exhausted. In a process of its own, with a limit of memory, the abort is harmless.

@@ -175,9 +175,9 @@ def _long_line(head: bytes, size: int) -> memoryview:
 
 # Parse one block of JSON Lines into the rows of a schema.
 #
-# The order of passes: Arrow's reader by the strategy that worked last (`fast_reader`). If that fails and the first
+# The order of passes: Arrow's reader by the strategy that worked last (`json_fast`). If that fails and the first
 # lines that fail are good, the other strategies. If no strategy succeeds or a line is bad, the exact reader
-# (`exact_reader`), and the policy for bad rows. The result does not depend on the pass.
+# (`json_exact`), and the policy for bad rows. The result does not depend on the pass.
 
 _OFTEN = 100  # if more than one line in so many is bad, the next block is probably alike
 _MOST_SUSPECTS = 8

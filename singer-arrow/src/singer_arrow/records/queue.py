@@ -403,7 +403,7 @@ class InputLines:
         """Yield whole lines with line breaks, as many at a time as are available; the last may have no line break.
 
         Raises the error that was passed to `interrupt`, or LongRecordError for a line longer than
-        `text_blocks.MAX_RECORD_BYTES`.
+        `chunks.MAX_RECORD_BYTES`.
         """
         handle = _pollable(source)
         begun, size = list[bytes](), 0  # the parts of a line that has not ended

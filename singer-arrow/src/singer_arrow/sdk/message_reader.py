@@ -49,7 +49,7 @@ _OF_STREAMS = frozenset({"SCHEMA", "RECORD", "BATCH", "ACTIVATE_VERSION"})
 
 
 class RecordLines(Protocol):
-    """Receives RECORD lines of some streams without parsing; see `record_lines.RecordLineRouter`."""
+    """Receives RECORD lines of some streams without parsing; see `target.RecordLineRouter`."""
 
     def takes(self, stream: str) -> bool: ...
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None: ...

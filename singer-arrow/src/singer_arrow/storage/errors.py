@@ -324,7 +324,7 @@ def with_retries(
     """Return the result of an idempotent request, which reads the whole body, retried after transient errors.
 
     Pauses are random, below a bound that doubles from 0.1 s to 10 s. No try starts later than `DEADLINE` after the
-    first, apart from waiting for a permit; a single try may take 600 s (see `store_factory`). `is_needed` is checked
+    first, apart from waiting for a permit; a single try may take 600 s (see `store`). `is_needed` is checked
     every 0.2 s while waiting; if it returns False, no further try starts. `classify` returns whether an error is
     transient, and whether the service throttled the request; by default by HTTP status, and broken connections are
     transient. The error of the last try is raised.
