@@ -34,40 +34,21 @@ WRITE_FAULTS = "/local-cloud/write-faults"
 class Cloud:
     """S3, SQS, BigQuery, Cloud Storage, Redshift, Flight SQL and Dask on 127.0.0.1, for the time of a `with` block.
 
-    Attributes:
-        env: environment variables of clients, see the README.
-        services: the child processes by name.
-        faults: the proxy in front of S3, if one was requested by `latency_ms` or `faults`.
-        dask: the Dask cluster, if that service was requested.
-
-    Args:
-        services: names of the services to start, from `SERVICES` and `MORE_SERVICES`; redshift includes s3, from
-            which it copies.
-        data_dir: directory that keeps the data between runs; by default the data is temporary.
-        latency_ms: put a fault proxy in front of S3 that delays each answer by this many milliseconds.
-        faults: rules of a fault proxy in front of S3, see `local_cloud.faults.rules.Rule`.
-        redshift_slices: number of slices of the Redshift cluster.
-        redshift_tls: offer TLS in Redshift, with a self-signed certificate.
-        flightsql_endpoints: number of endpoints of the Flight SQL server, a process each.
-        flightsql_tls: `off`, `server`, or `mutual`: clients need a certificate too.
-        dask_workers: number of workers of the Dask cluster, a process each.
-
-    Raises:
-        LocalCloudError: a service is unknown, cannot be installed or does not start.
+    Raises `LocalCloudError` if a service is unknown, cannot be installed or does not start.
     """
 
     def __init__(
         self,
-        services: Collection[str] = SERVICES,
+        services: Collection[str] = SERVICES,  # also of `MORE_SERVICES`; redshift includes s3, from which it copies
         *,
-        data_dir: Path | None = None,
-        latency_ms: float = 0.0,
-        faults: Sequence[RuleDict] = (),
+        data_dir: Path | None = None,  # keeps the data between runs; by default they are temporary
+        latency_ms: float = 0.0,  # delay of each answer of S3, by a fault proxy
+        faults: Sequence[RuleDict] = (),  # rules of that fault proxy, see `local_cloud.faults.rules.Rule`
         redshift_slices: int = 2,
-        redshift_tls: bool = False,
-        flightsql_endpoints: int = 4,
-        flightsql_tls: str = "off",
-        dask_workers: int = 2,
+        redshift_tls: bool = False,  # with a self-signed certificate
+        flightsql_endpoints: int = 4,  # a process each
+        flightsql_tls: str = "off",  # or `server`, or `mutual`: clients need a certificate too
+        dask_workers: int = 2,  # a process each
     ) -> None:
         if unknown := set(services) - {*SERVICES, *MORE_SERVICES}:
             known = ", ".join((*SERVICES, *MORE_SERVICES))
@@ -82,9 +63,9 @@ class Cloud:
         self._run_dir: Path | None = None
         self._proxies = 0
         self._stack = ExitStack()
-        self.services: dict[str, Service] = {}
-        self.env: dict[str, str] = {}
-        self.faults: FaultProxy | None = None
+        self.services: dict[str, Service] = {}  # the child processes by name
+        self.env: dict[str, str] = {}  # variables of clients, see the README
+        self.faults: FaultProxy | None = None  # in front of S3, if `latency_ms` or `faults` asks for one
         self.dask: DaskCluster | None = None
 
     def __enter__(self) -> Self:
@@ -101,10 +82,7 @@ class Cloud:
         self._stack.close()
 
     def environ(self, **variables: str) -> dict[str, str]:
-        """Return this process's environment with the cloud's variables and the given ones.
-
-        Variables that would lead a client elsewhere, such as a profile, are removed.
-        """
+        """Return this process's environment with the cloud's variables and the given ones, without misleading ones."""
         return environment.merged(os.environ, self.env | variables)
 
     def fault_proxy(self, upstream: str) -> FaultProxy:
@@ -157,16 +135,7 @@ class Cloud:
         return psycopg.connect(self.redshift_dsn, **{"autocommit": True} | options)
 
     def redshift_faults(self, *rules: RuleDict) -> list[int]:
-        """Make statements in Redshift fail or wait, and replace all earlier rules. Without rules no statement fails.
-
-        The first rule that matches a statement applies. `local_cloud.redshift.faults.Rule` documents every key.
-
-        Returns:
-            How often each of the replaced rules applied.
-
-        Raises:
-            psycopg.Error: a rule has an unknown key or value.
-        """
+        """Replace the faults (`redshift.faults.Rule`) of Redshift; return how often each former one applied."""
         text = json.dumps(rules).replace("\\", "\\\\").replace("'", "''")
         with self.redshift_connection() as connection:
             done = connection.execute(f"LOCAL CLOUD FAULTS '{text}'").statusmessage
@@ -183,37 +152,25 @@ class Cloud:
         return FlightSql(**self.services["flightsql"].facts, is_mutual=self._flightsql_tls == "mutual")
 
     def fail_jobs(self, *faults: RuleDict) -> list[dict[str, Any]]:
-        """Make BigQuery jobs slow or fail, and replace all earlier faults. Without arguments no job fails.
+        """Replace the faults of BigQuery jobs; return those now in force, with counts. The first that matches applies.
 
-        The first fault that matches a job applies. Keys: `job` (load, copy, query), `match` (regular expression,
-        searched for in project.dataset.table or in the text of a query), `holds` (only load jobs whose file has a value
-        equal to this text, as for a row that BigQuery refuses), `reason` and `message` of the failure (absent: the job
-        is
-        only delayed), `delay_s` (seconds in state RUNNING before, at most until faults are set again), `skip` (number
-        of
-        matching jobs that pass first), `times` (maximum number of failures).
-
-        Returns:
-            The faults now in force, with counts.
-
-        Raises:
-            LocalCloudError: a fault has an unknown key or reason.
+        Keys: `job` (load, copy, query), `match` (regular expression, searched for in project.dataset.table or in the
+        text of a query), `holds` (only load jobs whose file has a value equal to this text, as for a row that BigQuery
+        refuses), `reason` and `message` of the failure (absent: the job is only delayed), `delay_s` (seconds in state
+        RUNNING before, at most until faults are set again), `skip` (number of matching jobs that pass first), `times`
+        (maximum number of failures). `LocalCloudError`: a fault has an unknown key or reason.
         """
         return self._set_faults(JOB_FAULTS, faults)
 
     def fail_writes(self, *faults: RuleDict) -> list[dict[str, Any]]:
-        """Make calls of BigQuery's Storage Write API slow or fail, and replace all earlier faults.
+        """Replace the faults of calls of BigQuery's Storage Write API. The first that matches a call applies.
 
-        The first fault that matches a call applies. Keys: `call` (create, append, finalize, commit, get; each request
-        of an
-        append is a call), `match` (regular expression, searched for in project.dataset.table), `status` (gRPC's
-        name, such as UNAVAILABLE; absent: the call is only delayed), `code` (BigQuery's code in the details, such as
-        STREAM_FINALIZED), `message`, `after` (the call takes effect, and its answer is lost), `in_band` (an append is
-        answered with the error, and its connection stays open), `delay_s` (at most until faults are set again), `skip`
-        (number of matching calls that pass first), `times` (maximum number of failures).
-
-        Raises:
-            LocalCloudError: a fault has an unknown key, call, status or code.
+        Keys: `call` (create, append, finalize, commit, get; each request of an append is a call), `match` (regular
+        expression, searched for in project.dataset.table), `status` (gRPC's name, such as UNAVAILABLE; absent: the call
+        is only delayed), `code` (BigQuery's code in the details, such as STREAM_FINALIZED), `message`, `after` (the
+        call takes effect, and its answer is lost), `in_band` (an append is answered with the error, and its connection
+        stays open), `delay_s` (at most until faults are set again), `skip` (number of matching calls that pass first),
+        `times` (maximum number of failures). `LocalCloudError`: a fault has an unknown key or value.
         """
         return self._set_faults(WRITE_FAULTS, faults)
 

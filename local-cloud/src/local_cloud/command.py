@@ -19,9 +19,6 @@ def run(command: Sequence[str], env: Mapping[str, str]) -> int:
 
     Guarantees: SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process reach the command's whole group; no process of the
     group outlives the command; the whole group also ends when this process is killed by SIGKILL.
-
-    Raises:
-        LocalCloudError: the command cannot be started.
     """
     guard = subprocess.Popen(
         [sys.executable, "-P", "-m", "local_cloud.guard"],

@@ -50,10 +50,7 @@ def aws(endpoint_url: str, queue_url: str) -> dict[str, str]:
 
 
 def bigquery(rest_url: str, grpc_address: str, gcs_url: str) -> dict[str, str]:
-    """Return the variables for BigQuery and Google Cloud Storage.
-
-    LOCAL_CLOUD_BIGQUERY_GRPC is the address of the Storage API.
-    """
+    """Return the variables for BigQuery, with the address of its Storage API (gRPC), and Google Cloud Storage."""
     return {
         "TARGET_BIGQUERY_PROJECT": PROJECT,
         "TARGET_BIGQUERY_DATASET": DATASET,

@@ -32,11 +32,7 @@ def remove_tree(directory: Path) -> None:
 
 
 def end_with_parent(last_act: Callable[[], None]) -> None:
-    """End this process as soon as its standard input reaches end-of-file, even while it is busy.
-
-    Args:
-        last_act: runs once before the end, also on SIGTERM; an exception is printed and ends the process too.
-    """
+    """End this process as soon as its input ends, even while busy; `last_act` runs once before, also on SIGTERM."""
     once = threading.Lock()
 
     def end() -> None:

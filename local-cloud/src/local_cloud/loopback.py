@@ -6,11 +6,7 @@ from typing import Any
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """An HTTP server with a given handler. Lost connections are not logged; other errors are.
-
-    Attributes:
-        url: its address, with the assigned port.
-    """
+    """An HTTP server with a given handler. Lost connections are not logged; other errors are."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         super().__init__(("127.0.0.1", 0), handler)

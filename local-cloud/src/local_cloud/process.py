@@ -20,28 +20,20 @@ STOP_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Host:
-    """Where a process runs.
-
-    Attributes:
-        address: The IP address of the host.
-        enter: The command that runs there the command after it; it keeps the process id. Empty for this host.
-    """
+    """Where a process runs."""
 
     address: str = "127.0.0.1"
-    enter: tuple[str, ...] = ()
+    enter: tuple[str, ...] = ()  # the command that runs there the command after it, with the same process id
 
 
 HERE = Host()
 
 
 class Service:
-    """A running child process.
+    """A running child process, or `LocalCloudError` with the last lines of its output if it does not start in time.
 
     Guarantees: once constructed the service answers; it is in its own session, so Ctrl-C at a terminal reaches
     only its owner; it ends when `stop` is called or when this process ends in any way.
-
-    Raises:
-        LocalCloudError: it did not start within `timeout` seconds; the message has the last lines of its output.
     """
 
     def __init__(

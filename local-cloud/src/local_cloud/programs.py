@@ -36,15 +36,11 @@ class Ran:
 
 
 class Programs:
-    """The executables beside this Python, run with an environment and with settings as dictionaries.
+    """The executables beside this Python, run with the environment `env` and with settings as dictionaries.
 
     `programs("tap-s3-files", config={...}, state={...}, discover=True)` runs
-    `tap-s3-files --config FILE --state FILE --discover`: a mapping is written to a JSON file and its path is passed;
-    True is a flag; the values of a list are passed one after the other (`config=["ENV", {...}]`).
-
-    Args:
-        env: the whole environment of the programs, usually `Cloud.environ()`.
-        folder: folder of the files of settings.
+    `tap-s3-files --config FILE --state FILE --discover`: a mapping is written to a file in `folder` and its path is
+    passed; True is a flag; the values of a list are passed one after the other (`config=["ENV", {...}]`).
     """
 
     def __init__(self, env: Mapping[str, str], folder: Path) -> None:
@@ -71,17 +67,11 @@ class Programs:
         program: str,
         *arguments: str | Path,
         stdin: str | bytes | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,  # in addition to the usual ones
         timeout: float = 120.0,
         **options: Option | list[Option],
     ) -> Ran:
-        """Run a program to its end.
-
-        Args:
-            stdin: standard input; empty by default.
-            env: variables in addition to the usual ones.
-            timeout: seconds after which it is killed and subprocess.TimeoutExpired is raised.
-        """
+        """Run a program to its end; after `timeout` seconds kill it and raise subprocess.TimeoutExpired."""
         ran = subprocess.run(
             self.command(program, *arguments, **options),
             input=(stdin.encode() if isinstance(stdin, str) else stdin) or b"",

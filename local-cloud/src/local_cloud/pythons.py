@@ -49,11 +49,7 @@ def _version_of(python: str) -> str | None:
 
 
 def find_python(version: str, *, purpose: str) -> str:
-    """Return the path of a Python of exactly this minor version.
-
-    Raises:
-        LocalCloudError: none was found; the message lists the places searched and how to install one.
-    """
+    """Return the path of a Python of exactly this minor version."""
     for candidate in _candidates(version):
         if _version_of(candidate) == version:
             return candidate

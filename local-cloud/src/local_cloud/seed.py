@@ -19,13 +19,10 @@ def sample_tables() -> dict[str, int]:
 
 
 def seed(s3: Any, bucket: str, print_line: Callable[[str], None]) -> int:
-    """Upload the sample data to a bucket and return the number of objects uploaded.
+    """Upload the sample data by a boto3 client, from several threads, and return the number of objects uploaded.
 
     Guarantees: keys and bytes are the same each time; an existing object with the same content keeps its time of
     modification. A line of progress is passed to the callback about once a second.
-
-    Args:
-        s3: a boto3 client, which several threads may use at once.
     """
     present: dict[str, str] = {}
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):

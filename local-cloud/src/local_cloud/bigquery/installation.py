@@ -61,9 +61,6 @@ def ensure() -> Path:
 
     Several processes may call this at once: one installs, the others wait. An installation gets its name only when
     it is complete, so an interrupted one is never used.
-
-    Raises:
-        LocalCloudError: there is no Python 3.13, or a package cannot be installed.
     """
     directory = cache_dir()
     target = directory / f"bigquery-{key()}"

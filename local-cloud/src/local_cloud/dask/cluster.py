@@ -10,14 +10,8 @@ from local_cloud.process import HERE, Host, Service
 class DaskCluster:
     """A scheduler and its workers, with mutual TLS and certificates of their own.
 
-    Attributes:
-        folder: Folder of the certificates and of the log of each process.
-        workers: The processes of the workers, in the order in which they were started.
-
-    Args:
-        folder: A folder that does not exist yet.
-        env: The environment of the processes.
-        hosts: Where they run: the scheduler on the first, the workers on those after it, in turn.
+    The scheduler runs on the first of `hosts`, the workers on those after it, in turn. `folder`, which must not exist
+    yet, receives the certificates and the log of each process.
     """
 
     def __init__(self, folder: Path, *, env: Mapping[str, str], hosts: Sequence[Host] = (HERE,)) -> None:
@@ -26,11 +20,7 @@ class DaskCluster:
         self._scheduler: Service | None = None
 
     def start(self, workers: int) -> None:
-        """Start the scheduler and some workers.
-
-        Raises:
-            LocalCloudError: A process does not start.
-        """
+        """Start the scheduler and some workers."""
         from local_cloud.certificates import write_certificates
 
         self.folder.mkdir()

@@ -45,18 +45,12 @@ class Source:
 
 @dataclass
 class Pipe:
-    """A warehouse with the batch files of its pipe.
-
-    Attributes:
-        batches: folder of the stage bucket. Each pipe needs its own, because pipes remove each other's plans.
-        busy: the connectors' seconds by stream in the last run.
-        seconds: duration of the last run, including Meltano's start.
-    """
+    """A warehouse with the batch files of its pipe."""
 
     warehouse: Warehouse
-    batches: str
-    busy: Mapping[str, float]
-    seconds: float = 0.0
+    batches: str  # folder of the stage bucket; each pipe needs its own: pipes remove each other's plans
+    busy: Mapping[str, float]  # the connectors' seconds by stream in the last run
+    seconds: float = 0.0  # of the last run, including Meltano's start
 
 
 def main() -> int:

@@ -25,14 +25,7 @@ def fill() -> None:
 
 
 def load(warehouse: Warehouse, schema: str, batches: str, print_line: Callable[[str], None]) -> bool:
-    """Load the table into a warehouse, twice without STATE; return whether its rows are those loaded from S3.
-
-    Args:
-        warehouse: Where to.
-        schema: Its schema.
-        batches: URL of the folder of batch files.
-        print_line: Prints a line.
-    """
+    """Load the table into a warehouse, twice without STATE; return whether its rows are those loaded from S3."""
     stream = {"name": TABLE, "table": "weather", "replication_key": "time_hour"}
     encoding = {"format": "parquet", "compression": "zstd"}
     tap = {"streams": [stream], "batch_config": {"encoding": encoding, "storage": {"root": batches}}}

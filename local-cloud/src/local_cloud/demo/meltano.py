@@ -20,12 +20,7 @@ _LINE = re.compile(r"\S+Z \[(?P<level>\w+) *\] (?P<who>[\w-]+) +(?P<text>.*)")
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a run.
-
-    Attributes:
-        code: Meltano's exit code.
-        busy: the connectors' seconds by stream, tap and target together.
-    """
+    """Meltano's exit code, and the connectors' seconds by stream, tap and target together."""
 
     code: int
     busy: dict[str, float]
@@ -36,12 +31,8 @@ def run(
 ) -> Ran:
     """Run the tap into a target and print its log lines as they arrive.
 
-    Args:
-        target: name of the target in meltano.yml.
-        options: options of `meltano run`.
-        project: the folder of meltano.yml, where Meltano keeps its STATE and logs.
-        batches: folder of this pipe's batch files. Each pipe needs its own, because its plans are kept there too.
-        print_line: prints a line.
+    `project` is the folder of meltano.yml, where Meltano keeps its STATE and logs. Each pipe needs its own folder
+    `batches`, because its plans are kept there too.
     """
     busy: dict[tuple[str, str], float] = {}
     command = ["meltano", "--environment=local", "run", *options, TAP, target]

@@ -9,13 +9,7 @@ from local_cloud.demo.checksum import Checksum, Column
 
 
 class Warehouse(Protocol):
-    """A warehouse that a pipe loads into.
-
-    Attributes:
-        name: name of the warehouse in the printed tables.
-        target: the executable that loads into it.
-        loads: the warehouse's term for its loads.
-    """
+    """A warehouse that a pipe loads into, by the executable `target`; `loads` is its term for its loads."""
 
     @property
     def name(self) -> str: ...

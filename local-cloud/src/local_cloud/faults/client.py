@@ -21,11 +21,7 @@ RuleDict = Mapping[str, Any]
 
 
 def load_rules(path: Path) -> list[RuleDict]:
-    """Return the rules of a file, checked.
-
-    Raises:
-        LocalCloudError: the file cannot be read or its rules are invalid.
-    """
+    """Return the rules of a file, checked."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         parse(document)
@@ -55,10 +51,7 @@ class FaultProxy:
         self._ask("DELETE")
 
     def report(self) -> dict[str, Any]:
-        """Return the rules with counts of matches and firings, the totals, and the log of requests.
-
-        Totals: requests, connections, bytes_up, bytes_down.
-        """
+        """Return the rules with counts, requests, connections, bytes_up, bytes_down, and the log of requests."""
         return self._ask("GET")
 
     def requests(self, *methods: str) -> Sequence[dict[str, Any]]:

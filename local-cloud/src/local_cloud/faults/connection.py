@@ -33,11 +33,7 @@ class Connection:
     async def pass_on(
         self, request: http.Head, verdict: Verdict, entry: dict[str, Any], changed: asyncio.Event
     ) -> None:
-        """Apply the verdict on one request, and record in `entry` what was sent and received.
-
-        Args:
-            changed: ends every delay of this request.
-        """
+        """Apply the verdict on one request and record it in `entry`; `changed` ends every delay of this request."""
         self._changed = changed
         rule = verdict.rule
         lost = rule is not None and rule.action in {"error", "reset", "hang"}

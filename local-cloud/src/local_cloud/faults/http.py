@@ -30,11 +30,7 @@ class Head:
 
 
 async def read_head(reader: asyncio.StreamReader) -> Head:
-    """Return the head of a message, read up to the empty line.
-
-    Raises:
-        asyncio.IncompleteReadError: the other side closed the connection before the end of the head.
-    """
+    """Return the head of a message, or raise IncompleteReadError if the connection ends before the empty line."""
     raw = await reader.readuntil(b"\r\n\r\n")
     first, *lines = raw.decode("latin-1").split("\r\n")
     parts = (*first.split(" ", 2), "", "")
@@ -43,11 +39,7 @@ async def read_head(reader: asyncio.StreamReader) -> Head:
 
 
 async def read_body(reader: asyncio.StreamReader, head: Head, *, is_request: bool) -> AsyncIterator[tuple[bytes, int]]:
-    """Yield the body piece by piece as on the wire, each with the number of bytes of content in it.
-
-    Raises:
-        asyncio.IncompleteReadError: the connection ended before the body did.
-    """
+    """Yield the body as on the wire, each piece with its bytes of content; IncompleteReadError if it ends too early."""
     if head.chunked:
         async for piece in _chunks(reader):
             yield piece

@@ -11,43 +11,25 @@ Action = Literal["none", "error", "reset", "truncate", "stall", "hang"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. The default values have no effect.
+    """One rule. The default values have no effect; delays and stalls end when other rules are set."""
 
-    Delays and stalls end when other rules are set.
-
-    Attributes:
-        match: regular expression searched for in "METHOD /path?query".
-        action: `error` answers with `status` and `code`; `reset` ends the connection by RST; `truncate` sends the
-            headers and the first `keep` of the body, then closes; `stall` sends as much and then nothing for
-            `stall_s`; `hang` sends nothing at all for `stall_s`, then closes; `none` only delays.
-        forward: with `error`, `reset` and `hang`: the service executes the request, and only its answer is lost.
-        status: HTTP status of an error.
-        code: code of the error, such as SlowDown, InvalidAccessKeyId, ExpiredToken, or a reason of BigQuery.
-        message: text of the error.
-        keep: share of the body (0 to 1) that is still sent.
-        stall_s: duration of a stall in seconds.
-        probability: probability of the action for each matching request (0 to 1).
-        skip: number of matching requests that pass first.
-        times: maximum number of actions; absent: no limit.
-        delay_ms: delay before the first byte of every matching request.
-        jitter_ms: maximum of a random further delay.
-        mb_per_s: maximum rate of one connection in million bytes a second; 0 is no limit.
-    """
-
-    match: str = ""
+    match: str = ""  # regular expression searched for in "METHOD /path?query"
+    # `error` answers with `status` and `code`; `reset` ends the connection by RST; `truncate` sends the headers and
+    # the first `keep` of the body, then closes; `stall` sends as much and then nothing for `stall_s`; `hang` sends
+    # nothing at all for `stall_s`, then closes; `none` only delays.
     action: Action = "none"
-    forward: bool = False
-    status: int = 503
-    code: str = "SlowDown"
+    forward: bool = False  # with `error`, `reset`, `hang`: the service executes the request, only its answer is lost
+    status: int = 503  # of an `error`
+    code: str = "SlowDown"  # such as InvalidAccessKeyId, ExpiredToken, or a reason of BigQuery
     message: str = "A fault made by the fault proxy."
-    keep: float = 0.5
+    keep: float = 0.5  # share of the body (0 to 1)
     stall_s: float = 3600.0
-    probability: float = 1.0
-    skip: int = 0
-    times: int | None = None
-    delay_ms: float = 0.0
-    jitter_ms: float = 0.0
-    mb_per_s: float = 0.0
+    probability: float = 1.0  # of the action, for each matching request (0 to 1)
+    skip: int = 0  # number of matching requests that pass first
+    times: int | None = None  # maximum number of actions; absent: no limit
+    delay_ms: float = 0.0  # before the first byte of every matching request
+    jitter_ms: float = 0.0  # maximum of a random further delay
+    mb_per_s: float = 0.0  # maximum rate of one connection in million bytes a second; 0 is no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +46,7 @@ class RuleError(ValueError):
 
 
 def parse(document: Any) -> tuple[list[Rule], int]:
-    """Return the rules of a document and the seed of its random numbers.
-
-    A document is `[rule, ...]` or `{"seed": 0, "rules": [rule, ...]}`.
-
-    Raises:
-        RuleError: the document is invalid.
-    """
+    """Return the rules of `[rule, ...]` or `{"seed": 0, "rules": [rule, ...]}`, and the seed of random numbers."""
     if isinstance(document, Mapping):
         if unknown := set(document) - {"seed", "rules"}:
             raise RuleError(f"unknown key {min(unknown)!r}; there are seed and rules")
@@ -108,11 +84,7 @@ class Rules:
         self._random = random.Random(seed)  # noqa: S311 - repeatable chances are the point
 
     def judge(self, request: str) -> Verdict:
-        """Return the decision on a request, given as "METHOD /path?query".
-
-        Delays of all matching rules add up and the lowest rate applies. The first rule whose action fires decides the
-        rest.
-        """
+        """Decide on "METHOD /path?query": delays add up; the lowest rate and the first action that fires apply."""
         delay, rate, decided = 0.0, 0.0, None
         for number, rule in enumerate(self._rules):
             if re.search(rule.match, request) is None:

@@ -13,21 +13,13 @@ import pyarrow.flight as fl
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may connect, and how; the same in all processes.
-
-    Attributes:
-        username: The one user.
-        password: The password.
-        secret: From which tokens are made.
-        tls: `off`, `server` or `mutual`.
-        folder: Folder of the certificates: `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`.
-    """
+    """Who may connect, and how; the same in all processes."""
 
     username: str
     password: str
-    secret: str
-    tls: str
-    folder: Path
+    secret: str  # from which tokens are made
+    tls: str  # `off`, `server` or `mutual`
+    folder: Path  # with `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`
 
     @property
     def scheme(self) -> str:

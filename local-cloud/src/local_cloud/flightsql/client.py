@@ -8,16 +8,7 @@ from typing import Any, Self
 
 
 class FlightSql:
-    """A running local Flight SQL server.
-
-    Attributes:
-        uri: Its address.
-        username: Its user.
-        token: A token, which clients may use in place of the password.
-        certificates: Folder of `ca.pem`, `client.pem` and `client.key`.
-        is_mutual: Whether clients need a certificate.
-        endpoints: Process ids of the endpoints, as they were at the start.
-    """
+    """A running local Flight SQL server; `token` replaces the password, `endpoints` are process ids at the start."""
 
     def __init__(
         self, uri: str, username: str, token: str, certificates: str, endpoints: Sequence[int], *, is_mutual: bool

@@ -1,7 +1,4 @@
-"""The process of an endpoint: `python -m local_cloud.flightsql.endpoint RESULTS PORT`.
-
-Environment: who may connect, as JSON (LOCAL_CLOUD_FLIGHTSQL_ACCESS).
-"""
+"""The process of an endpoint: `python -m local_cloud.flightsql.endpoint RESULTS PORT`."""
 
 import json
 import os
@@ -14,7 +11,7 @@ from typing import Any
 
 from local_cloud.lifeline import Ready, end_with_parent
 
-ACCESS = "LOCAL_CLOUD_FLIGHTSQL_ACCESS"
+ACCESS = "LOCAL_CLOUD_FLIGHTSQL_ACCESS"  # an `Access`, as JSON
 
 
 def main() -> None:

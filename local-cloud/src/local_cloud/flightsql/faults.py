@@ -11,48 +11,28 @@ Action = Literal["none", "lost", "expired", "restart", "hang", "error", "twice",
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A fault of calls.
+    """A fault of calls."""
 
-    Attributes:
-        call: `info`: a query is run; `get`: the rows of one of its endpoints are sent; `schema`: the columns of a query
-            are asked for.
-        match: Regular expression, searched for in the text of the query.
-        endpoint: Number of the endpoint, from 0; absent: any.
-        action: `lost`: the connection is lost (UNAVAILABLE); `expired`: the ticket is not known any more; `restart`:
-            the process that answers is killed and started again; `hang`: no answer for `delay_s`; `error`: an error
-            with `message`; `twice`: each endpoint is listed twice; `skip_rows`: the last batch of rows is left out;
-            `slow`: rows are sent at `mb_per_s`; `none`: nothing fails.
-        after_batches: For `get`: how many batches of rows are sent before.
-        message: Text of the error.
-        delay_s: Seconds of a `hang`.
-        mb_per_s: Megabytes a second of `slow`.
-        then: A statement that runs after the call, such as an INSERT: rows change between two calls.
-        skip: Number of matching calls that pass first.
-        times: Maximum number of faults; absent: no limit.
-    """
-
+    # `info`: a query is run; `get`: the rows of one of its endpoints are sent; `schema`: its columns are asked for.
     call: Call = "get"
-    match: str = ""
-    endpoint: int | None = None
+    match: str = ""  # regular expression, searched for in the text of the query
+    endpoint: int | None = None  # number of the endpoint, from 0; absent: any
+    # `lost`: the connection is lost (UNAVAILABLE); `expired`: the ticket is not known any more; `restart`: the process
+    # that answers is killed and started again; `hang`: no answer for `delay_s`; `error`: an error with `message`;
+    # `twice`: each endpoint is listed twice; `skip_rows`: the last batch of rows is left out; `slow`: rows are sent at
+    # `mb_per_s`; `none`: nothing fails.
     action: Action = "none"
-    after_batches: int = 0
+    after_batches: int = 0  # for `get`: how many batches of rows are sent before
     message: str = "A fault made by the local cloud."
     delay_s: float = 3600.0
-    mb_per_s: float = 25.0
-    then: str = ""
-    skip: int = 0
-    times: int | None = None
+    mb_per_s: float = 25.0  # megabytes a second
+    then: str = ""  # a statement that runs after the call, such as an INSERT: rows change between two calls
+    skip: int = 0  # number of matching calls that pass first
+    times: int | None = None  # maximum number of faults; absent: no limit
 
 
 class Faults:
-    """The rules in force, and how often each has met a call.
-
-    Args:
-        rules: Rules as dictionaries.
-
-    Raises:
-        ValueError: A rule has an unknown key, call or action.
-    """
+    """The rules in force, and how often each has met a call."""
 
     def __init__(self, rules: Iterable[Mapping[str, Any]] = ()) -> None:
         known = {field.name for field in fields(Rule)}

@@ -38,20 +38,13 @@ _FILTERS = ((1, "catalog_name = ?"), (2, "db_schema_name LIKE ?"), (3, "table_na
 
 
 class Front(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow ships no types
-    """The server that clients connect to.
-
-    Args:
-        database: DuckDB.
-        results: Where the results of queries are written.
-        endpoints: Returns the ports of the endpoints, also while one is started again.
-        access: Who may connect.
-    """
+    """The server that clients connect to."""
 
     def __init__(
         self,
         database: duckdb.DuckDBPyConnection,
         results: Results,
-        endpoints: Callable[[], Sequence[int]],
+        endpoints: Callable[[], Sequence[int]],  # the ports, also while an endpoint is started again
         access: Access,
     ) -> None:
         super().__init__(f"{access.scheme}://127.0.0.1:0", **access.server_options())

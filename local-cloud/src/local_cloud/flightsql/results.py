@@ -33,11 +33,7 @@ class Ticket:
 
 
 class Results:
-    """The files of results.
-
-    Args:
-        folder: Where they are.
-    """
+    """The files of results."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,9 +58,5 @@ class Results:
 
 
 def read(path: Path) -> pa.ipc.RecordBatchStreamReader:
-    """Return a reader of a file of a result, mapped into memory.
-
-    Raises:
-        FileNotFoundError: The result is not kept any more.
-    """
+    """Return a reader of a file, mapped into memory; FileNotFoundError: the result is not kept any more."""
     return pa.ipc.open_stream(pa.memory_map(str(path)))

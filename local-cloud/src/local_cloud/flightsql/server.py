@@ -1,8 +1,4 @@
-"""The child process of Flight SQL: `python -m local_cloud.flightsql.server RUN_DIR [DATA_DIR]`.
-
-Environment: the number of endpoints (LOCAL_CLOUD_FLIGHTSQL_ENDPOINTS), the password (LOCAL_CLOUD_FLIGHTSQL_PASSWORD)
-and whether TLS is used (LOCAL_CLOUD_FLIGHTSQL_TLS: off, server or mutual).
-"""
+"""The child process of Flight SQL: `python -m local_cloud.flightsql.server RUN_DIR [DATA_DIR]`."""
 
 import json
 import os

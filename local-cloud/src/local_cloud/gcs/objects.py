@@ -41,11 +41,7 @@ class Stored:
 
 
 class Objects:
-    """All buckets. Safe to use from any thread. An object is written whole or not at all.
-
-    Args:
-        folder: Has a folder for each bucket. Objects that exist already are served too.
-    """
+    """All buckets, each a subfolder of `folder`. Safe from any thread; an object is written whole or not at all."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -78,15 +74,7 @@ class Objects:
         return Path(name)
 
     def put(self, bucket: str, key: str, path: Path, headers: Mapping[str, str], *, match: int | None = None) -> Stored:
-        """Make received bytes an object.
-
-        Args:
-            bucket: An existing bucket.
-            key: The object's name.
-            path: File from `received`, which is moved.
-            headers: Stored with the object.
-            match: Required generation of the present object; 0: the object must not exist.
-        """
+        """Make `path`, from `received`, an object; `match`: required generation of the present one, 0: none exists."""
         try:
             place = self._path(bucket, key)
             modified = datetime.now(UTC)

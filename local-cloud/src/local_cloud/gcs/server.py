@@ -1,7 +1,4 @@
-"""Server of the objects by Google Cloud Storage's XML API, as obstore uses it, on a free port of 127.0.0.1.
-
-Any credentials are accepted. Requests that are not supported are answered with 501.
-"""
+"""Google Cloud Storage's XML API, as obstore uses it, on a free port of 127.0.0.1. Any credentials are accepted."""
 
 import re
 import threading

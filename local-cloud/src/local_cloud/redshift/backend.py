@@ -20,19 +20,7 @@ _ANSWERS = {b"1": b"P", b"2": b"B", b"3": b"C", b"n": b"D", b"T": b"D", b"C": b"
 
 
 class Backend:
-    """A session of PostgreSQL behind one of Redshift.
-
-    Attributes:
-        status: status of the transaction as of the last answer: I (none), T (in one) or E (in a failed one).
-        pid: id of the process.
-
-    Args:
-        stream: connection to PostgreSQL.
-        client: receiver of the answers.
-        names: the long identifiers in use.
-        terminate: asks a process of PostgreSQL to end.
-        unicode: whether the client asked for no encoding.
-    """
+    """A session of PostgreSQL behind one of Redshift. `terminate` asks a process of PostgreSQL to end."""
 
     def __init__(
         self,
@@ -41,9 +29,9 @@ class Backend:
         names: LongNames,
         terminate: Callable[[int], object],
         *,
-        unicode: bool,
+        unicode: bool,  # whether the client asked for no encoding
     ) -> None:
-        self.status = _IDLE
+        self.status = _IDLE  # as of the last answer: I (no transaction), T (in one) or E (in a failed one)
         self.pid = 0
         self._stream = stream
         self._client = client
@@ -88,10 +76,8 @@ class Backend:
     def relay(self, *, ready: bool, until_answered: bool = False, only: bytes | None = None) -> bool:
         """Pass PostgreSQL's answers on until it is ready for the next query; return whether nothing failed.
 
-        Args:
-            ready: pass the message ReadyForQuery on too.
-            until_answered: stop when all requests are answered, without waiting for ReadyForQuery.
-            only: pass on only messages of these types.
+        `ready`: pass ReadyForQuery on too; `until_answered`: stop when all requests are answered; `only`: only messages
+        of these types.
         """
         well = True
         while not (until_answered and not self._asked):
@@ -142,11 +128,7 @@ class Backend:
         return wire.message(kind, body)
 
     def _wait(self) -> None:
-        """Wait for data from PostgreSQL. The client may send data or disconnect meanwhile.
-
-        Raises:
-            Closed: either side is gone.
-        """
+        """Wait for data from PostgreSQL, while the client may send data; raise `Closed` if either side is gone."""
         while True:
             self._poll.modify(self._client, select.POLLIN if self._client.held < _MOST_AHEAD else 0)
             for number, _ in self._poll.poll():
@@ -158,11 +140,7 @@ class Backend:
     # -- for the proxy itself, while PostgreSQL is idle
 
     def query(self, sql: str) -> list[list[str | None]]:
-        """Return the rows of a query of the proxy's own.
-
-        Raises:
-            RedshiftError: the query failed.
-        """
+        """Return the rows of a query of the proxy's own."""
         self.send(wire.query(sql))
         rows, failed = list[list[str | None]](), None
         for kind, body in self._messages():
@@ -180,11 +158,7 @@ class Backend:
         return self.relay(ready=False, only=b"EN")
 
     def result(self, sql: str) -> tuple[bytes, bytes]:
-        """Return the description of a query's rows, and all data of a COPY TO STDOUT.
-
-        Raises:
-            RedshiftError: the query failed.
-        """
+        """Return the description of a query's rows, and all data of a COPY TO STDOUT."""
         self.send(wire.query(sql))
         described, data, failed = b"", list[bytes](), None
         for kind, body in self._messages():
@@ -211,11 +185,7 @@ class Backend:
             yield found
 
     def copy_in(self, sql: str, chunks: Iterable[bytes]) -> None:
-        """Send rows to `COPY ... FROM STDIN`. An error of `chunks` fails the COPY and is raised.
-
-        Raises:
-            RedshiftError: PostgreSQL refused the rows.
-        """
+        """Send rows to `COPY ... FROM STDIN`. An error of `chunks` fails the COPY and is raised."""
         self.send(wire.query(sql))
         kind = b""
         while kind not in (b"G", b"E"):

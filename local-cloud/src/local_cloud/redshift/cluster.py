@@ -16,19 +16,7 @@ USER, DATABASE = "demo", "dev"
 
 
 class Cluster:
-    """A cluster of Redshift on a PostgreSQL.
-
-    Attributes:
-        slices: number of slices.
-        names: identifiers that are longer than PostgreSQL allows.
-        faults: the faults in force.
-        statements: the log of clients' statements.
-
-    Args:
-        postgres: the PostgreSQL server.
-        password: password of the first user.
-        slices: number of slices to show and to load with.
-    """
+    """A cluster of Redshift on a PostgreSQL; `slices` to show and to load with, `password` of the first user."""
 
     def __init__(self, postgres: Postgres, *, password: str, slices: int) -> None:
         self.postgres = postgres
@@ -55,10 +43,7 @@ class Cluster:
             cursor.executemany(sql, values)
 
     def password_of(self, user: str) -> str | None:
-        """Return the md5 of the user's password and name in PostgreSQL's form.
-
-        None means that the user does not exist or has no password.
-        """
+        """Return the md5 of a user's password and name, or None without such a user or without a password."""
         found = self.rows("SELECT rolpassword FROM pg_authid WHERE rolname = %s AND rolcanlogin", (user,))
         return found[0][0] if found else None
 

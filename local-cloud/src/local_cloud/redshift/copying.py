@@ -34,14 +34,7 @@ VALUES (%s, %s, %s, %s, %s, clock_timestamp() AT TIME ZONE 'UTC', %s, %s, %s)
 def run_copy(
     statement: Copy, backend: Backend, cluster: "Cluster", settings: Settings, strike: Callable[[], None] | None
 ) -> tuple[str, int]:
-    """Run a COPY and return the table's name and the number of rows.
-
-    Args:
-        strike: called after half of the first rows, for a fault.
-
-    Raises:
-        RedshiftError: the COPY failed; none of its rows remain.
-    """
+    """Run a COPY; return the table's name and the number of rows. `strike` is called after half of the first rows."""
     command = copy.parse(statement.text)
     table = sql_of(named(tokens(command.table), settings))
     columns, table_id = _columns(table, command.table, backend)

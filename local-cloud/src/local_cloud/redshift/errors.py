@@ -4,13 +4,7 @@ SYNTAX, UNDEFINED_COLUMN, UNSUPPORTED, INTERNAL = "42601", "42703", "0A000", "XX
 
 
 class RedshiftError(Exception):
-    """The statement failed.
-
-    Attributes:
-        message: the primary message.
-        code: the SQLSTATE.
-        detail: the detail in Redshift's layout; empty if there is none.
-    """
+    """The statement failed: primary message, SQLSTATE, and detail in Redshift's layout or empty."""
 
     def __init__(self, message: str, code: str = INTERNAL, detail: str = "") -> None:
         super().__init__(message)

@@ -25,31 +25,21 @@ def masked(text: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """A fault.
+    """A fault of statements."""
 
-    Attributes:
-        match: regular expression, searched for in the statement as the client sent it, case-insensitive.
-        action: `kill` ends the session of PostgreSQL and resets the client's connection; `error` answers with an error;
-            `none` only waits.
-        at: `before` the statement is executed; `middle`, during it (a COPY then has sent half of its rows); `after` it
-            was executed but before the client gets its answer, which for COMMIT means that it is committed. `error` in
-            the middle is for COPY only, and like `before` for other statements.
-        message: text of the error; `1023` by default, the serialization error.
-        code: SQLSTATE of the error.
-        delay_s: seconds to wait first, unless the client disconnects; in the middle, time for the statement to run.
-        skip: number of matching statements that pass first.
-        times: maximum number of uses; None is no limit.
-    """
-
-    match: str = ""
+    match: str = ""  # regular expression, searched for in the statement as the client sent it, case-insensitive
+    # `kill` ends the session of PostgreSQL and resets the client's connection; `none` only waits.
     action: Literal["kill", "error", "none"] = "none"
+    # `before` the statement is executed; `middle`, during it (a COPY then has sent half of its rows); `after` it was
+    # executed but before the client gets its answer, which for COMMIT means that it is committed. `error` in the middle
+    # is for COPY only, and like `before` for other statements.
     at: Literal["before", "middle", "after"] = "before"
-    message: str = "1023"
-    code: str = "XX000"
+    message: str = "1023"  # of an `error`; by default the serialization error
+    code: str = "XX000"  # SQLSTATE
     detail: str = ""
-    delay_s: float = 0.0
-    skip: int = 0
-    times: int | None = None
+    delay_s: float = 0.0  # first, unless the client disconnects; in the middle, time for the statement to run
+    skip: int = 0  # number of matching statements that pass first
+    times: int | None = None  # maximum number of uses; None: no limit
 
     def error(self) -> RedshiftError:
         """Return the error for the client."""
@@ -58,11 +48,7 @@ class Rule:
 
 
 def parse(text: str) -> list[Rule]:
-    """Return the rules of a JSON text.
-
-    Raises:
-        RedshiftError: the text is not a list of rules.
-    """
+    """Return the rules of a JSON text."""
     try:
         found = json.loads(text)
         if not isinstance(found, list) or not all(isinstance(rule, dict) for rule in found):

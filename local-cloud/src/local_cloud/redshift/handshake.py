@@ -16,11 +16,7 @@ _PASSED_ON = {"user", "database", "client_encoding", "application_name", "option
 
 
 def open_session(client: Stream, cluster: Cluster, tls: ssl.SSLContext | None) -> tuple[Stream, Backend]:
-    """Authenticate a client and connect it to PostgreSQL.
-
-    Raises:
-        Closed: it disconnected, was refused, or only asked to cancel another session's statement.
-    """
+    """Authenticate a client and connect it to PostgreSQL, or raise `Closed` if it left, was refused or only cancels."""
     client, message = _first_message(client, cluster, tls)
     _check_password(client, cluster, message.get("user", ""))
     stream = Stream(cluster.postgres.connect())

@@ -97,11 +97,7 @@ def _socket_in(folder: Path) -> Path:
 
 
 def _home_apart() -> Path:
-    """Create a folder with a short path that every account can reach, and return it.
-
-    Raises:
-        LocalCloudError: there is no place for it.
-    """
+    """Create a folder with a short path that every account can reach, and return it."""
     for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):  # noqa: S108 - a folder with a random name
         folder = Path(place).resolve()
         is_reached = folder.is_dir() and all(
@@ -130,14 +126,6 @@ class Postgres:
 
     As root, which PostgreSQL refuses, it runs as an unprivileged account, in a temporary folder of its own. Kept
     data are copied there at the start and back by `stop`. A long path of `run_dir` leads to such a folder too.
-
-    Attributes:
-        socket: the path of its Unix socket, which accepts any user without a password.
-        is_new: whether the cluster was created now, so that it has no catalog yet.
-
-    Args:
-        run_dir: a folder for temporary files, removed by its owner at the end.
-        data_dir: keeps the cluster between runs.
     """
 
     def __init__(self, run_dir: Path, data_dir: Path | None = None) -> None:
@@ -147,18 +135,14 @@ class Postgres:
         self._is_apart = self._is_root or len(bytes(_socket_in(run_dir))) > _LONGEST_SOCKET
         self._home = _home_apart() if self._is_apart else run_dir
         self._cluster = self._kept if self._kept and not self._is_root else self._home / "cluster"
-        self.socket = _socket_in(self._home)
-        self.is_new = True
+        self.socket = _socket_in(self._home)  # accepts any user without a password
+        self.is_new = True  # the cluster has no catalog yet
         self._lock = threading.Lock()
         self._is_ending = False
         self._keeper: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Create the cluster if there is none, and start PostgreSQL.
-
-        Raises:
-            LocalCloudError: PostgreSQL is not installed or does not start.
-        """
+        """Create the cluster if there is none, and start PostgreSQL."""
         installed = _installed()
         if self._is_root:
             os.chown(self._home, UNPRIVILEGED, UNPRIVILEGED)

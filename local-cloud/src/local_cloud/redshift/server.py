@@ -1,8 +1,4 @@
-"""The child process of Redshift: `python -m local_cloud.redshift.server RUN_DIR [DATA_DIR]`.
-
-Environment: the endpoint of S3 (AWS_ENDPOINT_URL), the number of slices (LOCAL_CLOUD_REDSHIFT_SLICES), the first
-user's password (LOCAL_CLOUD_REDSHIFT_PASSWORD) and whether it offers TLS (LOCAL_CLOUD_REDSHIFT_TLS=1).
-"""
+"""The child process of Redshift: `python -m local_cloud.redshift.server RUN_DIR [DATA_DIR]`."""
 
 import os
 import socket

@@ -39,12 +39,7 @@ class Session:
         self._skipping = False
 
     def serve(self) -> None:
-        """Serve the client until it disconnects.
-
-        Raises:
-            Closed: the client or PostgreSQL closed the connection without the message Terminate.
-            Killed: a fault ended the session.
-        """
+        """Serve the client until it disconnects; `Closed`: without the message Terminate, `Killed`: by a fault."""
         while True:
             kind, body = self.client.read()
             if kind == b"Q":
@@ -192,12 +187,7 @@ class Session:
     def _do(
         self, statement: Statement, rule: Rule | None, plainly: Callable[..., bool], *, described: bool = False
     ) -> bool:
-        """Execute a statement with the fault that applies to it; return whether it succeeded.
-
-        Args:
-            plainly: executes it if it is PostgreSQL's.
-            described: whether the client has the columns of the result already.
-        """
+        """Execute a statement, by `plainly` if it is PostgreSQL's, with its fault; return whether it succeeded."""
         rule = rule or Rule()
         try:
             if rule.at == "before":

@@ -47,21 +47,10 @@ def execute(
     cluster: Cluster,
     settings: Settings,
     *,
-    strike: Callable[[], None] | None,
-    described: bool,
+    strike: Callable[[], None] | None,  # called in the middle of the statement, for a fault
+    described: bool,  # whether the client has the columns of the result already
 ) -> list[bytes] | None:
-    """Execute a statement; return the messages for the client, or None if PostgreSQL has sent an error.
-
-    Args:
-        backend: the client's connection to PostgreSQL.
-        cluster: the state that all clients share.
-        settings: the client's settings, which `SET` changes.
-        strike: called in the middle of the statement, for a fault.
-        described: whether the client has the columns of the result already.
-
-    Raises:
-        RedshiftError: Redshift refuses the statement.
-    """
+    """Execute a statement; return the messages for the client, or None if PostgreSQL has sent an error."""
     match statement:
         case Copy():
             table, count = copying.run_copy(statement, backend, cluster, settings, strike)
@@ -130,11 +119,7 @@ def _alter_type(statement: AlterType, backend: Backend) -> list[bytes] | None:
 
 
 def _widening_sql(statement: AlterType, backend: Backend) -> str:
-    """Return the statement of PostgreSQL that widens a column.
-
-    Raises:
-        RedshiftError: Redshift does not widen this column, or not to this size.
-    """
+    """Return the statement of PostgreSQL that widens a column."""
     column = statement.column
     found = backend.query(_COLUMN.format(table=literal(statement.table), column=literal(column)))
     if not found:

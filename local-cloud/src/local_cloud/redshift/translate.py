@@ -97,10 +97,7 @@ def _words(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def parameter(body: bytes, *, unicode: bool) -> bytes:
-    """Return the message of a parameter's status.
-
-    With `unicode`, the client asked for no encoding, and Redshift then reports the encoding UNICODE.
-    """
+    """Return a parameter's status; the encoding is UNICODE for a client that asked for none (`unicode`)."""
     name, position = wire.split_text(body)
     value, _ = wire.split_text(body, position)
     if name == "client_encoding" and unicode and value == "UTF8":

@@ -18,11 +18,7 @@ _DENIED = "-denied"
 
 
 def run_unload(command: Unload, backend: Backend, cluster: "Cluster", settings: Settings) -> int:
-    """Run an UNLOAD and return the number of rows.
-
-    Raises:
-        RedshiftError: the query failed, the role may not write, or objects exist already.
-    """
+    """Run an UNLOAD and return the number of rows."""
     found = rewrite(command.query, settings)
     if len(found) != 1 or not isinstance(found[0], Plain):
         raise RedshiftError("UNLOAD takes one query", "42601")

@@ -44,11 +44,7 @@ class Stream:
         return len(self._buffer) - self._position
 
     def fill(self) -> None:
-        """Receive the available bytes, at least one.
-
-        Raises:
-            Closed: the end was reached.
-        """
+        """Receive the available bytes, at least one, or raise `Closed` at the end."""
         try:
             received = self.socket.recv(_CHUNK)
             if not received:
@@ -94,11 +90,7 @@ class Stream:
         return found
 
     def send(self, data: bytes) -> None:
-        """Send all of the data.
-
-        Raises:
-            Closed: the other side has closed the connection.
-        """
+        """Send all of the data, or raise `Closed` if the other side has closed the connection."""
         try:
             self.socket.sendall(data)
         except OSError:

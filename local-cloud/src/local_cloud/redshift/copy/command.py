@@ -10,36 +10,25 @@ Format = Literal["delimited", "csv", "json", "parquet"]
 
 @dataclass(frozen=True, slots=True)
 class CopyCommand:
-    """A COPY from S3.
+    """A COPY from S3."""
 
-    Attributes:
-        table: as written, quotes included.
-        columns: in lower case; None if the statement names none.
-        source: the s3:// URL of a prefix or a manifest.
-        json: 'auto', 'auto ignorecase', 'noshred' or the s3:// URL of a jsonpaths file.
-        null_as: the text that represents NULL; None if not given.
-        invalid: replacement of an invalid character (ACCEPTINVCHARS); None without that option.
-        max_errors: number of bad records at which the load fails (1: the first).
-        options: the given options, in lower case, one word each.
-    """
-
-    table: str
-    columns: tuple[str, ...] | None
-    source: str
+    table: str  # as written, quotes included
+    columns: tuple[str, ...] | None  # in lower case; None if the statement names none
+    source: str  # the s3:// URL of a prefix or a manifest
     format: Format = "delimited"
     credentials: Credentials = field(default_factory=Credentials)
     compression: Literal["gzip", "bzip2", "zstd"] | None = None
     region: str | None = None
-    json: str = "auto"
+    json: str = "auto"  # 'auto', 'auto ignorecase', 'noshred' or the s3:// URL of a jsonpaths file
     delimiter: str = "|"
     quote: str = '"'
-    null_as: str | None = None
+    null_as: str | None = None  # the text that represents NULL
     date_format: str | None = None
     time_format: str | None = None
     ignore_header: int = 0
-    max_errors: int = 1
-    invalid: str | None = None
-    options: frozenset[str] = frozenset()
+    max_errors: int = 1  # number of bad records at which the load fails (1: the first)
+    invalid: str | None = None  # replacement of an invalid character (ACCEPTINVCHARS)
+    options: frozenset[str] = frozenset()  # in lower case, one word each
 
     def has(self, option: str) -> bool:
         """Whether an option was given, e.g. `has("manifest")`."""

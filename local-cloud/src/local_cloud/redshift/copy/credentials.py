@@ -19,11 +19,7 @@ class Credentials:
 
 
 def credentials(given: Mapping[str, Any]) -> Credentials:
-    """Return the credentials among the options of a COPY.
-
-    Raises:
-        RedshiftError: there are none, they are given in more than one way, or they are malformed.
-    """
+    """Return the credentials among the options of a COPY, which gives them in exactly one way."""
     ways = [name for name in ("iam_role", "credentials", "access_key_id") if name in given]
     if len(ways) != 1:
         prefix = "Invalid credentials: " if ways else "No credentials: "

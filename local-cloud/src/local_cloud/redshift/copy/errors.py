@@ -29,31 +29,18 @@ SUPER = 1224
 
 @dataclass(frozen=True, slots=True)
 class LoadErrorRow:
-    """A row of stl_load_errors.
+    """A row of stl_load_errors. `column`, `type` and `length` are empty where the record itself is wrong."""
 
-    Attributes:
-        file: the URL of the object.
-        line: the number of the record's first line in the file, from 1.
-        column: the table's column; empty where the record itself is wrong.
-        type: the column's type, as stl_load_errors spells it.
-        length: the column's length in bytes, or its precision and scale; empty where there is none.
-        position: start of the field in the record, in bytes.
-        raw_line: the record, up to the length that stl_load_errors keeps (1,024 bytes).
-        raw_value: the field before it was parsed, up to the same length.
-        code: code of the error.
-        reason: one line.
-    """
-
-    file: str
-    line: int
+    file: str  # the URL of the object
+    line: int  # number of the record's first line in the file, from 1
     column: str
-    type: str
-    length: str
-    position: int
-    raw_line: str
-    raw_value: str
+    type: str  # as stl_load_errors spells it
+    length: str  # in bytes, or precision and scale
+    position: int  # start of the field in the record, in bytes
+    raw_line: str  # the record, up to the 1,024 bytes that stl_load_errors keeps
+    raw_value: str  # the field before it was parsed, up to the same length
     code: int
-    reason: str
+    reason: str  # one line
 
 
 class BadValue(Exception):  # noqa: N818 - a value, not a fault of the program

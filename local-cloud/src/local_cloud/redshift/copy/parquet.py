@@ -38,11 +38,7 @@ _PLAIN = {
 
 
 def pieces(load: Load, file: File) -> Iterator[Piece]:
-    """Yield the rows of a file.
-
-    Raises:
-        RedshiftError: the file is not Parquet, has other columns than the table, or a value does not fit.
-    """
+    """Yield the rows of a file, or fail at the first value that does not fit."""
     with load.objects.opened(file.url) as stream:
         data = pa.py_buffer(stream.read())
     try:
@@ -92,11 +88,7 @@ def _columns(load: Load, batch: pa.RecordBatch) -> list[pa.Array]:
 
 
 def check(load: Load, file: File, schema: pa.Schema) -> None:
-    """Refuse other columns than the table's. Columns match by position, and their types must be the same.
-
-    Raises:
-        RedshiftError: the message names the file, and the column where one is wrong.
-    """
+    """Refuse other columns than the table's. Columns match by position, and their types must be the same."""
     expected, found = len(load.columns), len(schema)
     if found > expected or (found < expected and not load.command.has("fillrecord")):
         raise spectrum(

@@ -44,11 +44,7 @@ _NEVER_WITH = {
 
 
 def parse(sql: str) -> CopyCommand:
-    """Return the parsed command.
-
-    Raises:
-        RedshiftError: Redshift refuses the text, or this server does not support it.
-    """
+    """Return the parsed command."""
     words = _Words(tokens.significant(tokens.tokens(sql)))
     words.expect("copy")
     table = _table(words)

@@ -36,44 +36,26 @@ class CopiedFile:
 
 @dataclass(slots=True)
 class CopyPlan:
-    """A COPY whose files have been found.
+    """A COPY whose files have been found, and what was read so far."""
 
-    Attributes:
-        names: the columns that the payload fills, in order.
-        chunks: the payload for PostgreSQL's `COPY table (names) FROM STDIN` in its text format. Raises RedshiftError
-            if the load fails; the caller then rolls back.
-        rows: number of rows read so far.
-        errors: the wrong records so far.
-        files: the files that are read to their end.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the columns that the payload fills, in order
+    # The payload for PostgreSQL's `COPY table (names) FROM STDIN` in its text format. Raises RedshiftError if the load
+    # fails; the caller then rolls back.
     chunks: Iterator[bytes]
     rows: int = 0
-    errors: list[LoadErrorRow] = field(default_factory=list)
-    files: list[CopiedFile] = field(default_factory=list)
+    errors: list[LoadErrorRow] = field(default_factory=list)  # the wrong records
+    files: list[CopiedFile] = field(default_factory=list)  # the files that are read to their end
 
 
 def run(
     command: CopyCommand,
-    columns: Sequence[Column],
+    columns: Sequence[Column],  # all of the table, in their order
     *,
     slices: int = DEFAULT_SLICES,
-    objects: Objects | None = None,
-    environ: Mapping[str, str] = os.environ,
+    objects: Objects | None = None,  # by default the S3 of `environ` with the statement's credentials
+    environ: Mapping[str, str] = os.environ,  # AWS_ENDPOINT_URL, AWS_REGION and the cluster's own keys
 ) -> CopyPlan:
-    """Find and check the files of a COPY, and prepare to read them.
-
-    Args:
-        command: the statement.
-        columns: all columns of its table, in their order.
-        slices: number of slices of the cluster.
-        objects: access to the files; by default the S3 of the environment with the statement's credentials.
-        environ: the server's environment (AWS_ENDPOINT_URL, AWS_REGION and its own keys).
-
-    Raises:
-        RedshiftError: a column does not exist, or a file is missing, unreadable or of another length.
-    """
+    """Find and check the files of a COPY, and prepare to read them."""
     target = chosen(columns, command.columns, explicit_ids=command.has("explicit_ids"), table=command.table)
     if not target:
         raise RedshiftError(f"Cannot COPY into {command.table}: no column to load into", "0A000")

@@ -39,11 +39,7 @@ class Objects(Protocol):
 
 
 def find(command: CopyCommand, objects: Objects) -> list[File]:
-    """Return the files to load, in order, after checking that each exists with the manifest's length.
-
-    Raises:
-        RedshiftError: there is no file, a mandatory one is missing, a length differs, or the manifest is invalid.
-    """
+    """Return the files to load, in order, after checking that each exists with the manifest's length."""
     if command.has("manifest"):
         return _of_manifest(command, objects)
     found = [file for file in objects.listed(command.source) if not file.url.endswith("/")]
@@ -115,13 +111,6 @@ class S3Objects:
     """The S3 of an environment (AWS_ENDPOINT_URL, AWS_REGION, the cluster's own keys), with the rights of a COPY."""
 
     def __init__(self, credentials: Credentials, region: str | None, environ: Mapping[str, str] = os.environ) -> None:
-        """Read with a COPY's credentials.
-
-        Args:
-            credentials: keys, or roles, for which the environment's keys are used.
-            region: region of the bucket from the COPY; None: the cluster's own.
-            environ: the cluster's environment.
-        """
         self._home = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
         self._region = region or self._home
         self._roles = credentials.roles

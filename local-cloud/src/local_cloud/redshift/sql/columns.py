@@ -23,15 +23,10 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
+    """A column's definition."""
 
-    Attributes:
-        name: in PostgreSQL's SQL.
-        sql: its definition in PostgreSQL's SQL, with the limit of its bytes.
-    """
-
-    name: str
-    sql: str
+    name: str  # in PostgreSQL's SQL
+    sql: str  # its definition in PostgreSQL's SQL, with the limit of its bytes
     encoding: str = ""
     is_distkey: bool = False
     is_sortkey: bool = False
@@ -41,10 +36,7 @@ class Column:
 
 
 def limit(column: str, size: int) -> str:
-    """Return the constraint that limits a column to a number of bytes, which is part of its name.
-
-    Each column of text and bytes has one, because a length in PostgreSQL counts characters.
-    """
+    """Return the constraint, named by the size, of a column's bytes: PostgreSQL's lengths count characters."""
     digest = hashlib.sha256(column.encode()).hexdigest()[:12]
     return f'CONSTRAINT "bytes_{size}_{digest}" CHECK (octet_length({column}) <= {size})'
 
@@ -55,11 +47,7 @@ def limited(column: str, kind: Type) -> str:
 
 
 def read_column(found: list[Token]) -> Column:
-    """Return a column's definition.
-
-    Raises:
-        RedshiftError: it is not a definition of Redshift.
-    """
+    """Return a column's definition."""
     reader = Reader(found)
     token = reader.next()
     if token.kind not in ("word", "name"):

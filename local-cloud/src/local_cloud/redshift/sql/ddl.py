@@ -13,15 +13,7 @@ _TEMPORARY = ("temp", "temporary")
 
 
 def create_table(text: str, found: list[Token]) -> Statement:
-    """Translate CREATE TABLE, also AS a query.
-
-    Args:
-        text: as the client sent it.
-        found: its tokens, with PostgreSQL's names.
-
-    Raises:
-        RedshiftError: Redshift would refuse it.
-    """
+    """Translate CREATE TABLE, also AS a query; `found` are the tokens of `text`, with PostgreSQL's names."""
     reader = Reader(significant(found))
     reader.expect("create")
     reader.accept("local") or reader.accept("global")
@@ -159,11 +151,7 @@ def _plain(name: str) -> str:
 
 
 def alter_table(text: str, found: list[Token]) -> Statement:
-    """Translate ALTER TABLE.
-
-    Raises:
-        RedshiftError: Redshift would refuse it.
-    """
+    """Translate ALTER TABLE."""
     meant = significant(found)
     reader = Reader(meant)
     reader.expect("alter", "table")

@@ -14,11 +14,7 @@ _JSON_OPERATORS = ("->", "->>", "@>", "<@", "#>", "#>>")
 
 
 def rewritten(found: list[Token]) -> str:
-    """Return SQL for PostgreSQL from tokens with PostgreSQL's names. Spaces and comments stay.
-
-    Raises:
-        RedshiftError: a part of it does not exist in Redshift.
-    """
+    """Return SQL for PostgreSQL from tokens with PostgreSQL's names. Spaces and comments stay."""
     parts, at = list[str](), 0
     while at < len(found):
         token = found[at]

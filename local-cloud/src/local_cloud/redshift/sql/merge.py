@@ -8,15 +8,7 @@ from local_cloud.redshift.sql.tokens import Token, significant, split_commas
 
 
 def merge(text: str, found: list[Token]) -> Plain:
-    """Translate MERGE INTO target USING source ON ... with both WHEN clauses, or REMOVE DUPLICATES.
-
-    Args:
-        text: as the client sent it.
-        found: its tokens, with PostgreSQL's names.
-
-    Raises:
-        RedshiftError: Redshift would refuse it.
-    """
+    """Translate MERGE INTO target USING source ON ... with both WHEN clauses, or REMOVE DUPLICATES."""
     reader = Reader(significant(found))
     reader.expect("merge", "into")
     target = reader.name()

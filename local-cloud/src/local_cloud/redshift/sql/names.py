@@ -30,16 +30,11 @@ def shortened(name: str) -> str:
 
 
 class LongNames:
-    """The long names in use, in both directions.
-
-    Args:
-        known: long names by their short names, from an earlier run.
-        keep: called once with each new pair, before the short name is used.
-    """
+    """The long names in use, in both directions."""
 
     def __init__(self, known: Iterable[tuple[str, str]], keep: Callable[[str, str], object]) -> None:
-        self._full = dict(known)
-        self._keep = keep
+        self._full = dict(known)  # long names by their short names, at first those of an earlier run
+        self._keep = keep  # called once with each new pair, before the short name is used
         self._lock = threading.Lock()
 
     def short(self, name: str) -> str:

@@ -12,7 +12,7 @@ def spelled(found: Sequence[Token]) -> str:
 
 
 class Reader:
-    """A position in the tokens of a statement, without spaces and comments."""
+    """A position in the tokens of a statement, without spaces and comments. What does not come next is an error."""
 
     def __init__(self, found: Sequence[Token]) -> None:
         self._found = list(found)
@@ -34,11 +34,7 @@ class Reader:
         return self._found[at].low if at < len(self._found) else ""
 
     def next(self) -> Token:
-        """Return the next token and step over it.
-
-        Raises:
-            RedshiftError: there is none.
-        """
+        """Return the next token and step over it."""
         if self.is_done:
             raise syntax_error("")
         self._at += 1
@@ -52,11 +48,7 @@ class Reader:
         return True
 
     def expect(self, *words: str) -> None:
-        """Step over these words.
-
-        Raises:
-            RedshiftError: something else comes next.
-        """
+        """Step over these words."""
         for word in words:
             if not self.accept(word):
                 raise self.unexpected()
@@ -66,11 +58,7 @@ class Reader:
         return syntax_error("" if self.is_done else self._found[self._at].text)
 
     def parenthesised(self) -> list[Token]:
-        """Return the tokens between the next parenthesis and the one that closes it.
-
-        Raises:
-            RedshiftError: there is none, or it is not closed.
-        """
+        """Return the tokens between the next parenthesis and the one that closes it."""
         if self.low() != "(":
             raise self.unexpected()
         end = closing(self._found, self._at)
@@ -81,11 +69,7 @@ class Reader:
         return inner
 
     def name(self) -> str:
-        """Return a name as SQL, with its schema if it has one.
-
-        Raises:
-            RedshiftError: something else comes next.
-        """
+        """Return a name as SQL, with its schema if it has one."""
         parts = [self._part()]
         while self.accept("."):
             parts.append(self._part())
@@ -103,10 +87,6 @@ class Reader:
         return left
 
     def done(self) -> None:
-        """Check that no token is left.
-
-        Raises:
-            RedshiftError: a token is left.
-        """
+        """Check that no token is left."""
         if not self.is_done:
             raise self.unexpected()

@@ -68,11 +68,7 @@ _ABSENT = {
 
 
 def rewrite(text: str, settings: Settings) -> list[Statement]:
-    """Return the statements of a text.
-
-    Raises:
-        RedshiftError: Redshift would refuse one of them before executing anything.
-    """
+    """Return the statements of a text, or refuse all before anything is executed."""
     if len(text) > _MANY and (head := _INSERT.match(text)) and _ROWS.fullmatch(text, head.end()):
         return [Plain(text, rewritten(named(tokens(head[0]), settings)) + text[head.end() :])]
     parts: list[list[Token]] = [[]]

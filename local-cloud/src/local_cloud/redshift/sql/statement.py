@@ -15,12 +15,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Plain:
-    """A statement for PostgreSQL.
-
-    Attributes:
-        text: as the client sent it.
-        sql: the SQL for PostgreSQL.
-    """
+    """A statement for PostgreSQL: the text as the client sent it, and the SQL for PostgreSQL."""
 
     text: str
     sql: str
@@ -38,18 +33,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE with a layout, which PostgreSQL does not have.
-
-    Attributes:
-        table: its name in PostgreSQL's SQL.
-        parent: the table of a LIKE clause, whose layout is copied.
-    """
+    """CREATE TABLE with a layout, which PostgreSQL does not have; the table in PostgreSQL's SQL."""
 
     text: str
     sql: str
     table: str
     layout: Layout
-    parent: str = ""
+    parent: str = ""  # the table of a LIKE clause, whose layout is copied
 
 
 @dataclass(frozen=True)
@@ -95,18 +85,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class Unload:
-    """UNLOAD to S3.
-
-    Attributes:
-        query: as written, in Redshift's SQL.
-        target: the s3:// prefix of the objects.
-        options: by name, in lower case; a flag has an empty value.
-    """
+    """UNLOAD to S3."""
 
     text: str
-    query: str
-    target: str
-    options: dict[str, str]
+    query: str  # as written, in Redshift's SQL
+    target: str  # the s3:// prefix of the objects
+    options: dict[str, str]  # by name, in lower case; a flag has an empty value
 
 
 @dataclass(frozen=True)

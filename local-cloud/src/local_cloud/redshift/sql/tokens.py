@@ -31,15 +31,10 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of SQL.
+    """A piece of SQL as written, with its position."""
 
-    Attributes:
-        kind: kind of the token; `word` is a keyword or a plain identifier (also `#temporary`), `name` a quoted
-            identifier, `dollar` a dollar-quoted string, `string` any string in single quotes (E'...' too).
-        text: as written.
-        start: its position in the SQL.
-    """
-
+    # `word`: a keyword or a plain identifier (also `#temporary`), `name` a quoted identifier, `dollar` a dollar-quoted
+    # string, `string` any string in single quotes (E'...' too).
     kind: Kind
     text: str
     start: int

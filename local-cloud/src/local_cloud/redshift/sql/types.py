@@ -22,26 +22,14 @@ _UNSUPPORTED = {
 
 @dataclass(frozen=True)
 class Type:
-    """A type.
+    """A type."""
 
-    Attributes:
-        sql: PostgreSQL's name.
-        bytes: maximum size of a value, for text and VARBYTE.
-    """
-
-    sql: str
-    bytes: int | None = None
+    sql: str  # PostgreSQL's name
+    bytes: int | None = None  # maximum size of a value, for text and VARBYTE
 
 
 def read_type(reader: Reader, *, for_column: bool) -> Type:
-    """Return the type that comes next.
-
-    Args:
-        for_column: whether it is a column's type, for which text without a length has the default length.
-
-    Raises:
-        RedshiftError: Redshift has no such type.
-    """
+    """Return the type that comes next; text without a length has the default length if it is `for_column`."""
     name = reader.next().low
     if name in ("varchar", "nvarchar") or (name == "character" and reader.accept("varying")):
         return _varchar(_length(reader))

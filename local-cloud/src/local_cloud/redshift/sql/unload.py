@@ -38,11 +38,7 @@ _COPY_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v
 
 
 def unload(text: str, found: list[Token]) -> Unload:
-    """Parse UNLOAD ('query') TO 's3://...' and its options.
-
-    Raises:
-        RedshiftError: Redshift refuses it, or this server does not support it.
-    """
+    """Parse UNLOAD ('query') TO 's3://...' and its options."""
     reader = Reader(significant(found))
     reader.expect("unload")
     query = reader.parenthesised()

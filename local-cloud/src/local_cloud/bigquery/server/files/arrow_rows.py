@@ -31,10 +31,7 @@ _TAKEN = {
 
 
 def read_schema(serialized: bytes, columns: Sequence[Any]) -> pa.Schema:
-    """Return the Arrow schema of a connection after checking it against the table's columns.
-
-    Each field needs a column of a matching type, and each required column needs a field.
-    """
+    """Return the schema of a connection. Each field needs a column of its type, each required column a field."""
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(serialized))
     except pa.ArrowException as error:

@@ -1,7 +1,4 @@
-"""Checks of the files of a load job: what BigQuery refuses or reads differently.
-
-The only I/O is reading a file's header.
-"""
+"""Checks of the files of a load job: what BigQuery refuses or reads differently. Pure."""
 
 import json
 from collections.abc import Collection, Iterator
@@ -37,13 +34,7 @@ def check_names(names: Collection[str]) -> None:
 
 
 def check_parquet(schema: pa.Schema, *, list_inference: bool, decimal_targets: Collection[str]) -> None:
-    """Refuse Parquet columns that BigQuery would load as other types than this server.
-
-    Args:
-        schema: schema of the file.
-        list_inference: the job's enableListInference; without it BigQuery makes records of lists.
-        decimal_targets: the job's decimalTargetTypes.
-    """
+    """Refuse Parquet columns that BigQuery would load as other types than this server."""
     for path, kind in _walk(schema):
         if pa.types.is_map(kind):
             raise unsupported(f"column {path} is a map, which BigQuery loads as a repeated record key_value")

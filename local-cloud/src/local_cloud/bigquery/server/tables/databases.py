@@ -1,8 +1,4 @@
-"""Tables in DuckDB's own files instead of DuckLake's, where each change and each look-up costs many queries.
-
-DuckLake writes a Parquet file for each change of a table and reads its catalog again after it. The server uses none of
-the features that need this.
-"""
+"""Tables in DuckDB's own files: DuckLake writes a Parquet file for each change and reads its catalog again after it."""
 
 import functools
 from pathlib import Path
@@ -22,20 +18,13 @@ TAKEN = frozenset({"emulator", "bq", "system", "temp", "memory"})
 
 
 def _source(path: Path, name: str, *, kept: bool) -> str:
-    """Return the statement that attaches a file.
-
-    A database that is not kept has no log, which would wait for the disk.
-    """
+    """Return the statement that attaches a file. One that is not kept has no log, which would wait for the disk."""
     place = str(path).replace("'", "''")
     return f"ATTACH IF NOT EXISTS '{place}' AS {quote(name)}" + ("" if kept else " (RECOVERY_MODE no_wal_writes)")
 
 
 def patch(*, kept: bool) -> None:
-    """Replace how the server opens its databases.
-
-    Args:
-        kept: whether the data outlives the server.
-    """
+    """Replace how the server, which needs none of DuckLake's features, opens its databases, `kept` or temporary."""
 
     def attach(connection: Any, project_id: str) -> None:
         if project_id.casefold() in TAKEN:

@@ -32,13 +32,7 @@ def condition(tree: Any, table: Any) -> Any | None:
 
 
 def share(reference: tuple[str, str, str], alias: str, condition: Any) -> float:
-    """Return the share (0 to 1) of a table's rows in partitions where a condition may be met.
-
-    Args:
-        reference: Project, dataset and table.
-        alias: Alias of the table in the condition.
-        condition: The condition.
-    """
+    """Return the share (0 to 1) of a table's rows in partitions where a condition on it as `alias` may be met."""
     resource = tables.get(*reference)
     column = _column(resource)
     if column is None:

@@ -12,12 +12,9 @@ _CONTROLS = {chr(code): f"\\u{code:04x}" for code in range(32)} | {
 
 
 def json_text(values: pa.Array) -> pa.Array:
-    """Return each value's JSON; a null stays a null (inside a value it is `null`).
+    """Return each value's JSON (a null stays a null, inside a value it is `null`); TypeError: a type without a form.
 
     A map becomes an object, NaN and infinity become null, dates and times strings.
-
-    Raises:
-        TypeError: the type, or one inside it, has no JSON form here (bytes).
     """
     kind = values.type
     if pa.types.is_struct(kind):

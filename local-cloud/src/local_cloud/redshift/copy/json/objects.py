@@ -25,11 +25,7 @@ LONGEST_OBJECT = 4 << 20
 
 
 def pieces(load: Load, file: File) -> Iterator[Piece]:
-    """Yield the rows of a file and record wrong objects.
-
-    Raises:
-        RedshiftError: there were too many wrong objects, or the file cannot be read.
-    """
+    """Yield the rows of a file and record wrong objects."""
     for column in load.columns:
         if column.type == "varbyte":
             raise unsupported(f"VARBYTE from JSON (column {column.name}); Redshift takes CSV and Parquet")

@@ -28,11 +28,7 @@ DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_Number, par
 
 
 def paths(data: bytes, url: str, columns: int) -> list[Path]:
-    """Return the paths of a jsonpaths file, one for each column.
-
-    Raises:
-        RedshiftError: the file is not a jsonpaths file, or has another number of paths.
-    """
+    """Return the paths of a jsonpaths file, one for each column."""
     try:
         found = json.loads(data)["jsonpaths"]
         steps = [_path(text) for text in found]

@@ -19,23 +19,14 @@ Ending = Callable[[bytes], int]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some whole records.
+    """Some whole records."""
 
-    Attributes:
-        data: their bytes, line ends included.
-        line: the number of the first line, from 1.
-    """
-
-    data: bytes
-    line: int
+    data: bytes  # line ends included
+    line: int  # number of the first line, from 1
 
 
 def blocks(load: Load, file: File, ending: Ending) -> Iterator[Block]:
-    """Yield the file's blocks, in order, without a byte order mark.
-
-    Raises:
-        RedshiftError: the file's compression is not that of the statement.
-    """
+    """Yield the file's blocks, in order, without a byte order mark."""
     line, rest = 1, b""
     with load.objects.opened(file.url) as stream:
         for at, (data, last) in enumerate(_reads(load, file, stream)):
@@ -84,10 +75,7 @@ def last_unescaped_line(data: bytes) -> int:
 
 
 def last_object(data: bytes) -> int:
-    """Return the end of the last object that is followed by another one on a new line.
-
-    Valid JSON text has no such sequence inside an object.
-    """
+    """Return the end of the last object that another one follows on a new line, as never inside valid JSON."""
     end = data.rfind(b"\n")
     while end >= 0:
         before, after = data[max(0, end - 64) : end].rstrip(), data[end : end + 64].lstrip()

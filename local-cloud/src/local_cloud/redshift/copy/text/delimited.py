@@ -24,11 +24,7 @@ Fields = tuple[list[str], list[int]]
 
 
 def pieces(load: Load, file: File) -> Iterator[Piece]:
-    """Yield the rows of a file and record wrong records.
-
-    Raises:
-        RedshiftError: there were too many wrong records, or the file cannot be read.
-    """
+    """Yield the rows of a file and record wrong records."""
     for column in load.columns:
         if column.type == "varbyte" and load.command.format != "csv":
             raise unsupported(f"VARBYTE from delimited text (column {column.name}); Redshift takes CSV and Parquet")

@@ -18,19 +18,12 @@ _ESCAPED_TYPES = ("varchar", "char", "super", "varbyte")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The context of a reader of files.
-
-    Attributes:
-        command: the statement.
-        columns: the columns that the file fills, in order.
-        objects: access to the files.
-        note: records a wrong record; raises RedshiftError when there were too many.
-    """
+    """The context of a reader of files."""
 
     command: CopyCommand
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # the columns that the file fills, in order
     objects: Objects
-    note: Callable[[LoadErrorRow], None]
+    note: Callable[[LoadErrorRow], None]  # records a wrong record; raises RedshiftError when there were too many
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +35,7 @@ class Piece:
 
 
 def piece(columns: Sequence[Column], texts: Sequence[pa.Array]) -> Piece | None:
-    """Return the rows of columns of large_string in PostgreSQL's text form, or None if there are no rows.
-
-    A column may be a dictionary of such values; each distinct value is then escaped once.
-    """
+    """Return rows in PostgreSQL's text form, or None if there are none. Columns are large_string or dictionaries."""
     rows = len(texts[0])
     if not rows:
         return None

@@ -16,23 +16,14 @@ _KEPT = 1024  # bytes of a line and of a field in stl_load_errors
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of the file.
+    """A record of the file."""
 
-    Attributes:
-        line: the number of its first line.
-        raw: its text.
-        fields: one for each column, None for NULL.
-        starts: start of each field in the record, in characters.
-        wrong: error of the record itself; it has no fields then.
-        at: the column of the error, if known.
-    """
-
-    line: int
+    line: int  # number of its first line
     raw: str
-    fields: Sequence[str | None] = ()
-    starts: Sequence[int] = ()
-    wrong: BadValue | None = None
-    at: int | None = None
+    fields: Sequence[str | None] = ()  # one for each column, None for NULL
+    starts: Sequence[int] = ()  # of each field in the record, in characters
+    wrong: BadValue | None = None  # error of the record itself; it has no fields then
+    at: int | None = None  # the column of the error, if known
 
 
 def quick(load: Load, texts: Sequence[pa.Array]) -> tuple[Piece | None, bool]:
@@ -47,11 +38,7 @@ def quick(load: Load, texts: Sequence[pa.Array]) -> tuple[Piece | None, bool]:
 
 
 def careful(load: Load, file: File, records: Sequence[Record]) -> Piece | None:
-    """Return the rows of the valid records and record the errors of the others, in order.
-
-    Raises:
-        RedshiftError: there were too many of them.
-    """
+    """Return the rows of the valid records and record the errors of the others, in order."""
     good = [record for record in records if record.wrong is None]
     found: list[pa.Array] = []
     wrong: dict[int, tuple[int, BadValue]] = {}

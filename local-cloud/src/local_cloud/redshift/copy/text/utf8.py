@@ -1,7 +1,4 @@
-"""Invalid UTF-8: Redshift's errors for it, and its replacement. Pure.
-
-Errors: "Multibyte character load errors" of the Redshift guide.
-"""
+"""Invalid UTF-8: Redshift's errors ("Multibyte character load errors" of its guide) and its replacement. Pure."""
 
 import codecs
 

@@ -29,16 +29,7 @@ _SMALLEST = {"real": 7.006492321624085e-46, "double precision": 0.0}
 
 
 def convert(command: CopyCommand, column: Column, texts: pa.Array) -> tuple[pa.Array, dict[int, BadValue]]:
-    """Return a column in PostgreSQL's text form, with its errors.
-
-    Args:
-        command: the statement, for its options.
-        column: the table's column.
-        texts: the fields as large_string; null where the field is NULL already.
-
-    Returns:
-        The column, and the error of each wrong row; the values of wrong rows are undefined.
-    """
+    """Return a large_string column in PostgreSQL's text form, and the errors by row; the values there are undefined."""
     texts = _nulls(command, column, texts)
     wrong: dict[int, BadValue] = {}
     if column.type in TEXT:
@@ -175,10 +166,7 @@ def _each(one: Exact, texts: pa.Array) -> tuple[pa.Array, dict[int, BadValue]]:
 
 
 def exact(command: CopyCommand, column: Column) -> Exact:
-    """Return the function that converts one field that is not NULL, by all rules.
-
-    It raises `BadValue`, and returns None for NULL.
-    """
+    """Return the function that converts one field that is not NULL, by all rules: BadValue, or None for NULL."""
     kind = column.type
     if kind in INTEGERS:
         return lambda text: _integer(kind, text)
