@@ -209,7 +209,7 @@ class Cloud:
         self._stack.callback(remove_tree, run_dir)
         self.env.update(environment.without_proxy(os.environ))
         if "s3" in self._services:
-            self._keep(self._start_s3(run_dir))
+            self._start_child("s3", run_dir)
             queue_url = setup.create(self.s3_url)
             self.env.update(environment.aws(self.s3_url, queue_url))
             if self._rules:
@@ -219,10 +219,23 @@ class Cloud:
                 self.env.update(environment.aws(self.faults.url, queue_url))
                 self.env["LOCAL_CLOUD_FAULTS_URL"] = self.faults.url + CONTROL
         if "redshift" in self._services:
-            self._keep(self._start_redshift(run_dir))
+            self._start_child(
+                "redshift",
+                run_dir,
+                AWS_ENDPOINT_URL=self.s3_url,  # never through a fault proxy, which is for clients only
+                LOCAL_CLOUD_REDSHIFT_PASSWORD=environment.REDSHIFT_PASSWORD,
+                LOCAL_CLOUD_REDSHIFT_SLICES=str(self._redshift_slices),
+                LOCAL_CLOUD_REDSHIFT_TLS=str(int(self._redshift_tls)),
+            )
             self.env.update(environment.redshift(**self.services["redshift"].facts, tls=self._redshift_tls))
         if "flightsql" in self._services:
-            self._keep(self._start_flightsql(run_dir))
+            self._start_child(
+                "flightsql",
+                run_dir,
+                LOCAL_CLOUD_FLIGHTSQL_PASSWORD=environment.FLIGHTSQL_PASSWORD,
+                LOCAL_CLOUD_FLIGHTSQL_ENDPOINTS=str(self._flightsql_endpoints),
+                LOCAL_CLOUD_FLIGHTSQL_TLS=self._flightsql_tls,
+            )
             self.env.update(environment.flightsql(self.flightsql.uri, self.flightsql.username))
         if "dask" in self._services:
             self.dask = DaskCluster(run_dir / "dask", env=self.environ())
@@ -237,31 +250,11 @@ class Cloud:
         self._stack.callback(service.stop)
         self.services[service.name] = service
 
-    def _start_s3(self, run_dir: Path) -> Service:
-        kept = [self._data_dir.resolve() / "s3"] if self._data_dir else []
-        command: list[str | Path] = [sys.executable, "-P", "-m", "local_cloud.s3.server", run_dir, *kept]
-        return Service("s3", command, log=run_dir / "s3.log", env=self.environ())
-
-    def _start_redshift(self, run_dir: Path) -> Service:
-        kept = [self._data_dir.resolve() / "redshift"] if self._data_dir else []
-        command: list[str | Path] = [sys.executable, "-P", "-m", "local_cloud.redshift.server", run_dir, *kept]
-        settings = {
-            "AWS_ENDPOINT_URL": self.s3_url,  # never through a fault proxy, which is for clients only
-            "LOCAL_CLOUD_REDSHIFT_PASSWORD": environment.REDSHIFT_PASSWORD,
-            "LOCAL_CLOUD_REDSHIFT_SLICES": str(self._redshift_slices),
-            "LOCAL_CLOUD_REDSHIFT_TLS": str(int(self._redshift_tls)),
-        }
-        return Service("redshift", command, log=run_dir / "redshift.log", env=self.environ(**settings))
-
-    def _start_flightsql(self, run_dir: Path) -> Service:
-        kept = [self._data_dir.resolve() / "flightsql"] if self._data_dir else []
-        command: list[str | Path] = [sys.executable, "-P", "-m", "local_cloud.flightsql.server", run_dir, *kept]
-        settings = {
-            "LOCAL_CLOUD_FLIGHTSQL_PASSWORD": environment.FLIGHTSQL_PASSWORD,
-            "LOCAL_CLOUD_FLIGHTSQL_ENDPOINTS": str(self._flightsql_endpoints),
-            "LOCAL_CLOUD_FLIGHTSQL_TLS": self._flightsql_tls,
-        }
-        return Service("flightsql", command, log=run_dir / "flightsql.log", env=self.environ(**settings))
+    def _start_child(self, name: str, run_dir: Path, **settings: str) -> None:
+        """Start the service whose process is `local_cloud.NAME.server`."""
+        kept = [self._data_dir.resolve() / name] if self._data_dir else []
+        command: list[str | Path] = [sys.executable, "-P", "-m", f"local_cloud.{name}.server", run_dir, *kept]
+        self._keep(Service(name, command, log=run_dir / f"{name}.log", env=self.environ(**settings)))
 
     def _start_bigquery(self, run_dir: Path, python: Path) -> Service:
         home = run_dir / "home"

@@ -14,11 +14,10 @@ errors     the error of a failed statement
 faults     faults on request, and the log of statements
 handshake  TLS, password and start of a session
 postgres   the PostgreSQL server
-server     the child process
+server     the child process, and its self-signed certificate
 session    a client's session
 special    statements that PostgreSQL does not have
 sql        Redshift's SQL as PostgreSQL's
-tls        a self-signed certificate
 translate  PostgreSQL's answers as Redshift's
 unloading  UNLOAD in a session
 wire       the messages of the protocol

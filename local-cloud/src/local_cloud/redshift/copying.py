@@ -1,17 +1,14 @@
 """COPY in a session: finds the table, gives its rows to PostgreSQL, and records what was loaded."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from local_cloud.redshift import copy
 from local_cloud.redshift.backend import Backend
+from local_cloud.redshift.cluster import Cluster
 from local_cloud.redshift.errors import RedshiftError
 from local_cloud.redshift.sql.rewrite import named
 from local_cloud.redshift.sql.statement import Copy, Settings
 from local_cloud.redshift.sql.tokens import literal, quoted, sql_of, tokens
-
-if TYPE_CHECKING:
-    from local_cloud.redshift.cluster import Cluster
 
 _COLUMNS = """
 SELECT c.name, c.type, c.length, c.precision, c.scale, c.is_nullable, c.is_identity, c.table_id
@@ -32,7 +29,7 @@ VALUES (%s, %s, %s, %s, %s, clock_timestamp() AT TIME ZONE 'UTC', %s, %s, %s)
 
 
 def run_copy(
-    statement: Copy, backend: Backend, cluster: "Cluster", settings: Settings, strike: Callable[[], None] | None
+    statement: Copy, backend: Backend, cluster: Cluster, settings: Settings, strike: Callable[[], None] | None
 ) -> tuple[str, int]:
     """Run a COPY; return the table's name and the number of rows. `strike` is called after half of the first rows."""
     command = copy.parse(statement.text)
@@ -83,7 +80,7 @@ def _struck(chunks: Iterator[bytes], strike: Callable[[], None]) -> Iterator[byt
     yield from chunks
 
 
-def _note(cluster: "Cluster", plan: copy.CopyPlan, whose: tuple[int | None, ...]) -> None:
+def _note(cluster: Cluster, plan: copy.CopyPlan, whose: tuple[int | None, ...]) -> None:
     """Record what was loaded and what was wrong, independent of the session's transaction."""
     errors = [
         (*whose, e.file, e.line, e.column, e.type, e.length, e.position, e.raw_line, e.raw_value, e.code, e.reason)

@@ -2,22 +2,20 @@
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from local_cloud.redshift import wire
 from local_cloud.redshift.backend import Backend
+from local_cloud.redshift.cluster import Cluster
 from local_cloud.redshift.errors import RedshiftError
 from local_cloud.redshift.sql.rewrite import rewrite
 from local_cloud.redshift.sql.statement import Plain, Settings, Unload
 from local_cloud.redshift.sql.unload import ResultColumn, files, rows_of
 
-if TYPE_CHECKING:
-    from local_cloud.redshift.cluster import Cluster
-
 _DENIED = "-denied"
 
 
-def run_unload(command: Unload, backend: Backend, cluster: "Cluster", settings: Settings) -> int:
+def run_unload(command: Unload, backend: Backend, cluster: Cluster, settings: Settings) -> int:
     """Run an UNLOAD and return the number of rows."""
     found = rewrite(command.query, settings)
     if len(found) != 1 or not isinstance(found[0], Plain):
@@ -31,7 +29,7 @@ def run_unload(command: Unload, backend: Backend, cluster: "Cluster", settings: 
     return len(rows)
 
 
-def _columns(body: bytes, cluster: "Cluster") -> list[ResultColumn]:
+def _columns(body: bytes, cluster: Cluster) -> list[ResultColumn]:
     found, position = list[ResultColumn](), 2
     for _ in range(wire.int16(body, 0)):
         name, after = wire.split_text(body, position)

@@ -5,7 +5,6 @@ difference from BigQuery, or turns it into an error, by replacing functions of l
 version. The README of this package lists the differences that remain.
 
 costs         bytes that queries process and are billed for
-extensions    links DuckDB's extensions to where DuckDB looks for them
 faults        faults that are set over HTTP
 files         files and rows that are loaded
 jobs          unique job ids; slow and failing jobs

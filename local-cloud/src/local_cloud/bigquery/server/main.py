@@ -1,14 +1,16 @@
 """Serve BigQuery's REST and Storage APIs, and Google Cloud Storage, on free ports of 127.0.0.1."""
 
 import contextlib
+import importlib.util
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import uvicorn
 
-from local_cloud.bigquery.server import costs, extensions, jobs, loads, locations, writes
+from local_cloud.bigquery.server import costs, jobs, loads, locations, writes
 from local_cloud.bigquery.server.tables import alterations, databases, layouts, lookups, merges, records, schemas, turns
 from local_cloud.environment import STAGE_BUCKET
 from local_cloud.gcs import server as gcs_server
@@ -32,12 +34,29 @@ class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn is not installed 
         self._started()
 
 
+def _link_extensions(home: Path) -> None:
+    """Link DuckDB's extensions, which are packages of the environment, under `home`, so that none is downloaded."""
+    row = duckdb.connect().execute("PRAGMA platform").fetchone()
+    assert row is not None
+    version = f"v{duckdb.__version__}"
+    directory = home / ".duckdb" / "extensions" / version / row[0]
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in ("icu", "httpfs", "spatial"):
+        spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+        assert spec is not None
+        assert spec.origin is not None
+        source = Path(spec.origin).parent / "extensions" / version / f"{name}.duckdb_extension"
+        link = directory / source.name
+        if not link.exists():
+            link.symlink_to(source)
+
+
 def main() -> None:
     """Serve until the parent ends. Arguments: a run directory, removed at the end, and a data directory."""
     ready = Ready()
     run_dir, data_dir = Path(sys.argv[1]), Path(sys.argv[2])
     end_with_parent(lambda: remove_tree(run_dir))
-    extensions.lay_out(Path.home())
+    _link_extensions(Path.home())
 
     from local_bigquery.app import app
     from local_bigquery.engine import database

@@ -14,29 +14,15 @@ json         COPY of JSON
 parquet      COPY of Parquet
 parse        parses the text of a COPY
 running      runs a COPY
-slices       assigns files to slices
 sources      finds and opens the files
 text         COPY of delimited text and CSV
 """
 
 from local_cloud.redshift.copy.columns import Column
-from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.credentials import Credentials
-from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError
+from local_cloud.redshift.copy.errors import RedshiftError
 from local_cloud.redshift.copy.parse import parse
-from local_cloud.redshift.copy.running import CopiedFile, CopyPlan, run
-from local_cloud.redshift.copy.sources import Objects, S3Objects
+from local_cloud.redshift.copy.running import CopyPlan, run
+from local_cloud.redshift.copy.sources import S3Objects
 
-__all__ = [
-    "Column",
-    "CopiedFile",
-    "CopyCommand",
-    "CopyPlan",
-    "Credentials",
-    "LoadErrorRow",
-    "Objects",
-    "RedshiftError",
-    "S3Objects",
-    "parse",
-    "run",
-]
+__all__ = ["Column", "CopyPlan", "Credentials", "RedshiftError", "S3Objects", "parse", "run"]

@@ -52,13 +52,9 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
     check(load, file, schema)
     try:
         for batch in reader.iter_batches(_rows_of(reader.metadata)):
-            found = piece(
-                load.columns,
-                [
-                    _text(load, file, column, values)
-                    for column, values in zip(load.columns, _columns(load, batch), strict=True)
-                ],
-            )
+            missing = [pa.nulls(batch.num_rows, nested.TEXT)] * (len(load.columns) - batch.num_columns)
+            columns = zip(load.columns, (*batch.columns, *missing), strict=True)
+            found = piece(load.columns, [_text(load, file, column, values) for column, values in columns])
             if found:
                 yield found
     except (pa.ArrowException, OSError) as error:
@@ -80,11 +76,6 @@ def repeating_columns(metadata: pq.FileMetaData) -> list[str]:
 def _rows_of(metadata: pq.FileMetaData) -> int:
     size = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
     return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(1, metadata.num_rows) // max(1, size))))
-
-
-def _columns(load: Load, batch: pa.RecordBatch) -> list[pa.Array]:
-    missing = len(load.columns) - batch.num_columns
-    return [*batch.columns, *([pa.nulls(batch.num_rows, nested.TEXT)] * missing)]
 
 
 def check(load: Load, file: File, schema: pa.Schema) -> None:
@@ -210,10 +201,7 @@ def hexadecimal(values: pa.Array) -> pa.Array:
     offsets = pa.Array.from_buffers(pa.int64(), values.offset + len(values) + 1, [None, ends])
     doubled = pc.multiply(offsets, 2)
     text = pa.Array.from_buffers(
-        nested.TEXT,
-        len(values),
-        [values.buffers()[0], doubled.buffers()[1], digits],
-        offset=values.offset,
+        nested.TEXT, len(values), [values.buffers()[0], doubled.buffers()[1], digits], offset=values.offset
     )
     return pc.binary_join_element_wise(pa.scalar("\\x", nested.TEXT), text, pa.scalar("", nested.TEXT))
 

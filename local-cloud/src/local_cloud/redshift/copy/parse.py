@@ -11,6 +11,7 @@ from local_cloud.redshift.copy.command import CopyCommand, Format
 from local_cloud.redshift.copy.credentials import credentials
 from local_cloud.redshift.copy.errors import SYNTAX, UNSUPPORTED, RedshiftError, unsupported
 from local_cloud.redshift.sql import tokens
+from local_cloud.redshift.sql.reading import Reader
 from local_cloud.redshift.sql.tokens import Token
 
 MOST_ERRORS = 100_000
@@ -56,64 +57,36 @@ def parse(sql: str) -> CopyCommand:
     return _command(table, columns, source, given)
 
 
-class _Words:
-    """The tokens, read from the front."""
+class _Words(Reader):
+    """The tokens of a COPY, without the semicolons at its end."""
 
     def __init__(self, found: list[Token]) -> None:
         while found and found[-1].text == ";":
             found.pop()
-        self._found, self._at = found, 0
+        super().__init__(found)
 
-    def peek(self, ahead: int = 0) -> Token | None:
-        at = self._at + ahead
-        return self._found[at] if at < len(self._found) else None
-
-    def low(self, ahead: int = 0) -> str:
-        token = self.peek(ahead)
-        return token.low if token else ""
-
-    def take(self) -> Token:
-        token = self.peek()
-        if token is None:
-            raise RedshiftError("syntax error at end of input", SYNTAX)
-        self._at += 1
-        return token
-
-    def expect(self, word: str) -> None:
-        if self.low() != word:
-            raise self.wrong()
-        self._at += 1
-
-    def skip(self, word: str) -> bool:
-        found = self.low() == word
-        self._at += found
-        return found
+    def peek(self) -> Token | None:
+        return None if self.is_done else self.remaining[0]
 
     def text(self) -> str:
         token = self.peek()
         if token is None or token.kind not in ("string", "dollar"):
-            raise self.wrong()
-        return self.take().unescaped
+            raise self.unexpected()
+        return self.next().unescaped
 
     def number(self) -> int:
         token = self.peek()
         digits = token.value if token and token.kind in ("number", "string") else ""
         if not digits.isdigit():
-            raise self.wrong()
-        self._at += 1
+            raise self.unexpected()
+        self.next()
         return int(digits)
-
-    def wrong(self) -> RedshiftError:
-        token = self.peek()
-        return RedshiftError(
-            f'syntax error at or near "{token.text}"' if token else "syntax error at end of input", SYNTAX
-        )
 
 
 def _table(words: _Words) -> str:
-    parts = [words.take()]
+    parts = [words.next()]
     while words.low() == ".":
-        parts += [words.take(), words.take()]
+        parts += [words.next(), words.next()]
     for part in parts[::2]:
         if part.kind not in ("word", "name"):
             raise RedshiftError(f'syntax error at or near "{part.text}"', SYNTAX)
@@ -121,15 +94,15 @@ def _table(words: _Words) -> str:
 
 
 def _columns(words: _Words) -> tuple[str, ...] | None:
-    if not words.skip("("):
+    if not words.accept("("):
         return None
     names: list[str] = []
     while True:
         token = words.peek()
         if token is None or token.kind not in ("word", "name"):
-            raise words.wrong()
-        names.append(words.take().value.lower())
-        if words.skip(")"):
+            raise words.unexpected()
+        names.append(words.next().value.lower())
+        if words.accept(")"):
             return tuple(names)
         words.expect(",")
 
@@ -146,15 +119,15 @@ def _options(words: _Words) -> dict[str, Any]:
 
 def _option(words: _Words) -> dict[str, Any]:
     if words.low() == "format":
-        words.take()
-        words.skip("as")
+        words.next()
+        words.accept("as")
         if words.low() not in _FORMATS:
-            raise words.wrong()
+            raise words.unexpected()
     name = words.low()
     reader = _reader(name)
     if reader is None:
-        raise words.wrong()
-    words.take()
+        raise words.unexpected()
+    words.next()
     return {name: None, **(reader(words, name) or {})}
 
 
@@ -176,43 +149,43 @@ def _reader(name: str) -> Callable[[_Words, str], Mapping[str, Any]] | None:
 
 
 def _text(words: _Words, name: str) -> Mapping[str, Any]:
-    words.skip("as")
+    words.accept("as")
     if name == "iam_role" and words.low() == "default":
-        words.take()
+        words.next()
         return {name: "default"}
     token = words.peek()
     if name == "null" and token and token.value == "\\N":
-        words.take()
+        words.next()
         return {name: "\\N"}  # not an escape, as everywhere in the documentation
     return {name: words.text()}
 
 
 def _number(words: _Words, name: str) -> Mapping[str, Any]:
-    words.skip("as")
+    words.accept("as")
     return {name: words.number()}
 
 
 def _switch(words: _Words, name: str) -> Mapping[str, Any]:
     if words.low() in ("on", "off", "true", "false", "preset"):
-        return {name: words.take().low in ("on", "true", "preset")}
+        return {name: words.next().low in ("on", "true", "preset")}
     return {name: True}
 
 
 def _json(words: _Words, name: str) -> Mapping[str, Any]:
-    words.skip("as")
+    words.accept("as")
     token = words.peek()
     return {name: words.text() if token and token.kind == "string" else "auto"}
 
 
 def _csv(words: _Words, name: str) -> Mapping[str, Any]:
-    if not words.skip("quote"):
+    if not words.accept("quote"):
         return {name: '"'}
-    words.skip("as")
+    words.accept("as")
     return {name: _one_byte(tokens.unescape(words.text()), "quote")}
 
 
 def _delimiter(words: _Words, name: str) -> Mapping[str, Any]:
-    words.skip("as")
+    words.accept("as")
     delimiter = tokens.unescape(words.text())
     if not delimiter:
         raise RedshiftError("COPY delimiter must not be empty", SYNTAX)
@@ -220,14 +193,14 @@ def _delimiter(words: _Words, name: str) -> Mapping[str, Any]:
 
 
 def _acceptinvchars(words: _Words, name: str) -> Mapping[str, Any]:
-    if not words.skip("as") and (words.peek() is None or words.peek().kind != "string"):  # type: ignore[union-attr]
+    if not words.accept("as") and (words.peek() is None or words.peek().kind != "string"):  # type: ignore[union-attr]
         return {name: "?"}
     return {name: _one_byte(words.text(), name)}
 
 
 def _encoding(words: _Words, name: str) -> Mapping[str, Any]:
-    words.skip("as")
-    encoding = words.take().value
+    words.accept("as")
+    encoding = words.next().value
     if encoding.lower() not in ("utf8", "utf-8"):
         raise unsupported(f"COPY with ENCODING {encoding}")
     return {name: encoding}

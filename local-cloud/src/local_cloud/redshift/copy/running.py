@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from local_cloud.redshift.copy import parquet, slices, sources
+from local_cloud.redshift.copy import parquet, sources
 from local_cloud.redshift.copy.columns import Column, chosen
 from local_cloud.redshift.copy.command import CopyCommand
 from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError, load_failed
@@ -84,7 +84,7 @@ def _note(plan: CopyPlan, command: CopyCommand, row: LoadErrorRow) -> None:
 
 def _chunks(plan: CopyPlan, load: Load, files: Sequence[File], count: int) -> Iterator[bytes]:
     read = READERS[load.command.format]
-    for file, at in zip(files, slices.assign(files, count), strict=True):
+    for index, file in enumerate(files):
         rows = 0
         for piece in read(load, file):
             if load.command.has("noload"):
@@ -92,4 +92,4 @@ def _chunks(plan: CopyPlan, load: Load, files: Sequence[File], count: int) -> It
             rows += piece.rows
             plan.rows += piece.rows
             yield piece.payload
-        plan.files.append(CopiedFile(file.url, file.size, rows, at))
+        plan.files.append(CopiedFile(file.url, file.size, rows, index % max(1, count)))

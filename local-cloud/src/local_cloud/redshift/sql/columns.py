@@ -105,8 +105,8 @@ def _default(reader: Reader) -> str:
     parts = list[Token]()
     while not reader.is_done and (not parts or reader.low() not in _ATTRIBUTES):
         if reader.low() == "(":
-            parts += [Token("operator", "(", 0), *reader.parenthesised(), Token("operator", ")", 0)]
+            parts += [Token("operator", "("), *reader.parenthesised(), Token("operator", ")")]
         else:
             parts.append(reader.next())
-    spaced = [token for part in parts for token in (part, Token("space", " ", 0))]
+    spaced = [token for part in parts for token in (part, Token("space", " "))]
     return rewritten(spaced)

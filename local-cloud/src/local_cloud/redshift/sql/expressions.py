@@ -115,7 +115,7 @@ def _cast(found: list[Token], at: int) -> tuple[str, int]:
 
 
 def _with_commas(parts: list[list[Token]]) -> list[list[Token]]:
-    comma = Token("operator", ",", 0)
+    comma = Token("operator", ",")
     return [part if index == 0 else [comma, *part] for index, part in enumerate(parts)]
 
 

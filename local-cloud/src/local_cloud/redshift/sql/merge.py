@@ -34,7 +34,7 @@ def _until(reader: Reader, *words: str) -> list[Token]:
     parts, cases = list[Token](), 0
     while not reader.is_done and (cases or reader.low() not in words):
         if reader.low() == "(":
-            parts += [Token("operator", "(", 0), *reader.parenthesised(), Token("operator", ")", 0)]
+            parts += [Token("operator", "("), *reader.parenthesised(), Token("operator", ")")]
             continue
         cases += {"case": 1, "end": -1}.get(reader.low(), 0)
         parts.append(reader.next())
@@ -42,7 +42,7 @@ def _until(reader: Reader, *words: str) -> list[Token]:
 
 
 def _spaced(found: list[Token]) -> str:
-    return rewritten([token for part in found for token in (part, Token("space", " ", 0))]).strip()
+    return rewritten([token for part in found for token in (part, Token("space", " "))]).strip()
 
 
 def _check_condition(condition: list[Token]) -> None:

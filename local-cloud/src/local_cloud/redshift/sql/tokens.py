@@ -7,7 +7,7 @@ character after it, as in Redshift.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Kind = Literal["space", "comment", "string", "dollar", "name", "number", "word", "param", "operator"]
 
@@ -26,23 +26,19 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+# The kinds of the groups of the pattern.
+_KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)} | {"line_comment": "comment", "tag": "dollar"}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of SQL as written, with its position."""
+    """A piece of SQL as written."""
 
     # `word`: a keyword or a plain identifier (also `#temporary`), `name` a quoted identifier, `dollar` a dollar-quoted
     # string, `string` any string in single quotes (E'...' too).
     kind: Kind
     text: str
-    start: int
-
-    @property
-    def end(self) -> int:
-        """Its end in the SQL."""
-        return self.start + len(self.text)
 
     @property
     def low(self) -> str:
@@ -91,27 +87,11 @@ def tokens(sql: str) -> list[Token]:
         match = _TOKEN.match(sql, position)
         assert match, "the last alternative takes any character"
         kind, end = match.lastgroup, match.end()
-        if kind == "tag":
-            kind = "dollar"
         if kind == "comment":
             end = _comment_end(sql, position)
-        found.append(Token(_KINDS[kind or ""], sql[position:end], position))
+        found.append(Token(_KINDS[kind or ""], sql[position:end]))
         position = end
     return found
-
-
-_KINDS: dict[str, Kind] = {
-    "space": "space",
-    "line_comment": "comment",
-    "comment": "comment",
-    "string": "string",
-    "dollar": "dollar",
-    "name": "name",
-    "number": "number",
-    "word": "word",
-    "param": "param",
-    "operator": "operator",
-}
 
 
 def _comment_end(sql: str, start: int) -> int:
@@ -132,17 +112,6 @@ def significant(found: Iterable[Token]) -> list[Token]:
 def sql_of(found: Iterable[Token]) -> str:
     """Return the SQL of tokens."""
     return "".join(token.text for token in found)
-
-
-def statements(sql: str) -> list[str]:
-    """Return the statements between semicolons, without those that are empty or only a comment."""
-    parts: list[list[Token]] = [[]]
-    for token in tokens(sql):
-        if token.text == ";" and token.kind == "operator":
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return [sql_of(part).strip() for part in parts if significant(part)]
 
 
 def closing(found: list[Token], opening: int) -> int | None:

@@ -17,17 +17,8 @@ from local_cloud.redshift.sql.tokens import Token, significant
 
 Row = list[str | None]
 _FLAGS = {
-    "header",
-    "manifest",
-    "escape",
-    "addquotes",
-    "allowoverwrite",
-    "cleanpath",
-    "gzip",
-    "bzip2",
-    "zstd",
-    "verbose",
-}
+    "header", "manifest", "escape", "addquotes", "allowoverwrite", "cleanpath", "gzip", "bzip2", "zstd", "verbose",
+}  # fmt: skip
 _TEXTS = {
     "iam_role", "credentials", "access_key_id", "secret_access_key", "session_token", "delimiter", "null", "region",
     "extension",

@@ -9,7 +9,6 @@ import pytest
 
 from local_cloud.loopback import LoopbackServer
 from local_cloud.redshift.copy import Column, Credentials, RedshiftError, S3Objects, parse
-from local_cloud.redshift.copy.slices import assign
 from local_cloud.redshift.copy.sources import File
 from local_cloud.redshift.copy.text import delimited as text
 from local_cloud.redshift.copy.text.pieces import Load
@@ -33,13 +32,10 @@ def test_a_prefix_in_order_without_folders(copied: Any) -> None:
     ]
 
 
-def test_no_file() -> None:
-    assert assign([], 2) == []
-
-
 @pytest.mark.parametrize(("slices", "expected"), [(1, [0, 0, 0]), (2, [0, 1, 0]), (4, [0, 1, 2])])
-def test_slices_take_turns(slices: int, expected: list[int]) -> None:
-    assert assign(["a", "b", "c"], slices) == expected
+def test_slices_take_turns(copied: Any, slices: int, expected: list[int]) -> None:
+    found = copied("CSV", COLUMNS, b"1\n", b"2\n", b"3\n", slices=slices)
+    assert [file.slice for file in found.plan.files] == expected
 
 
 def test_an_empty_prefix(copied: Any) -> None:

@@ -39,6 +39,11 @@ def one(text: str, settings: Settings) -> Statement:
     return statement
 
 
+def test_statements_end_at_semicolons_outside_of_strings_and_comments(settings: Settings) -> None:
+    found = rewrite("select ';'; -- a;b\n;select $$;$$ ; /* ; */", settings)
+    assert [statement.text for statement in found] == ["select ';'", "select $$;$$"]
+
+
 def sql(text: str, settings: Settings) -> str:
     """Return PostgreSQL's SQL, without the limits of bytes and with single spaces."""
     statement = one(text, settings)

@@ -4,7 +4,7 @@ import codecs
 
 import pyarrow as pa
 
-TOO_LONG, INCOMPLETE, OUT_OF_RANGE, TRAILING, SURROGATE, OVERLONG = 1, 2, 3, 4, 5, 6
+TOO_LONG, INCOMPLETE, OUT_OF_RANGE, OVERLONG = 1, 2, 3, 6
 _SURROGATES = range(0xDC80, 0xDD00)
 
 
@@ -37,14 +37,9 @@ def bad_text(text: str) -> bytes | None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        return text[error.start : error.start + 1].encode(
-            "utf-8", "surrogateescape" if _escaped(text, error) else "surrogatepass"
-        )
+        is_escaped = ord(text[error.start]) in _SURROGATES
+        return text[error.start : error.start + 1].encode("utf-8", "surrogateescape" if is_escaped else "surrogatepass")
     return None
-
-
-def _escaped(text: str, error: UnicodeEncodeError) -> bool:
-    return ord(text[error.start]) in _SURROGATES
 
 
 def replace_with(character: str) -> str:
