@@ -155,8 +155,17 @@ class Postgres:
         self._cluster.parent.mkdir(parents=True, exist_ok=True)
         self.is_new = not (self._cluster / "PG_VERSION").exists()
         if self.is_new:
-            self._initialise(installed / "bin" / "initdb")
-        self._serve(installed / "bin" / "postgres")
+            options = ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+            if self._keep(installed / "bin" / "initdb", "-D", self._cluster, *options).wait():
+                raise LocalCloudError("initdb of the local Redshift failed")
+        settings = _SETTINGS | {"unix_socket_directories": str(self._home)}
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        keeper = self._keep(installed / "bin" / "postgres", "-D", self._cluster, *options)
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._answers():
+            if keeper.poll() is not None or time.monotonic() > deadline:
+                raise LocalCloudError("PostgreSQL of the local Redshift did not start")
+            time.sleep(0.02)
 
     @property
     def conninfo(self) -> str:
@@ -204,21 +213,6 @@ class Postgres:
             return int((self._cluster / "postmaster.pid").read_text().split("\n", 1)[0])
         except (OSError, ValueError):
             return None
-
-    def _initialise(self, initdb: Path) -> None:
-        options = ["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
-        if self._keep(initdb, "-D", self._cluster, *options).wait():
-            raise LocalCloudError("initdb of the local Redshift failed")
-
-    def _serve(self, postgres: Path) -> None:
-        settings = _SETTINGS | {"unix_socket_directories": str(self._home)}
-        options = [f"--{name}={value}" for name, value in settings.items()]
-        keeper = self._keep(postgres, "-D", self._cluster, *options)
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._answers():
-            if keeper.poll() is not None or time.monotonic() > deadline:
-                raise LocalCloudError("PostgreSQL of the local Redshift did not start")
-            time.sleep(0.02)
 
     def _keep(self, *command: str | Path) -> "subprocess.Popen[bytes]":
         """Start a command that ends with this process."""

@@ -46,19 +46,6 @@ def _suffer(job: str, subject: str, holds: Callable[[str], bool] = lambda _: Fal
                 raise errors.BigQueryError(reason, fault.get("message", f"made to fail: {reason}"))
 
 
-def _patch_handlers() -> None:
-    for kind in ("load", "copy"):
-        runner.HANDLERS[kind] = _suffering(kind, runner.HANDLERS[kind])
-    execute = query.execute
-
-    def execute_or_fail(cursor: Any, project_id: str, job_id: str | None, config: Any, **options: Any) -> Any:
-        if job_id is not None:
-            _suffer("query", config.query or "")
-        return execute(cursor, project_id, job_id, config, **options)
-
-    query.execute = execute_or_fail
-
-
 def _suffering(kind: str, handler: Any) -> Any:
     def handle(cursor: Any, config: Any, upload: str | None) -> Any:
         table = config.destinationTable
@@ -82,8 +69,17 @@ def _holds(upload: Path, config: Any, text: str) -> bool:
     return any(text in row.values() for row in rows)
 
 
-def _patch_submission() -> None:
-    submit, taking = runner.submit, threading.Lock()
+def patch() -> None:
+    """Replace the server's functions that start jobs."""
+    errors.STATUSES.update(REASONS)
+    for kind in ("load", "copy"):
+        runner.HANDLERS[kind] = _suffering(kind, runner.HANDLERS[kind])
+    execute, submit, taking = query.execute, runner.submit, threading.Lock()
+
+    def execute_or_fail(cursor: Any, project_id: str, job_id: str | None, config: Any, **options: Any) -> Any:
+        if job_id is not None:
+            _suffer("query", config.query or "")
+        return execute(cursor, project_id, job_id, config, **options)
 
     def submit_once(project_id: str, job_id: str, configuration: Any, upload: str | None = None) -> Any:
         # The server looks an id up and takes it in two steps; two requests at once could both succeed.
@@ -95,12 +91,5 @@ def _patch_submission() -> None:
                     os.remove(upload)  # noqa: PTH107 - a plain path is what the server has
                 raise
 
-    runner.submit = submit_once
-
-
-def patch() -> None:
-    """Replace the server's functions that start jobs."""
-    errors.STATUSES.update(REASONS)
-    _patch_handlers()
-    _patch_submission()
+    query.execute, runner.submit = execute_or_fail, submit_once
     _faults.add_control()

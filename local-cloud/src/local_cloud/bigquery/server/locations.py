@@ -91,7 +91,9 @@ def _of_query(body: Any) -> str | None:
     return location
 
 
-def _patch_requests() -> None:
+def patch() -> None:
+    """Replace the server's functions that take jobs. Call it after those of load and copy jobs are replaced."""
+    # Requests: their location is known while they run.
     wrapped = {jobs.insert_job: _of_job, jobs.run_query: _of_query}
     routes = [route for route in jobs.router.routes if route.endpoint in wrapped]
     assert len(routes) == len(wrapped)
@@ -100,9 +102,8 @@ def _patch_requests() -> None:
         route.endpoint = route.dependant.call = _remember(wrapped[route.endpoint], route.endpoint)
     uploads._start = _remember(_of_job, uploads._start)
 
-
-def _patch_jobs() -> None:
-    submit, make = runner.submit, runner._job
+    # Jobs: they run in that location, or in that of their first dataset that has one.
+    submit, make, execute = runner.submit, runner._job, query.execute
 
     def submit_somewhere(project_id: str, job_id: str, configuration: Any, upload: str | None = None) -> Any:
         known = (_located(dataset) for dataset in _datasets(project_id, configuration))
@@ -119,28 +120,16 @@ def _patch_jobs() -> None:
         link = f"/bigquery/v2/projects/{project_id}/jobs/{job_id}?location={location}"
         return job.replace(jobReference=reference, id=f"{project_id}:{location}.{job_id}", selfLink=link)
 
-    runner.submit, runner._job = submit_somewhere, make_somewhere
-    for kind in ("load", "copy"):
-        runner.HANDLERS[kind] = _checked(kind, runner.HANDLERS[kind])
-    execute = query.execute
-
     def execute_here(cursor: Any, project_id: str, job_id: str | None, config: Any, **options: Any) -> Any:
         if job_id is not None:
             check(project_id, runner.JobConfiguration(query=config))
         return execute(cursor, project_id, job_id, config, **options)
 
-    query.execute = execute_here
+    runner.submit, runner._job, query.execute = submit_somewhere, make_somewhere, execute_here
+    for kind in ("load", "copy"):
+        runner.HANDLERS[kind] = _checked(kind, runner.HANDLERS[kind])
 
-
-def _checked(kind: str, handler: Callable[..., Any]) -> Callable[..., Any]:
-    def handle(cursor: Any, config: Any, upload: str | None) -> Any:
-        check(config.destinationTable.projectId, runner.JobConfiguration.model_validate({kind: config.dump()}))
-        return handler(cursor, config, upload)
-
-    return handle
-
-
-def _patch_lookups() -> None:
+    # Look-ups of jobs.
     async def elsewhere(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         """Answer "not found" for a job that is in another location."""
         location, parts = request.query_params.get("location"), request.url.path.strip("/").split("/")
@@ -154,8 +143,9 @@ def _patch_lookups() -> None:
     app.middleware("http")(elsewhere)
 
 
-def patch() -> None:
-    """Replace the server's functions that take jobs. Call it after those of load and copy jobs are replaced."""
-    _patch_requests()
-    _patch_jobs()
-    _patch_lookups()
+def _checked(kind: str, handler: Callable[..., Any]) -> Callable[..., Any]:
+    def handle(cursor: Any, config: Any, upload: str | None) -> Any:
+        check(config.destinationTable.projectId, runner.JobConfiguration.model_validate({kind: config.dump()}))
+        return handler(cursor, config, upload)
+
+    return handle

@@ -26,7 +26,7 @@ def create_table(text: str, found: list[Token]) -> Statement:
     columns, parent, body = list[Column](), "", ""
     if reader.low() == "(":
         inner = reader.parenthesised()
-        if _is_query_next(reader):
+        if any(token.low == "as" for token in reader.remaining):  # so the parentheses contained names of columns
             body = f"({sql_of(inner)})"
         else:
             columns, parent, body = _elements(inner)
@@ -43,11 +43,6 @@ def create_table(text: str, found: list[Token]) -> Statement:
 
 def _made(text: str, sql: str, table: str, layout: Layout, parent: str) -> Statement:
     return CreateTable(text, sql, table, layout, parent) if parent or layout != Layout() else Plain(text, sql)
-
-
-def _is_query_next(reader: Reader) -> bool:
-    """Whether AS follows, so that the parentheses contained names of columns."""
-    return any(token.low == "as" for token in reader.remaining)
 
 
 def _query(found: list[Token]) -> str:

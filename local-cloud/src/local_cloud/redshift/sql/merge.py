@@ -20,7 +20,8 @@ def merge(text: str, found: list[Token]) -> Plain:
         alias = reader.name()
     reader.expect("on")
     condition = _until(reader, "when", "remove")
-    _check_condition(condition)
+    if not any(token.text == "=" for token in condition):
+        raise RedshiftError("MERGE supports only equality conditions between target and source", "0A000")
     on = _spaced(condition)
     if reader.accept("remove", "duplicates"):
         reader.done()
@@ -43,12 +44,6 @@ def _until(reader: Reader, *words: str) -> list[Token]:
 
 def _spaced(found: list[Token]) -> str:
     return rewritten([token for part in found for token in (part, Token("space", " "))]).strip()
-
-
-def _check_condition(condition: list[Token]) -> None:
-    """Check that the condition compares columns of the target and the source for equality."""
-    if not any(token.text == "=" for token in condition):
-        raise RedshiftError("MERGE supports only equality conditions between target and source", "0A000")
 
 
 def _clauses(reader: Reader) -> str:

@@ -116,13 +116,9 @@ def _local_cloud(text: str, found: list[Token]) -> Statement:
     reader = Reader(significant(found))
     reader.expect("local", "cloud")
     if reader.accept("faults"):
-        return SetFaults(text, _plain_string(reader.next()))
+        return SetFaults(text, re.sub(r"\\(.)", r"\1", reader.next().value, flags=re.DOTALL))
     reader.expect("statements")
     return ShowStatements(text)
-
-
-def _plain_string(token: Token) -> str:
-    return re.sub(r"\\(.)", r"\1", token.value, flags=re.DOTALL)
 
 
 def _create(text: str, found: list[Token]) -> Statement:
@@ -177,11 +173,6 @@ def _lock(text: str, found: list[Token]) -> Statement:
         tables.append(reader.name())
     reader.done()
     return Plain(text, f"LOCK TABLE {', '.join(tables)}")
-
-
-def _vacuum(text: str, found: list[Token]) -> Statement:
-    del found
-    return Nothing(text, "VACUUM")
 
 
 def _analyze(text: str, found: list[Token]) -> Statement:
@@ -239,7 +230,7 @@ _RULES: dict[tuple[str, ...], Callable[[str, list[Token]], Statement]] = {
     ("update",): _insert,
     ("delete",): _insert,
     ("lock",): _lock,
-    ("vacuum",): _vacuum,
+    ("vacuum",): lambda text, _: Nothing(text, "VACUUM"),
     ("analyze",): _analyze,
     ("analyse",): _analyze,
     ("begin",): _begin,

@@ -52,8 +52,10 @@ def read_type(reader: Reader, *, for_column: bool) -> Type:
     if name == "double":
         reader.expect("precision")
         return Type("double precision")
+    if name in _UNSUPPORTED:
+        raise RedshiftError(f'unsupported type "{name}"', "0A000")
     if name not in _SIMPLE:
-        raise _unknown(name)
+        raise RedshiftError(f'type "{name}" does not exist', "42704")
     if name == "float" and reader.low() == "(":
         digits = int(reader.parenthesised()[0].text)
         return Type("real" if digits <= 24 else "double precision")
@@ -61,12 +63,6 @@ def read_type(reader: Reader, *, for_column: bool) -> Type:
         while reader.low() in ("year", "to", "month", "day", "hour", "minute", "second"):
             reader.next()
     return _without_array(reader, Type(_SIMPLE[name]))
-
-
-def _unknown(name: str) -> RedshiftError:
-    if name in _UNSUPPORTED:
-        return RedshiftError(f'unsupported type "{name}"', "0A000")
-    return RedshiftError(f'type "{name}" does not exist', "42704")
 
 
 def _without_array(reader: Reader, found: Type) -> Type:

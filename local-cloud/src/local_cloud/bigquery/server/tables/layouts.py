@@ -48,8 +48,9 @@ def _check_layout(reference: Reference, given: dict[str, Any]) -> None:
         )
 
 
-def _patch_reading() -> None:
-    lookup, defaults = tables._lookup, tables.defaults
+def patch() -> None:
+    """Replace the server's functions for layouts of tables."""
+    lookup, defaults, write, run, prepare = tables._lookup, tables.defaults, tables.write, copy.run, query._ddl
 
     def defaults_in_place(*reference: str) -> Any:
         # A table is in the location of its dataset.
@@ -61,12 +62,6 @@ def _patch_reading() -> None:
         if "$" in reference[2]:
             raise files.unsupported(f"the partition {reference[2]} as a table of its own")
         return lookup(*reference)
-
-    tables._lookup, tables.defaults = lookup_unless_partition, defaults_in_place
-
-
-def _patch_writing() -> None:
-    write = tables.write
 
     def write_checked(
         cursor: Any, sql: str, parameters: Any, reference: Reference, config: Any, *others: Any, **options: Any
@@ -81,12 +76,6 @@ def _patch_writing() -> None:
             tables.record(*reference, _stored(reference).replace(lastModifiedTime=metadata.now()))
         return created
 
-    tables.write = write_checked
-
-
-def _patch_copying() -> None:
-    run = copy.run
-
     def copy_job(cursor: Any, config: Any, upload: str | None) -> Any:
         source = tables.reference((config.sourceTables or [config.sourceTable])[0])
         destination = tables.reference(config.destinationTable)
@@ -97,23 +86,12 @@ def _patch_copying() -> None:
         copied = run(cursor, config, upload)
         if not existed:
             tables.record(*destination, _stored(destination).replace(**_stored(source).only(*_COMPARED).dump()))
-        _copy_policies(source, destination, replaces=existed and config.writeDisposition == "WRITE_TRUNCATE")
+        # The source's row access policies, in place of those of a table that is replaced.
+        if existed and config.writeDisposition == "WRITE_TRUNCATE":
+            row_access.delete(*destination)
+        for policy in row_access.list_(*source):
+            row_access.save(*destination, policy, replace=True)
         return copied
-
-    copy.run = copy_job
-    runner.HANDLERS["copy"] = copy_job
-
-
-def _copy_policies(source: Reference, destination: Reference, *, replaces: bool) -> None:
-    """Copy the source's row access policies, in place of those of a table that is replaced."""
-    if replaces:
-        row_access.delete(*destination)
-    for policy in row_access.list_(*source):
-        row_access.save(*destination, policy, replace=True)
-
-
-def _patch_replacing() -> None:
-    prepare = query._ddl
 
     def prepare_checked(tree: Any, context: Any) -> Any:
         statistics = prepare(tree, context)
@@ -130,6 +108,8 @@ def _patch_replacing() -> None:
                 )
         return statistics
 
+    tables._lookup, tables.defaults, tables.write = lookup_unless_partition, defaults_in_place, write_checked
+    copy.run = runner.HANDLERS["copy"] = copy_job
     query._ddl = prepare_checked
 
 
@@ -142,11 +122,3 @@ def _layout_only(tree: Any) -> Any:
         properties.set("expressions", [node for node in properties.expressions if isinstance(node, kept)])
     bare.set("this", bare.find(exp.Table).copy())
     return bare
-
-
-def patch() -> None:
-    """Replace the server's functions for layouts of tables."""
-    _patch_reading()
-    _patch_writing()
-    _patch_copying()
-    _patch_replacing()

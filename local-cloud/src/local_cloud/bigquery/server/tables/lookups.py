@@ -81,7 +81,10 @@ class _Objects:
                 self._seen[key] = kind = found[0][1]
             if kind is None:
                 return []
-            return [(table_id, kind, _count_rows(cursor, database.quote(*key)) if kind == "TABLE" else 0)]
+            if kind != "TABLE":
+                return [(table_id, kind, 0)]
+            counted = cursor.execute(f"SELECT count(*) FROM {database.quote(*key)}").fetchone()  # noqa: S608 - quoted
+            return [(table_id, kind, int(counted[0]))]
 
 
 def _kind(cursor: Any, project_id: str, dataset_id: str, table_id: str) -> str | None:
@@ -92,10 +95,6 @@ def _kind(cursor: Any, project_id: str, dataset_id: str, table_id: str) -> str |
         lacks = (f"Table with name {table_id} does not exist", "does not exist because schema", 'Error: Catalog "')
         return None if any(words in str(error) for words in lacks) else "VIEW"  # perhaps of a dropped table
     return "TABLE"
-
-
-def _count_rows(cursor: Any, table: str) -> int:
-    return int(cursor.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - quoted there
 
 
 class _Datasets:

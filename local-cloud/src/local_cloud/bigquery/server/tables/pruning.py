@@ -34,9 +34,10 @@ def condition(tree: Any, table: Any) -> Any | None:
 def share(reference: tuple[str, str, str], alias: str, condition: Any) -> float:
     """Return the share (0 to 1) of a table's rows in partitions where a condition on it as `alias` may be met."""
     resource = tables.get(*reference)
-    column = _column(resource)
-    if column is None:
+    partitioning = resource.timePartitioning or resource.rangePartitioning
+    if not partitioning or not partitioning.field:
         return 1.0
+    column: str = partitioning.field
     rule = _may(condition, column, alias, Context(*reference[:2]))
     if rule == _ANY:
         return 1.0
@@ -49,11 +50,6 @@ def share(reference: tuple[str, str, str], alias: str, condition: Any) -> float:
         row = cursor.execute(counted).fetchone()
     met, all_rows = row or (0, 0)
     return float(met or 0) / float(all_rows) if all_rows else 1.0
-
-
-def _column(resource: Any) -> str | None:
-    partitioning = resource.timePartitioning or resource.rangePartitioning
-    return partitioning.field if partitioning and partitioning.field else None
 
 
 def _ends(resource: Any, column: str) -> tuple[str, str]:
@@ -117,6 +113,3 @@ def _constant(node: Any, context: Any) -> str | None:
         return None
     (constant,) = sqlglot.parse_one(select, dialect=DuckDBDialect).expressions  # as a literal, not as a query of one
     return f"({constant.unalias().sql(dialect=DuckDBDialect)})"
-
-
-__all__ = ["condition", "share"]
