@@ -23,10 +23,8 @@ from local_cloud.lifeline import remove_tree
 from local_cloud.process import Service
 from local_cloud.s3 import setup
 
-SERVICES = ("s3", "bigquery", "redshift")
-"""The services that are started by default."""
-MORE_SERVICES = ("flightsql", "dask")
-"""The services that are started only if they are named."""
+SERVICES = ("s3", "bigquery", "redshift")  # started by default
+MORE_SERVICES = ("flightsql", "dask")  # started only if they are named
 JOB_FAULTS = "/local-cloud/job-faults"
 WRITE_FAULTS = "/local-cloud/write-faults"
 

@@ -24,8 +24,7 @@ from local_cloud.demo.redshift import Redshift
 from local_cloud.demo.warehouse import Warehouse
 
 STREAMS = ("flights", "weather", "planes", "airports", "airlines")
-SCHEMA = "demo"
-"""The schema in meltano.yml for the local environment."""
+SCHEMA = "demo"  # in meltano.yml for the local environment
 RUNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("First run: everything", ()),
     ("Second run: nothing is new", ()),

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from local_cloud.flightsql.faults import Rule
 
-KEPT = 50
-"""Results that are kept; tickets of older ones have expired."""
+KEPT = 50  # results; tickets of older ones have expired
 
 
 @dataclass(frozen=True, slots=True)

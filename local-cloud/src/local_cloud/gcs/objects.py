@@ -1,7 +1,4 @@
-"""Buckets and objects of the local Google Cloud Storage: the files of a folder, `folder/bucket/key`.
-
-Imports nothing but the standard library, because the BigQuery server loads this module in its own environment.
-"""
+"""Buckets and objects as files `folder/bucket/key`; standard library only, because BigQuery's server imports it."""
 
 import hashlib
 import os
@@ -16,8 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _CHUNK = 1 << 20
-PARTIAL = ".partial"
-"""Name of the folder beside the buckets for objects that are being written."""
+PARTIAL = ".partial"  # name of the folder beside the buckets for objects that are being written
 
 
 class StorageError(Exception):

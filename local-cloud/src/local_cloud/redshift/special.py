@@ -30,8 +30,7 @@ LEFT JOIN local_cloud.layouts l ON l.table_id = a.attrelid
 LEFT JOIN pg_constraint k ON k.conrelid = a.attrelid AND k.contype = 'c' AND k.conkey = ARRAY[a.attnum]
 WHERE a.attrelid = to_regclass({table}) AND a.attname = (parse_ident({column}))[1] AND NOT a.attisdropped
 """
-_FIXED = ("bytedict", "runlength", "text255", "text32k")
-"""Encodings of columns whose type Redshift cannot alter."""
+_FIXED = ("bytedict", "runlength", "text255", "text32k")  # of columns whose type Redshift cannot alter
 
 
 def description(statement: Special) -> wire.Message:

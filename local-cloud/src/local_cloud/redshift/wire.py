@@ -1,7 +1,4 @@
-"""The messages of PostgreSQL's protocol 3.0: framing on a socket, and the bodies that are written or read here.
-
-Chapter "Frontend/Backend Protocol" of the PostgreSQL manual.
-"""
+"""The messages of PostgreSQL's protocol 3.0 (chapter "Frontend/Backend Protocol" of its manual) on a socket."""
 
 import select
 import socket

@@ -25,8 +25,7 @@ from local_bigquery.models import JobConfigurationLoad
 from local_cloud.bigquery.server.files import arrow_rows
 from local_cloud.bigquery.server.write_faults import CODES, FAULTS, Refusal, suffering
 
-MOST_BYTES = 10_000_000
-"""Largest append request. https://cloud.google.com/bigquery/quotas#write-api-limits"""
+MOST_BYTES = 10_000_000  # of an append request: https://cloud.google.com/bigquery/quotas#write-api-limits
 _CONNECTIONS = 64
 _STATUS = grpc.StatusCode
 Reference = tuple[str, str, str]

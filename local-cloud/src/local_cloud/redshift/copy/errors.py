@@ -1,7 +1,4 @@
-"""Errors of COPY: the error of the statement, and the rows of stl_load_errors.
-
-Codes and texts: "Load error reference" and "Multibyte character load errors" of the Redshift guide.
-"""
+"""Errors of COPY and rows of stl_load_errors, by the page "Load error reference" of the Redshift guide."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,4 @@
-"""Parser of COPY statements, which refuses what Redshift refuses. Pure.
-
-Rules: the pages "COPY", "COPY from columnar data formats" and "Data conversion parameters" of the Redshift guide.
-"""
+"""Parser of COPY, which refuses what Redshift refuses: the page "COPY" of its guide and those below it. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

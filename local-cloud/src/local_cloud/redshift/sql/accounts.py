@@ -1,7 +1,4 @@
-"""Users, groups and roles of Redshift as roles of PostgreSQL. Pure.
-
-Groups and roles get a prefix, so that a user, a group and a role may share a name, as in Redshift.
-"""
+"""Users, groups and roles as roles of PostgreSQL; a prefix lets all three share a name, as in Redshift. Pure."""
 
 from dataclasses import replace
 

@@ -1,8 +1,4 @@
-"""SQL text as tokens: a lexer for strings, names and comments. Pure.
-
-Joining the `text` of all tokens returns the SQL, byte for byte. Inside a plain string a backslash escapes the
-character after it, as in Redshift.
-"""
+"""SQL as tokens, whose texts joined are the SQL again; a backslash in a plain string escapes, as in Redshift. Pure."""
 
 import re
 from collections.abc import Iterable

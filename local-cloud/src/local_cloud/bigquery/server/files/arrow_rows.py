@@ -1,7 +1,4 @@
-"""Arrow rows of the Storage Write API, by the types that BigQuery documents.
-
-https://cloud.google.com/bigquery/docs/supported-data-types#supported_apache_arrow_data_types
-"""
+"""Arrow rows of the Storage Write API, by the types that BigQuery documents."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +10,8 @@ import pyarrow.types as pt
 from local_cloud.bigquery.server.write_faults import Refusal
 
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
+# Arrow types that each BigQuery type accepts. TIME is not supported.
+# https://cloud.google.com/bigquery/docs/supported-data-types#supported_apache_arrow_data_types
 _TAKEN = {
     "BOOLEAN": pt.is_boolean,
     "BYTES": pt.is_binary,
@@ -27,7 +26,6 @@ _TAKEN = {
     "STRING": pt.is_string,
     "TIMESTAMP": lambda t: pt.is_timestamp(t) and t.unit == "us" and t.tz in ("UTC", "+00:00"),
 }
-"""Arrow types that each BigQuery type accepts. TIME is not supported."""
 
 
 def read_schema(serialized: bytes, columns: Sequence[Any]) -> pa.Schema:

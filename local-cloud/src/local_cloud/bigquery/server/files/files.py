@@ -9,8 +9,7 @@ from local_bigquery.errors import BigQueryError
 
 NUMERIC_SCALE, NUMERIC_INTEGER_DIGITS = 9, 29
 LARGEST_PRECISION = 38
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_897
-"""The first day of the year 1 and of the year 10000, in days since 1970."""
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_897  # of the year 1 and of the year 10000, in days since 1970
 _UNITS = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 
 

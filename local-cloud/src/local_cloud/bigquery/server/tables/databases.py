@@ -13,8 +13,7 @@ from local_bigquery.settings import settings
 from local_bigquery.sql import native
 from local_bigquery.sql.dialect import FUNCTIONS, MACRO
 
-TAKEN = frozenset({"emulator", "bq", "system", "temp", "memory"})
-"""Names of databases of the server and of DuckDB, which are not available as projects."""
+TAKEN = frozenset({"emulator", "bq", "system", "temp", "memory"})  # databases, not available as projects
 
 
 def _source(path: Path, name: str, *, kept: bool) -> str:

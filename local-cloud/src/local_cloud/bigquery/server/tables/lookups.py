@@ -17,8 +17,7 @@ from local_bigquery.jobs import query
 from local_bigquery.jobs.storage import literal
 from local_bigquery.sql.rules import partitions
 
-KEPT_RESULTS = 100
-"""Number of newer queries after which the rest of a query's rows is no longer found."""
+KEPT_RESULTS = 100  # number of newer queries after which the rest of a query's rows is no longer found
 
 
 def _columns(project_id: str, dataset_id: str, table_id: str) -> list[Any]:

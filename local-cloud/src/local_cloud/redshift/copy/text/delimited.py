@@ -1,8 +1,4 @@
-"""Reader of delimited text and CSV.
-
-Arrow reads a block at once if it has none of the cases in which Arrow and Redshift differ. Otherwise, and if a
-record is wrong, the block is read record by record.
-"""
+"""Reader of delimited text and CSV: by Arrow, or record by record where Arrow differs or a record is wrong."""
 
 import re
 from collections.abc import Iterator
