@@ -96,7 +96,7 @@ def test_a_run_ends_well_where_old_entries_cannot_be_removed(
         msg = "Removing old entries: the warehouse is busy"
         raise ServiceError(msg)
 
-    monkeypatch.setattr(f"target_{warehouse.name}.run.remove_old", refuse)
+    monkeypatch.setattr(f"target_{warehouse.name}.target.remove_old", refuse)
     warehouse.load([schema(), batch(rows(0, 1), batch_id="a")], ledger_keep_days=9)
     assert ids(warehouse) == [0]
     assert "Old entries of the ledger stay for now: Removing old entries: the warehouse is busy" in caplog.text

@@ -16,7 +16,7 @@ from singer_lines import Batches, activate, load, record, schema, state
 from warehouses import BigQuery
 
 from local_cloud import Cloud
-from target_bigquery import target as methods
+from target_bigquery import load as load_methods
 
 COLUMNS = pa.schema(
     [
@@ -236,8 +236,8 @@ def test_rows_without_key_ranges_prune_no_partition(
     warehouse: BigQuery, batch: Batches, bq: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = history(warehouse, batch, ("id", "day"))
-    together = methods.upsert.together
-    monkeypatch.setattr(methods.upsert, "together", lambda found, rows: together([*found, None], rows))
+    together = load_methods.together
+    monkeypatch.setattr(load_methods, "together", lambda found, rows: together([*found, None], rows))
     changes = [row(1, DAYS[0], v=1)]
     load([schema(columns=COLUMNS, keys=("id", "day")), batch(changes, columns=COLUMNS), state(2)], dict(config))
     assert " BETWEEN " not in merges(bq, warehouse.schema)[0]
