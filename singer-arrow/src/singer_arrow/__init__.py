@@ -8,7 +8,7 @@ casting       Exact conversions of values: from text, JSON and Arrow, and to JSO
 compression   Detect the codec of a stream, and decompress it; Snappy and bgzip
 enforcement   Rows of a file -> rows of exactly the stream's schema; bad rows, drift
 errors        The exception tree: fatal, retriable or skippable
-formats       A folder or file for each file format, and the list of them
+formats       One or two files for each file format, and the list of them
 load          Loads of items into tables, each batch once; checkpoints, dead letters
 monitoring    Log formats, progress on terminals, lineage
 naming        Names with a meaning in every package, and short digests
