@@ -17,6 +17,7 @@ RARE = [
     "fsspec",
     "google.auth",
     "google.cloud.bigquery",
+    "jinja2",
     "joblib",
     "obstore",
     "packaging.specifiers",

@@ -39,7 +39,7 @@ from singer_arrow.runtime.threads import join_thread, within
 if TYPE_CHECKING:
     from singer_arrow.monitoring.lineage import LineageEndpoint
     from singer_arrow.monitoring.terminal import TerminalProgress
-    from singer_arrow.report.folder import ReportFolder
+    from singer_arrow.report.pages import ReportFolder
 
 Result = TypeVar("Result")
 _NOT_WRITTEN = "The report of this run could not be written"
@@ -120,7 +120,7 @@ class RunMonitor:
         where = self._config.get("report")
         if not where:
             return None
-        from singer_arrow.report.folder import ReportFolder
+        from singer_arrow.report.pages import ReportFolder
         from singer_arrow.storage.aws import AwsOptions
         from singer_arrow.storage.store import Storage
         from singer_arrow.storage.urls import Url

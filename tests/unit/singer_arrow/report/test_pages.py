@@ -14,8 +14,7 @@ from click.testing import CliRunner
 from run_reports import BEGIN, made
 
 from singer_arrow.report.document import RunOutcome
-from singer_arrow.report.folder import history_page, main
-from singer_arrow.report.page import duration_text, nice_seconds, nice_top, run_page
+from singer_arrow.report.pages import duration_text, history_page, main, nice_seconds, nice_top, run_page
 from singer_arrow.run_figures import StreamFigures
 
 CHROMIUM = next(
