@@ -26,7 +26,7 @@ from local_cloud.programs import Programs
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 from tap_flight_sql.settings import Bookmark
-from tap_flight_sql.window import Window, WindowLog
+from tap_flight_sql.stream import Window, WindowLog
 
 ROWS, MORE = 20_000, 100
 KEYED = {"name": "rows", "table": "rows", "replication_key": "id"}

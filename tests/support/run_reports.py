@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 
-from singer_arrow.report.document import Report, RunIdentity, RunOutcome, make_report
+from singer_arrow.monitoring.report import Report, RunIdentity, RunOutcome, make_report
 from singer_arrow.run_figures import RunFigures, StreamFigures
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text())

@@ -10,12 +10,11 @@ enforcement   Rows of a file -> rows of exactly the stream's schema; bad rows, d
 errors        The exception tree: fatal, retriable or skippable
 formats       One or two files for each file format, and the list of them
 load          Loads of items into tables, each batch once; checkpoints, dead letters
-monitoring    Log formats, progress on terminals, lineage
+monitoring    Log formats, progress on terminals, reports of runs, lineage
 naming        Names with a meaning in every package, and short digests
 read_options  How a file is read, where reading is, and what it leaves out
 reading       Objects read by ranges, in bounded memory
 records       RECORD lines <-> Arrow
-report        Reports of runs: JSON, pages, a page about many runs
 run_figures   The figures of a run, by stream
 runtime       Threads, executors, temporary files, memory of the process
 schema        Arrow schema <-> JSON Schema

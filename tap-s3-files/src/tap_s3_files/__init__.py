@@ -5,10 +5,8 @@ stream         A stream: sends the batches or records of its plan, and STATE
 run            What the streams of a run share: settings, storage, memory, threads, listings
 plan_model     Objects -> tasks -> segments; ranges of large objects and where they are cut
 plan           What one stream reads in one run: segments of earlier runs, then new ones; which objects the log knows
-plan_log       The plan log of a stream: read, identify and append
-log_files      Encode and decode the files of a plan log. Pure
-sqs            Objects that messages of a queue name; a message is deleted once STATE is behind its objects
-sqs_setup      Create the queue, and let buckets send events to it
+plan_log       The plan log of a stream: its files, read, identified and appended to
+sqs            Objects that messages of a queue name; the command that creates a queue for the events of buckets
 listing        Objects of the storage or of an inventory, as compressed columns; many prefixes at once
 paths          Which keys match the paths of a stream; dates and partition columns in paths
 read           A task -> Arrow batches: whole objects or ranges; bad rows that leave the stream

@@ -11,7 +11,7 @@ from singer_arrow.runtime.startup import end_at_signals
 
 COMMANDS = {
     "init": "tap_s3_files.init:command",
-    "setup-queue": "tap_s3_files.sqs_setup:setup_queue_command",
+    "setup-queue": "tap_s3_files.sqs:setup_queue_command",
 }
 """Functions that return the commands beside the tap's own."""
 

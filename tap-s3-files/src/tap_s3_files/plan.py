@@ -19,9 +19,8 @@ from singer_arrow.naming import digest
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.listing import Listing
-from tap_s3_files.log_files import SegmentRange
 from tap_s3_files.paths import ObjectFilter
-from tap_s3_files.plan_log import GUIDE, PlanLog
+from tap_s3_files.plan_log import GUIDE, PlanLog, SegmentRange
 from tap_s3_files.plan_model import (
     Division,
     PendingTask,

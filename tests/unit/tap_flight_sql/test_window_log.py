@@ -16,7 +16,7 @@ from singer_arrow.storage.log_head import read_head
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 from tap_flight_sql.settings import Bookmark
-from tap_flight_sql.window import Window, WindowFile, WindowLog
+from tap_flight_sql.stream import Window, WindowFile, WindowLog
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": ["integer", "null"]}}}
 

@@ -24,22 +24,23 @@ from singer_arrow.monitoring.logs import (
     secret_values,
     without_secrets,
 )
-from singer_arrow.report.document import (
+from singer_arrow.monitoring.report import (
     FAILED,
     INTERRUPTED,
     SUCCEEDED,
+    LineageEndpoint,
     Report,
     RunIdentity,
     RunOutcome,
+    make_event,
     make_report,
 )
 from singer_arrow.run_figures import RunFigures
 from singer_arrow.runtime.threads import join_thread, within
 
 if TYPE_CHECKING:
-    from singer_arrow.monitoring.lineage import LineageEndpoint
+    from singer_arrow.monitoring.report_pages import ReportFolder
     from singer_arrow.monitoring.terminal import TerminalProgress
-    from singer_arrow.report.pages import ReportFolder
 
 Result = TypeVar("Result")
 _NOT_WRITTEN = "The report of this run could not be written"
@@ -120,7 +121,7 @@ class RunMonitor:
         where = self._config.get("report")
         if not where:
             return None
-        from singer_arrow.report.pages import ReportFolder
+        from singer_arrow.monitoring.report_pages import ReportFolder
         from singer_arrow.storage.aws import AwsOptions
         from singer_arrow.storage.store import Storage
         from singer_arrow.storage.urls import Url
@@ -130,8 +131,6 @@ class RunMonitor:
     def _lineage_endpoint(self) -> LineageEndpoint | None:
         if not self._config.get("openlineage"):
             return None
-        from singer_arrow.monitoring.lineage import LineageEndpoint
-
         return LineageEndpoint.from_config(self._config)
 
     def _update(self) -> None:
@@ -167,8 +166,6 @@ class RunMonitor:
     def _send(self, outcome: RunOutcome) -> None:
         """Send an event of OpenLineage."""
         if (to := self._lineage) is not None:
-            from singer_arrow.monitoring.lineage import make_event
-
             job, now = to.job or self._run.connector, datetime.now(UTC)
             event = make_event(self._run, outcome, self._figures(), now=now, namespace=to.namespace, job=job)
             to.send(json.loads(mask_known(json.dumps(event))))

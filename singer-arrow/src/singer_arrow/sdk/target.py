@@ -27,11 +27,10 @@ from singer_arrow.records.queue import Block, first_runs
 from singer_arrow.records.schema import NewestDraft, check_schema, check_version, rules_for, rules_unchecked
 from singer_arrow.runtime.process import Terminated
 from singer_arrow.runtime.threads import interrupt
-from singer_arrow.sdk.batch_to_records import records_of
 from singer_arrow.sdk.message_reader import LineReader
 from singer_arrow.sdk.settings import CheckedPlugin, add_setting_options, discard_output, options_of
 from singer_arrow.sdk.sink import LoadSink, StreamSinks
-from singer_arrow.sdk.stream_maps import ExactMapper, flattening_errors, keeps_values
+from singer_arrow.sdk.stream_maps import ExactMapper, flattening_errors, keeps_values, records_of
 from singer_arrow.warehouse.run import RunContext, Ticker, WarehouseRun
 from singer_arrow.warehouse.settings import STORAGE_PARAMS, LoadSettings
 from singer_arrow.warehouse.table import WarehouseTable

@@ -14,10 +14,9 @@ from jsonschema import Draft202012Validator, FormatChecker
 from run_reports import BEGIN
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.monitoring import lineage
-from singer_arrow.monitoring.lineage import LineageEndpoint, dataset_of, make_event
+from singer_arrow.monitoring import report
 from singer_arrow.monitoring.monitor import RunMonitor
-from singer_arrow.report.document import RunIdentity, RunOutcome
+from singer_arrow.monitoring.report import LineageEndpoint, RunIdentity, RunOutcome, dataset_of, make_event
 from singer_arrow.run_figures import RunFigures, StreamFigures
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "support" / "openlineage.schema.json").read_text())
@@ -174,7 +173,7 @@ def test_no_redirect_is_followed(server: Server, caplog: pytest.LogCaptureFixtur
 def test_an_answer_that_never_ends_is_a_warning(
     server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lineage, "_SECONDS", 0.5)
+    monkeypatch.setattr(report, "_SECONDS", 0.5)
     server.drips = threading.Event()
     try:
         with RunMonitor("tap-x", {"openlineage": {"url": server.url}}, {}):

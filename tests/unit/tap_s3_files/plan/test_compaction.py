@@ -11,7 +11,7 @@ import pytest
 from plan_runs import folder_of, info, log_in, segment
 
 from singer_arrow.storage.log_head import FANOUT, MAX_BYTES, compactions, newest_cover
-from tap_s3_files.log_files import LogFile, checkpoint_name, entry_name, parse_name
+from tap_s3_files.plan_log import LogFile, checkpoint_name, entry_name, parse_name
 
 TIME = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from plan_runs import START, info, log_in, segment
 from singer_arrow.storage import log_head
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Fetched, ObjectInfo, Url
-from tap_s3_files import log_files
+from tap_s3_files import plan_log
 from tap_s3_files.plan import KnownVersions
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import position
@@ -26,7 +26,7 @@ def small() -> Iterator[None]:
     """Compact three files into one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_head, "FANOUT", 3)
-        patch.setattr(log_files, "ROWS_AT_ONCE", 4)
+        patch.setattr(plan_log, "ROWS_AT_ONCE", 4)
         patch.setattr("tap_s3_files.plan._MAX_GROUPS", 2)
         yield
 

@@ -18,7 +18,7 @@ from singer_arrow.errors import DataError, NotFoundError, SupersededError
 from singer_arrow.storage import log_head
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
-from tap_s3_files import log_files
+from tap_s3_files import plan_log
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Segment, Task
 from tap_s3_files.settings import Watermark
@@ -29,7 +29,7 @@ def small() -> Iterator[None]:
     """Compact three files into one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_head, "FANOUT", 3)
-        patch.setattr(log_files, "ROWS_AT_ONCE", 7)
+        patch.setattr(plan_log, "ROWS_AT_ONCE", 7)
         yield
 
 

@@ -15,7 +15,7 @@ from singer_arrow.read_options import ReadOptions, ResumePoint
 from singer_arrow.storage import log_head
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
-from tap_s3_files import log_files, plan_model
+from tap_s3_files import plan_log, plan_model
 from tap_s3_files.plan_log import task_name
 from tap_s3_files.plan_model import Division, ObjectRange, RangeStarts, Task, make_segments, make_tasks
 
@@ -120,9 +120,9 @@ def test_a_checkpoint_of_very_many_ranges_is_small(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(plan_model, "SMALL_OBJECT", 10)
     objects = [sized(number, 3_000) for number in range(3)]
     tasks = tuple(make_tasks(objects, ranges_of=lambda info: info.size))
-    data, _ = log_files.checkpoint_to_bytes([[log_files.to_table([replace(segment(0, *objects), tasks=tasks)])]])
+    data, _ = plan_log.checkpoint_to_bytes([[plan_log.to_table([replace(segment(0, *objects), tasks=tasks)])]])
     assert len(data) < 30_000
-    assert [t.range for s in log_files.Checkpoint(data).segments(0) for t in s.tasks] == [t.range for t in tasks]
+    assert [t.range for s in plan_log.Checkpoint(data).segments(0) for t in s.tasks] == [t.range for t in tasks]
 
 
 @pytest.mark.parametrize(

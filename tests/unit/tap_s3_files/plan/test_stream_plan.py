@@ -16,7 +16,7 @@ from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_
 
 from singer_arrow.storage import log_head
 from singer_arrow.storage.urls import ObjectInfo
-from tap_s3_files import log_files
+from tap_s3_files import plan_log
 from tap_s3_files import plan_model as plan
 from tap_s3_files.plan_log import task_name
 from tap_s3_files.plan_model import Task, position
@@ -35,7 +35,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan, "SEGMENT_OBJECTS", 6)
     patch.setattr(plan, "BUNDLE_OBJECTS", 3)
     patch.setattr(log_head, "FANOUT", 3)
-    patch.setattr(log_files, "ROWS_AT_ONCE", 7)
+    patch.setattr(plan_log, "ROWS_AT_ONCE", 7)
 
 
 def sent(folder: Path, objects: list[ObjectInfo], state: Bookmark | None) -> tuple[list[Task], Bookmark | None]:

@@ -8,7 +8,7 @@ import pytest
 
 from singer_arrow.errors import ConfigError
 from singer_arrow.storage.urls import Url
-from tap_s3_files.sqs_setup import QueueSetup, prefixes_of
+from tap_s3_files.sqs import QueueSetup, prefixes_of
 
 SETUP = QueueSetup("events", "eu-west-1", "123456789012", {"shop": ["in/", "out/"], "all": [""]})
 

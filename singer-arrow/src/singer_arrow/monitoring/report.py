@@ -1,20 +1,144 @@
-"""The figures of a run -> events of OpenLineage, and where they are sent."""
+"""The figures of a run -> its report, as JSON; -> events of OpenLineage, and where they are sent."""
 
 from __future__ import annotations
 
 import json
-import urllib.request
+import os
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.report.document import INTERRUPTED, RUNNING, SUCCEEDED, RunIdentity, RunOutcome
 from singer_arrow.run_figures import RunFigures, StreamFigures
 from singer_arrow.runtime.threads import within
 from singer_arrow.storage.urls import Url
+
+# The figures of a run -> its report, as JSON. Pure.
+
+VERSION = 1
+RUNNING, SUCCEEDED, FAILED, INTERRUPTED = "running", "succeeded", "failed", "interrupted"
+INCOMPLETE, NOT_STARTED = "incomplete", "not-started"
+Report = dict[str, Any]
+_RENAMED = {
+    "rows": "rows_written",
+    "skipped": "skipped_batches",
+    "rejected": "rows_rejected",
+    "rows_before": "rows_loaded_before",
+    "load_jobs": "loads",
+}
+"""Names of counts in reports, where connectors have others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """What does not change during a run."""
+
+    connector: str
+    version: str
+    host: str
+    started_at: datetime
+    id: str = field(default_factory=lambda: os.urandom(4).hex())
+
+    @property
+    def name(self) -> str:
+        """Name of the report's files, without suffix; later runs have greater names."""
+        return f"{self.started_at:%Y%m%dT%H%M%S.%f}Z-{self.connector}-{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """How a run ended, or that it runs."""
+
+    status: str = RUNNING  # `incomplete`: the input of a target ended within a stream
+    exit_code: int | None = None  # None while it runs
+    error: tuple[str, str, str | None] | None = None  # class, message and code
+
+
+def make_report(
+    run: RunIdentity,
+    outcome: RunOutcome,
+    figures: RunFigures,
+    *,
+    now: datetime,
+    settings: Mapping[str, Any],
+    previous: Report | None,
+) -> Report:
+    """Return the report of a run as it is now; `settings` have no secrets, `previous` is the one before."""
+    flat = dict(flattened(settings))
+    if outcome.status == SUCCEEDED and not all(stream.is_complete for stream in figures.streams):
+        outcome = replace(outcome, status=INCOMPLETE)
+    return {
+        "version": VERSION,
+        "run": {
+            "id": run.id,
+            "connector": run.connector,
+            "connector_version": run.version,
+            "host": run.host,
+            "started_at": _time(run.started_at),
+            "updated_at": _time(now),
+            "ended_at": _time(now) if outcome.status != RUNNING else None,
+            "seconds": round((now - run.started_at).total_seconds(), 3),
+            "status": outcome.status,
+            "exit_code": outcome.exit_code,
+        },
+        "error": dict(zip(("type", "message", "code"), outcome.error, strict=True)) if outcome.error else None,
+        "bytes_billed": figures.bytes_billed,
+        "streams": [_stream(stream, outcome, now) for stream in figures.streams],
+        "settings": flat,
+        "settings_changed": list(_changes(previous["settings"], flat)) if previous else [],
+        "previous_run": previous["run"]["id"] if previous else None,
+    }
+
+
+def flattened(settings: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings by path: `batch_config.storage.root`, `streams[0].name`."""
+    if isinstance(settings, Mapping):
+        for name, value in settings.items():
+            yield from flattened(value, f"{path}.{name}" if path else name)
+    elif isinstance(settings, list):
+        for number, item in enumerate(settings):
+            yield from flattened(item, f"{path}[{number}]")
+    else:
+        yield path, settings
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            yield {"setting": name, "before": before.get(name), "after": after.get(name)}
+
+
+def _stream(stream: StreamFigures, outcome: RunOutcome, now: datetime) -> dict[str, Any]:
+    lag = stream.lag_seconds(now)
+    if stream.is_complete:
+        status = SUCCEEDED
+    elif stream.error is not None:
+        status = FAILED
+    else:
+        status = outcome.status if stream.has_begun else NOT_STARTED
+    return {
+        "stream": stream.stream,
+        "status": status,
+        "error": stream.error,
+        "table": stream.table,
+        "inputs": list(stream.inputs),
+        "outputs": list(stream.outputs),
+        "counts": {_RENAMED.get(name, name): count for name, count in stream.counts.items()},
+        "seconds": round(stream.seconds, 3),
+        "seconds_by_phase": {name: round(seconds, 3) for name, seconds in stream.phases.items()},
+        "watermark": _time(stream.watermark) if stream.watermark else None,
+        "lag_seconds": round(lag, 3) if lag is not None else None,
+        "left": dict(stream.left),
+    }
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# The figures of a run -> events of OpenLineage, and where they are sent.
 
 _SPEC = "https://openlineage.io/spec"
 _EVENTS = {RUNNING: "START", SUCCEEDED: "COMPLETE", INTERRUPTED: "ABORT"}
@@ -113,18 +237,19 @@ class LineageEndpoint:
             with Url.parse(self.url).local_path().open("ab") as file:
                 file.write(data + b"\n")
             return
+        import urllib.request
+
+        class NoRedirects(urllib.request.HTTPRedirectHandler):
+            """Refuses redirects: another host would get the key."""
+
+            def redirect_request(self, *_: Any) -> None:
+                return None
+
         headers = {"Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         request = urllib.request.Request(self.url, data, headers)  # noqa: S310 - http or https, as was checked
-        opener = urllib.request.build_opener(_NoRedirects)
+        opener = urllib.request.build_opener(NoRedirects)
         within(_SECONDS, lambda: opener.open(request, timeout=_SECONDS).close())  # the body means nothing
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: another host would get the key."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 def _is_http(url: str) -> bool:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from run_reports import BEGIN, made
 
-from singer_arrow.report.document import RunOutcome
+from singer_arrow.monitoring.report import RunOutcome
 from singer_arrow.run_figures import StreamFigures, watermark_of
 
 FIGURES = StreamFigures(

@@ -11,8 +11,8 @@ import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from singer_arrow.errors import NotFoundError, SingerArrowError, visible, with_code
+from singer_arrow.monitoring.report import RUNNING, SUCCEEDED, Report
 from singer_arrow.naming import bytes_in_words, counted
-from singer_arrow.report.document import RUNNING, SUCCEEDED, Report
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
@@ -92,7 +92,7 @@ _SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 1440
 Named = tuple[str, Report]
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("singer_arrow.report"),
+    loader=PackageLoader("singer_arrow.monitoring"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

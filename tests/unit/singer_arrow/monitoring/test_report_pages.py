@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 from run_reports import BEGIN, made
 
-from singer_arrow.report.document import RunOutcome
-from singer_arrow.report.pages import duration_text, history_page, main, nice_seconds, nice_top, run_page
+from singer_arrow.monitoring.report import RunOutcome
+from singer_arrow.monitoring.report_pages import duration_text, history_page, main, nice_seconds, nice_top, run_page
 from singer_arrow.run_figures import StreamFigures
 
 CHROMIUM = next(
