@@ -19,6 +19,7 @@ PROJECT = ROOT / "meltano.yml"
 BEGIN, END = "# <plugins written by docs/meltano_plugins.py>\n", "# </plugins>\n"
 PLUGINS = {"extractors": ["tap-s3-files", "tap-flight-sql"], "loaders": ["target-bigquery", "target-redshift"]}
 VARIANT = "singer-arrow"
+EXTRAS = {"tap-s3-files": "[excel]"}
 SUFFICIENT_SETTINGS = {
     "tap-s3-files": [["streams"]],
     "tap-flight-sql": [["uri", "streams"]],
@@ -58,7 +59,7 @@ def _plugins() -> Iterator[str]:
 def _definition(name: str) -> Iterator[str]:
     """Yield the definition of a plugin as Meltano's Hub has it."""
     yield "# Written by docs/meltano_plugins.py from --about.\n"
-    yield from _lines(name, variant=f"variant: {VARIANT}\npip_url: singer-arrow-{name}\n")
+    yield from _lines(name, variant=f"variant: {VARIANT}\npip_url: singer-arrow-{name}{EXTRAS.get(name, '')}\n")
     yield "settings_group_validation:\n"
     for group in SUFFICIENT_SETTINGS[name]:
         yield f"  - [{', '.join(group)}]\n"

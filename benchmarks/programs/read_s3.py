@@ -57,7 +57,7 @@ def ours(shape: str, url: str) -> Read:
                 rows += sum(batch.num_rows for batch in batches)
             return rows
         reader, schema = ObjectReader(storage, at, budget=budget), _schema()
-        if kind.name == "parquet":
+        if _format(shape) == "parquet":
             schema = kind.infer(reader, options, sample_bytes=0)
             if shape == "schema":
                 return len(schema)

@@ -28,9 +28,6 @@ Row = dict[str, str]
 class XmlFormat:
     """The format `xml`."""
 
-    name = "xml"
-    suffixes = (".xml",)
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         """Return the types of the rows in the first bytes of a file."""
         rows, size = list[Row](), 0

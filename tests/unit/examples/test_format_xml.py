@@ -1,11 +1,19 @@
-"""The example of docs/add-a-format.md fulfils the contract of `Format`."""
+"""The example of docs/add-a-format.md fulfils the contract of `Format`, and is read by the tap once it is installed."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +30,7 @@ ORDERS = b"""<?xml version="1.0" encoding="latin-1"?>
   <order id="2"><item/><price>2</price></order>
   <order id="3"><item>pen</item><note>late</note></order>
 </orders>"""
+EXAMPLE = Path(__file__).parents[3] / "examples/format_xml"
 COLUMNS = ["id", "item", "price", "day", "note"]
 TYPES = [pa.int64(), pa.string(), pa.float64(), pa.date32(), pa.string()]
 xml: Format = XmlFormat()
@@ -104,3 +113,48 @@ def test_it_is_read_from_zip_archives(folder: Folder) -> None:
     reader = folder.reader(archive.getvalue(), "orders.zip")
     batches = with_archives(xml).read(reader, pa.schema([("id", pa.int64())]), ReadOptions())
     assert pa.Table.from_batches(batches)["id"].to_pylist() == [1, 2, 3, 1, 2, 3]
+
+
+def _install(folder: Path) -> None:
+    """Install the example into a folder, as pip does with its wheel: the module, and the metadata of pyproject.toml."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    metadata = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = [
+        line
+        for group, entries in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
+    ]
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
+    shutil.copy(EXAMPLE / "xml_format.py", folder)
+
+
+def _tap(folder: Path, stream: Mapping[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+    config = {"streams": [{"name": "orders", "path": f"{folder}/*.xml*", **stream}], "metadata_columns": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "tap_s3_files", "--config", str(folder / "config.json"), *options]
+    env = {**os.environ, "PYTHONPATH": str(folder / "installed")}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("stream", [{}, {"format": "xml"}], ids=["auto", "xml"])
+def test_the_tap_reads_it_once_the_package_is_installed(tmp_path: Path, stream: Mapping[str, Any]) -> None:
+    (tmp_path / "a.xml").write_bytes(ORDERS)
+    (tmp_path / "b.xml.gz").write_bytes(gzip.compress(ORDERS))
+    with zipfile.ZipFile(tmp_path / "c.xml.zip", "w") as file:
+        file.writestr("c.xml", ORDERS)
+    ran = _tap(tmp_path, stream)
+    assert ran.returncode == 1
+    expected = "must be one of 'auto', 'csv', 'jsonl'," if stream else "its name does not imply a format"
+    assert expected in ran.stderr
+    _install(tmp_path / "installed")
+    ran = _tap(tmp_path, stream)
+    assert ran.returncode == 0, ran.stderr
+    messages = [json.loads(line) for line in ran.stdout.splitlines()]
+    rows = [message["record"] for message in messages if message["type"] == "RECORD"]
+    assert [row["id"] for row in rows] == [1, 2, 3] * 3
+    assert [row["item"] for row in rows] == ["café", "", "pen"] * 3
+    assert _tap(tmp_path, stream, "--plan").stdout.count("xml") == 1

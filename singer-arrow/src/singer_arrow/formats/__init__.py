@@ -1,4 +1,4 @@
-"""File formats by name; a format is imported when it is first used.
+"""File formats by name, from the entry points of this and other packages; one is imported when it is first used.
 
 base            Protocols: Format, JoiningFormat, DivisibleFormat, WritableFormat; ranges of a file; errors that name it
 zip_archive     Any format inside zip archives
@@ -27,68 +27,48 @@ text            Columns of text -> batches of a schema; types; the formats `line
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, distributions
+from typing import Any, Generic, TypeVar
 
 from singer_arrow.compression import strip_suffix
+from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import DivisibleFormat, Format, WritableFormat
 
-__all__ = ["DIVISIBLE", "FORMATS", "WRITABLE", "Format", "Formats", "WritableFormat", "detect_format", "with_archives"]
+__all__ = ["DIVISIBLE", "FORMATS", "WRITABLE", "Format", "WritableFormat", "detect_format", "with_archives"]
 
-_WRITABLE = {
-    "jsonl": "singer_arrow.formats.json_read.JsonLinesFormat",
-    "parquet": "singer_arrow.formats.parquet_read.ParquetFormat",
-    "avro": "singer_arrow.formats.avro.AvroFormat",
-    "arrow": "singer_arrow.formats.arrow.ArrowFormat",
-}
-_ALL = {
-    "csv": "singer_arrow.formats.csv_read.CsvFormat",
-    **_WRITABLE,
-    "orc": "singer_arrow.formats.orc.OrcFormat",
-    "lines": "singer_arrow.formats.text.LinesFormat",
-    "fixed_width": "singer_arrow.formats.text.FixedWidthFormat",
-    "excel": "singer_arrow.formats.excel.ExcelFormat",
-}
-_DIVISIBLE = ("csv", "jsonl", "parquet")
-_SUFFIXES = {
-    "csv": (".csv", ".tsv", ".tab", ".psv"),
-    "jsonl": (".jsonl", ".ndjson", ".json"),
-    "parquet": (".parquet", ".parq", ".pq"),
-    "avro": (".avro",),
-    "orc": (".orc",),
-    "arrow": (".arrow", ".arrows", ".ipc", ".feather"),
-    "lines": (".log",),
-    "fixed_width": (".fwf",),
-    "excel": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
-}
+_FIRST = ("csv", "jsonl", "parquet", "avro", "arrow", "orc", "lines", "fixed_width", "excel")
+"""Formats that settings and messages list first, in this order; others follow by name."""
 
 F = TypeVar("F", bound=Format)
 
 
-class Formats(Mapping[str, F], Generic[F]):
-    """Formats by name, from the import paths of their classes; one is imported, and wrapped, on first access."""
-
-    def __init__(self, paths: Mapping[str, str], wrap: Callable[[F], F] = lambda kind: kind) -> None:
-        self._paths, self._wrap = dict(paths), wrap
-        self._loaded: dict[str, F] = {}
-
-    def __getitem__(self, name: str) -> F:
-        if name not in self._loaded:  # two threads may both create it: formats are stateless
-            module, _, kind = self._paths[name].rpartition(".")
-            self._loaded[name] = self._wrap(getattr(import_module(module), kind)())
-        return self._loaded[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._paths
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
-
-    def __len__(self) -> int:
-        return len(self._paths)
+@cache
+def _registered() -> tuple[Mapping[str, EntryPoint], Mapping[str, str]]:
+    """Return the classes of formats by name, and names of formats by suffix, of all packages; ours take precedence."""
+    formats, suffixes = dict[str, EntryPoint](), dict[str, str]()
+    for package in distributions():  # the function `entry_points` parses those of every package, in twice the time
+        if "[singer_arrow." in (package.read_text("entry_points.txt") or ""):
+            ours = package.name == "singer-arrow"
+            for entry in package.entry_points:
+                if entry.group == "singer_arrow.formats" and (ours or entry.name not in formats):
+                    formats[entry.name] = entry
+                elif entry.group == "singer_arrow.suffixes" and (ours or entry.name not in suffixes):
+                    suffixes[entry.name] = entry.value
+    if not formats:
+        msg = "singer-arrow is not installed with its entry points; in a checkout, run make setup"
+        raise ConfigError(msg)
+    order = {name: number for number, name in enumerate(_FIRST)}
+    return {name: formats[name] for name in sorted(formats, key=lambda n: (order.get(n, len(order)), n))}, suffixes
 
 
+@cache
+def _load(name: str) -> Any:  # two threads may both create one: formats are stateless
+    return _registered()[0][name].load()()
+
+
+@cache
 def with_archives(kind: Format) -> Format:
     """Return a format that also reads zip and tar archives."""
     from singer_arrow.formats.zip_archive import ArchiveFormat
@@ -96,12 +76,47 @@ def with_archives(kind: Format) -> Format:
     return ArchiveFormat(kind)
 
 
-FORMATS: Formats[Format] = Formats(_ALL, with_archives)
-WRITABLE: Formats[WritableFormat] = Formats(_WRITABLE)
-DIVISIBLE: Formats[DivisibleFormat] = Formats({name: _ALL[name] for name in _DIVISIBLE})
+class _Formats(Mapping[str, Format]):
+    """All formats, with archives."""
+
+    def __getitem__(self, name: str) -> Format:
+        return with_archives(_load(name))
+
+    def __contains__(self, name: object) -> bool:
+        return name in _registered()[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_registered()[0])
+
+    def __len__(self) -> int:
+        return len(_registered()[0])
+
+
+class _FormatsWith(Mapping[str, F], Generic[F]):
+    """The formats that have a method; to know it, one is imported when it is looked up."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+
+    def __getitem__(self, name: str) -> F:
+        kind: F = _load(name)
+        if not hasattr(kind, self._method):
+            raise KeyError(name)
+        return kind
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in FORMATS if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+FORMATS: Mapping[str, Format] = _Formats()
+WRITABLE: Mapping[str, WritableFormat] = _FormatsWith[WritableFormat]("write")
+DIVISIBLE: Mapping[str, DivisibleFormat] = _FormatsWith[DivisibleFormat]("scan")
 
 
 def detect_format(name: str) -> str | None:
     """Return the format of a file name, ignoring the suffix of its compression: `a.csv.gz` is csv."""
-    base = strip_suffix(name).lower()
-    return next((kind for kind, suffixes in _SUFFIXES.items() if base.endswith(suffixes)), None)
+    _, dot, suffix = strip_suffix(name).lower().rpartition(".")
+    return _registered()[1].get(dot + suffix)

@@ -403,9 +403,6 @@ register()
 class ArrowFormat(ArrowWriting):
     """The format Arrow IPC."""
 
-    name = "arrow"
-    suffixes = (".arrow", ".arrows", ".ipc", ".feather")
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         try:
             return canonical(_schema(reader, options)[0])

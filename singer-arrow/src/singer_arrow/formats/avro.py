@@ -162,9 +162,6 @@ _CODECS = {None: "snappy", "none": "null", "gzip": "deflate", "zstd": "zstandard
 class AvroFormat:
     """The format Avro."""
 
-    name = "avro"
-    suffixes = (".avro",)
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         header = read_header(_source(reader, options), reader.url)
         return canonical(from_avro_schema(header.schema, reader.url))

@@ -31,16 +31,6 @@ HELD_BYTES = 64 << 20
 class Format(Protocol):
     """A file format that can be read."""
 
-    @property
-    def name(self) -> str:
-        """Name in settings and messages."""
-        ...
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """File name suffixes, without those of compression."""
-        ...
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         """Return the schema of a file: from its metadata if it has any, else from its first `sample_bytes` bytes.
 

@@ -336,9 +336,6 @@ _LONGEST_SAMPLE = 64 << 20
 class CsvFormat:
     """The format `csv`."""
 
-    name = "csv"
-    suffixes = (".csv", ".tsv", ".tab", ".psv")
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         size = max(sample_bytes, HEAD_BYTES)
         while True:

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ import pyarrow.compute as pc
 
 from singer_arrow.casting.from_text import TIMESTAMP
 from singer_arrow.compression import decompress, detect, strip_suffix
-from singer_arrow.errors import DataError
+from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.blocks import FilePosition, deliver
 from singer_arrow.formats.text import TextDrift, TextRows, distinct, numbered
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
@@ -43,6 +44,7 @@ SECONDS = 900
 """Seconds of CPU time in which a workbook is read, at most."""
 _CELLS = 2 << 20
 _GROWTH = 20  # bytes in memory per byte of a file, approximately
+_ZIPPED = (".xlsx", ".xlsm", ".xlsb", ".ods")
 _CFB, _ZIP = b"\xd0\xcf\x11\xe0", b"PK"  # first bytes of .xls, and of all others
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _MIDNIGHT, _NO_DAY = "[ T]00:00:00$", "^1899-12-31 "
@@ -58,9 +60,6 @@ _TYPES = {
 
 class ExcelFormat:
     """The format `excel`."""
-
-    name = "excel"
-    suffixes = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         """Return the types of all rows: a part of a workbook cannot be read."""
@@ -154,6 +153,9 @@ def _all(cells: pa.ChunkedArray, pattern: str) -> bool:
 
 @contextmanager
 def _sheet(reader: ObjectReader, options: ReadOptions) -> Iterator[_Sheet]:
+    if find_spec("fastexcel") is None:
+        msg = "Excel files need the library fastexcel: install singer-arrow-tap-s3-files[excel]"
+        raise ConfigError(msg)
     with temporary_folder("workbook-") as folder:
         source, target = _copy(reader, options, folder), folder / "cells.arrow"
         allowance, cost = reader.budget.decoded, min(MEMORY, _GROWTH * source.stat().st_size)
@@ -185,7 +187,7 @@ def _copy(reader: ObjectReader, options: ReadOptions, folder: Path) -> Path:
     except OSError as error:
         raise no_room(reader.url, folder, error) from None
     suffix = Path(strip_suffix(reader.url.name).lower()).suffix
-    by_mark = ".xls" if mark == _CFB else suffix if suffix in ExcelFormat.suffixes and suffix != ".xls" else ".xlsx"
+    by_mark = ".xls" if mark == _CFB else suffix if suffix in _ZIPPED else ".xlsx"
     if not mark.startswith((_CFB, _ZIP)):
         raise _not_a_workbook(reader.url, "its first bytes are those of no workbook")
     return path.rename(path.with_suffix(by_mark))

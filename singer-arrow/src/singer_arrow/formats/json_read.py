@@ -537,9 +537,6 @@ _SAMPLE = 1 << 20  # bytes from which the types of a file are inferred, to detec
 class JsonLinesFormat(JsonLinesWriting):
     """The format `jsonl`."""
 
-    name = "jsonl"
-    suffixes = (".jsonl", ".ndjson", ".json")
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         while True:
             text, whole = read_sample(reader, sample_bytes, compression=options.compression)

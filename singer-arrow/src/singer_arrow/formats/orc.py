@@ -257,9 +257,6 @@ _COUNTED = 1 << 20  # blocks of a stream that are counted; more only if the chec
 class OrcFormat:
     """The format ORC."""
 
-    name = "orc"
-    suffixes = (".orc",)
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         with random_access(reader) as file:
             start, data = file.tail(_TAIL)

@@ -179,9 +179,6 @@ register()
 class ParquetFormat(ParquetWriting):
     """The format Parquet."""
 
-    name = "parquet"
-    suffixes = (".parquet", ".parq", ".pq")
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         with random_access(reader) as file:
             footer = read_footer(file, reader.url)

@@ -507,9 +507,6 @@ _SAMPLE_BLOCK = 256 << 10
 class FixedWidthFormat:
     """The format `fixed_width`."""
 
-    name = "fixed_width"
-    suffixes = (".fwf",)
-
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         columns = _columns(options)
         few = replace(options, block_bytes=min(_SAMPLE_BLOCK, sample_bytes))
@@ -589,9 +586,6 @@ COLUMN = "line"
 
 class LinesFormat:
     """The format `lines`."""
-
-    name = "lines"
-    suffixes = (".log",)
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         """Return the one column."""

@@ -52,7 +52,6 @@ class ArchiveFormat:
 
     def __init__(self, inner: Format) -> None:
         self._inner = inner
-        self.name, self.suffixes = inner.name, inner.suffixes
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         """Return the schema of a file, or the merged schemas of an archive's first five members."""

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from singer_arrow.formats import FORMATS, WRITABLE, WritableFormat, detect_format
+from singer_arrow.formats import DIVISIBLE, FORMATS, WRITABLE, WritableFormat, detect_format
 
 IMPORTED = """
 import sys
@@ -26,16 +26,34 @@ def test_names_and_suffixes_import_nothing() -> None:
     assert done.returncode == 0, done.stderr
 
 
+SUFFIXES = {
+    "csv": [".csv", ".tsv", ".TAB", ".psv"],
+    "jsonl": [".jsonl", ".ndjson", ".json"],
+    "parquet": [".parquet", ".parq", ".pq"],
+    "avro": [".avro"],
+    "arrow": [".arrow", ".arrows", ".ipc", ".feather"],
+    "orc": [".orc"],
+    "lines": [".log"],
+    "fixed_width": [".fwf"],
+    "excel": [".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"],
+}
+
+
+def test_the_order_of_the_formats() -> None:
+    assert list(FORMATS) == list(SUFFIXES)
+    assert list(WRITABLE) == ["jsonl", "parquet", "avro", "arrow"]
+    assert list(DIVISIBLE) == ["csv", "jsonl", "parquet"]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_is_known_by_its_name_and_suffixes(name: str) -> None:
-    assert FORMATS[name].name == name
     assert FORMATS[name] is FORMATS[name]
-    assert {detect_format(f"x{suffix}.gz") for suffix in FORMATS[name].suffixes} == {name}
+    assert {detect_format(f"x{suffix}.gz") for suffix in SUFFIXES[name]} == {name}
     assert (name in WRITABLE) is isinstance(WRITABLE.get(name), WritableFormat)
 
 
 def test_a_format_that_there_is_not() -> None:
-    assert detect_format("a.docx") is None
+    assert [detect_format(name) for name in ("a.docx", "csv", "a.csv/b", "")] == [None] * 4
     assert FORMATS.get("docx") is None
     with pytest.raises(KeyError):
         FORMATS["docx"]

@@ -123,7 +123,7 @@ def test_files_that_make_up_for_one_another_are_not_parsed_together(objects: Any
 @pytest.mark.parametrize("name", ["c.csv", "c.jsonl", "c.parquet"])
 def test_many_files_are_read_in_order(objects: Any, name: str) -> None:
     kind: Any = FORMATS[name[2:]]
-    bodies = [_file(kind, objects, list(range(i, i + 3))) for i in range(300)]
+    bodies = [_file(name[2:], objects, list(range(i, i + 3))) for i in range(300)]
     infos, budget = _write(objects, bodies, name), Budget(1 << 20)
     schema = pa.schema([("id", pa.int64())])
     objects.storage.asked.clear()
@@ -148,9 +148,9 @@ def _read_all(kind: Any, storage: Any, infos: Any, schema: pa.Schema, options: R
 
 
 def _file(kind: Any, objects: Any, values: list[int]) -> bytes:
-    if kind.name == "csv":
+    if kind == "csv":
         return b"id\n" + b"".join(b"%d\n" % v for v in values)
-    if kind.name == "jsonl":
+    if kind == "jsonl":
         return b"".join(b'{"id":%d}\n' % v for v in values)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": values}), sink)

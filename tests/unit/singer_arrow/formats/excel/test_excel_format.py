@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import zipfile
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -268,3 +269,13 @@ def test_a_full_local_disk_is_an_error(objects: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("pathlib.Path.open", full)
     with pytest.raises(ConfigError, match="No space left on device; make room, or set TMPDIR"):
         FORMATS["excel"].infer(reader, ReadOptions(), sample_bytes=1)
+
+
+def test_the_error_names_the_extra_if_the_library_is_missing(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastexcel", None)
+    message = r"^Excel files need the library fastexcel: install singer-arrow-tap-s3-files\[excel\]$"
+    reader = objects.reader(xlsx({"S": [["a"]]}), NAME)
+    with pytest.raises(ConfigError, match=message):
+        FORMATS["excel"].infer(reader, ReadOptions(), sample_bytes=1)
+    with pytest.raises(ConfigError, match=message):
+        next(iter(FORMATS["excel"].read(reader, pa.schema([("a", pa.int64())]), ReadOptions())))
