@@ -6,7 +6,7 @@ docs/add-a-target.md explains it. Run it with `python target_sqlite.py --config 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from singer_arrow.batch.files import read_file
 from singer_arrow.casting.to_json import iso_texts, json_texts
 from singer_arrow.errors import LoadError, SchemaError
 from singer_arrow.load import convert
+from singer_arrow.load import ledger as base
 from singer_arrow.load.convert import RANK
 from singer_arrow.load.method import Item, LoadContext, LoadMethod
 from singer_arrow.warehouse.run import WarehouseRun
@@ -138,6 +139,21 @@ class Prepared:
     batches: tuple[pa.RecordBatch, ...] = ()
     rows: int = 0
     bytes: int = 1
+    rejects: None = None  # `on_bad_row: dead_letter` is no setting of this target
+
+
+class Ledger(base.Ledger):
+    """Which batches a stream's table has, by entries that are committed with their rows."""
+
+    def __init__(self, path: str, stream: str) -> None:
+        self._path, self._stream = path, stream
+
+    def loaded_of(self, batch_ids: Collection[str]) -> dict[str, datetime]:
+        marks = ", ".join("?" * len(batch_ids))
+        query = f"SELECT batch_id, loaded_at FROM _sdc_batches WHERE stream = ? AND batch_id IN ({marks})"  # noqa: S608
+        with closing(sqlite3.connect(self._path, timeout=60)) as database:
+            found = database.execute(query, (self._stream, *batch_ids)).fetchall()
+        return {batch_id: datetime.fromisoformat(loaded_at) for batch_id, loaded_at in found}
 
 
 class Append(LoadMethod[Context, Prepared]):
@@ -158,9 +174,6 @@ class Append(LoadMethod[Context, Prepared]):
     def nothing(self, item: Item[Conversion]) -> Prepared:
         return Prepared(item)
 
-    def rows_found(self, part: Prepared) -> int:
-        return part.rows
-
     def stage(self, parts: Sequence[Prepared]) -> Sequence[Prepared]:
         return parts  # nothing is prepared in the database: `publish` does all in one transaction
 
@@ -179,13 +192,6 @@ class Append(LoadMethod[Context, Prepared]):
     def on_conflict(self) -> str:
         """Return the clause for rows whose key the table has."""
         return ""
-
-    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
-        marks = ", ".join("?" * len(batch_ids))
-        query = f"SELECT batch_id, loaded_at FROM _sdc_batches WHERE stream = ? AND batch_id IN ({marks})"  # noqa: S608
-        with closing(sqlite3.connect(self.context.path, timeout=60)) as database:
-            found = database.execute(query, (self.context.stream, *batch_ids)).fetchall()
-        return {batch_id: datetime.fromisoformat(loaded_at) for batch_id, loaded_at in found}
 
 
 class Upsert(Append):
@@ -246,6 +252,7 @@ class SqliteTable(WarehouseTable):
             stream=self.stream_name,
             tally=self.tally,
             logger=self.run.logger,
+            ledger=Ledger(self.run.settings.path, self.stream_name),
             replay_loads=self.run.settings.replay_loads,
             keys=keys,
             storage=self.run.storage,

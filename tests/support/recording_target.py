@@ -42,8 +42,14 @@ class PreparedItem:
     """A prepared item; records are read at once, because their file is temporary."""
 
     item: Item[Plain]
-    rows: list[Any] = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
     bytes: int = 1
+    rejects: None = None
+
+    @property
+    def rows(self) -> int:
+        """What its message counts: the files of batches are not read."""
+        return self.item.rows or 0
 
 
 class Recording(LoadMethod[LoadContext, PreparedItem]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -11,9 +12,33 @@ from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.spelling import beyond_years
 from singer_arrow.errors import DataError
 from singer_arrow.load import convert
-from target_bigquery.types import Column, decimal_kind, read_field, upload_field
+from singer_arrow.schema.arrow_schema import json_field
+from target_bigquery.types import Column, decimal_kind, upload_field
 
 _DATES = ("DATE", "TIMESTAMP")
+
+
+def read_field(column: Column, given: pa.Field) -> pa.Field:
+    """Return the field with which a column is read from batch files: the property's name, and a lossless type.
+
+    Columns of JSON are read as JSON text; times are read in the unit of SCHEMA (`given`), before they become
+    microseconds.
+    """
+    if column.kind == "JSON":
+        return json_field(column.source)
+    if column.is_empty:
+        return pa.field(column.source, column.arrow)
+    item = given.type.value_type if column.repeated else given.type
+    if column.fields:
+        fields = [read_field(f, item.field(f.source)) for f in column.fields]
+        item = pa.struct(fields)
+    elif not (
+        (pt.is_timestamp(item) or pt.is_time(item))
+        or (pt.is_date(item) and column.kind == "TIMESTAMP")
+        or (pt.is_integer(item) and column.kind == "FLOAT")  # which may not hold it
+    ):  # else it is converted after reading
+        item = column.arrow.value_type if column.repeated else column.arrow
+    return pa.field(column.source, pa.list_(item) if column.repeated else item)
 
 
 class Conversion(convert.Conversion[Column]):
@@ -130,3 +155,45 @@ def _quoted(t: pa.DataType) -> pa.DataType:
     if pt.is_list(t):
         return pa.list_(t.value_field.with_type(_quoted(t.value_type)))
     return pa.string() if pt.is_int64(t) or pt.is_decimal(t) else t
+
+
+# The dates of a Parquet file by the statistics in its footer.
+
+
+def columns_to_check(footer: Any, columns: Sequence[Column]) -> list[Column]:
+    """Return the columns but those of dates that are, by the statistics of the footer, all of the years 1 to 9999.
+
+    The file has the columns under the names of their properties.
+    """
+    if not footer.num_rows:
+        return []
+    has_bad = dict(_dates(footer))
+    return [c for c in columns if has_bad.get(c.source) is not False]
+
+
+def has_bad_dates(footer: Any) -> bool:
+    """Return whether there is a column of dates one of which is, by its statistics, of another year."""
+    return bool(footer.num_rows) and any(bad for _, bad in _dates(footer))
+
+
+def _dates(footer: Any) -> Iterator[tuple[str, bool | None]]:
+    """Yield the columns of dates, and whether a date is outside the years 1 to 9999; None: unknown."""
+    schema = footer.schema.to_arrow_schema()
+    groups = [footer.row_group(n) for n in range(footer.num_row_groups)]
+    leaves = {groups[0].column(n).path_in_schema: n for n in range(groups[0].num_columns)}
+    for field in schema:
+        if pt.is_timestamp(field.type) or pt.is_date(field.type):
+            found = [_is_bad(group.column(leaves[field.name]), field.type) for group in groups]
+            yield field.name, True if True in found else None if None in found else False
+
+
+def _is_bad(chunk: Any, t: pa.DataType) -> bool | None:
+    statistics = chunk.statistics
+    if statistics is None:
+        return None
+    if statistics.has_null_count and statistics.null_count == chunk.num_values:
+        return False
+    if not statistics.has_min_max or not isinstance(statistics.min_raw, int):
+        return None
+    width = pa.int32() if pt.is_date32(t) else pa.int64()
+    return beyond_years(pa.array([statistics.min_raw, statistics.max_raw], width).view(t))

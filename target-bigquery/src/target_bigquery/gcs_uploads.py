@@ -21,8 +21,7 @@ from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.threads import DaemonPool
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
-from target_bigquery.conversion import loads_as_it_is, needs_list_check
-from target_bigquery.parquet_dates import has_bad_dates
+from target_bigquery.conversion import has_bad_dates, loads_as_it_is, needs_list_check
 from target_bigquery.uploads import TAKEN_CODECS, Files, Item, PreparedItem, Processes, Upload
 
 MOST_URIS = 10_000

@@ -32,22 +32,31 @@ import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.ledger import PAGE, BatchLookup, another_table
+from singer_arrow.load.ledger import PAGE, BatchLookup, Ledger, another_table
 from singer_arrow.naming import LEDGER
-from target_bigquery import sql, tables
+from target_bigquery import sql
 from target_bigquery.client import BigQuery
-from target_bigquery.resources import MissingError, QueryResult, Table
+from target_bigquery.resources import AlreadyExistsError, MissingError, QueryResult, Table
 from target_bigquery.storage_write.client import WriteError, WriteErrorKind
 from target_bigquery.types import job_prefix
 
 logger = logging.getLogger("target-bigquery")
 FORGOTTEN = timedelta(days=150)
 """BigQuery keeps jobs for about 180 days; an older entry without its job counts as loaded."""
+_FIELDS = [
+    {"name": "batch_id", "type": "STRING", "description": "The tap's id of the batch; empty: a mark"},
+    {"name": "stream", "type": "STRING"},
+    {"name": "job_id", "type": "STRING", "description": "The load job that holds the batch"},
+    {"name": "rows", "type": "INTEGER"},
+    {"name": "started_at", "type": "TIMESTAMP"},
+]
+_ABOUT = "Which batches were loaded by which job; do not edit. Written by target-bigquery."
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_JOB = timedelta(days=1)
 COMMITTED = ":committed"
@@ -77,7 +86,7 @@ class Outcome:
     ended: datetime
 
 
-class StreamLedger:
+class StreamLedger(Ledger):
     """The ledger of one stream's table, as it was when the run began with it; safe to use from any thread.
 
     `replay` is the setting: whether entries of another table count for this one; with None that is an error. `prefix`
@@ -230,7 +239,15 @@ class StreamLedger:
         """Read the marks and check whether the table is empty, before this run adds the first row."""
         with self._opening:
             if create and not self.exists:
-                tables.prepare_ledger(self.client)
+                if self.client.table(LEDGER) is None:
+                    with suppress(AlreadyExistsError):
+                        self.client.create_table(
+                            LEDGER,
+                            _FIELDS,
+                            partition=("started_at", "MONTH"),  # old entries go by whole partitions, which is free
+                            cluster=("stream", "batch_id"),
+                            description=_ABOUT,
+                        )
                 self.exists = True
             elif not self._is_open:
                 self.exists = self.client.table(LEDGER) is not None

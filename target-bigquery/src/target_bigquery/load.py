@@ -1,45 +1,227 @@
-"""The load methods: append-only, upsert, overwrite, and their base."""
+"""The load methods append-only, upsert and overwrite; load jobs, rows that BigQuery refuses, `_sdc_rejected`."""
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
-from singer_arrow.errors import DataError, SchemaError, SingerArrowError
-from singer_arrow.load.convert import ORDER
-from singer_arrow.load.dead_letters import BatchRejects, Rejects, TooManyRejectedError
+import pyarrow as pa
+
+from singer_arrow.errors import DataError, LoadError, SchemaError, SingerArrowError
+from singer_arrow.formats import WRITABLE
+from singer_arrow.load import row_spool
+from singer_arrow.load.convert import ORDER, Refusal, TooManyRefusedError, refused_rows, without_refused
+from singer_arrow.load.dead_letters import BatchRejects, HeldBack, TooManyRejectedError, table_rows
 from singer_arrow.load.ledger import Waiting, pauses
-from singer_arrow.load.method import LoadMethod
+from singer_arrow.load.method import LoadContext, LoadMethod, Prepared
 from singer_arrow.load.staging import together
-from singer_arrow.naming import staging_name
+from singer_arrow.naming import REJECTED, staging_name
 from singer_arrow.storage.urls import Url
-from target_bigquery import connection, rejected, sql, tables
-from target_bigquery import rejected as refused
+from target_bigquery import client as jobs
+from target_bigquery import connection, resources, sql, tables
+from target_bigquery.client import BigQuery, Fields
 from target_bigquery.connection import logger
-from target_bigquery.jobs import Fields
+from target_bigquery.ledger import StreamLedger
 from target_bigquery.merge_pruning import bounds
-from target_bigquery.rejected import BigQueryContext, run_until_done
-from target_bigquery.resources import RefusedDataError
+from target_bigquery.resources import ErrorKind, QuotaError, RefusedDataError, Table
 from target_bigquery.sql import ColumnRanges
-from target_bigquery.types import Column, has_kind
-from target_bigquery.uploads import Item, PreparedItem, Upload
-
-# Base class of the load methods.
+from target_bigquery.tables import Destination
+from target_bigquery.types import job_prefix
+from target_bigquery.uploads import PARQUET_CODEC, Files, Item, PreparedItem, Upload
 
 T = TypeVar("T")
+MOST_RECORD = 8 << 20
+"""Bytes of a record in one row of `_sdc_rejected`; what is longer takes several."""
+KEPT = ("description", "friendly_name", "labels", "expires", "require_partition_filter")
+"""Properties that are restored after a copy: BigQuery does not document whether a copy keeps them."""
+_UNFIT = ("RECORD", "JSON")
+"""Types of columns that cannot be keys."""
+_REJECTED_SCHEMA = pa.schema(
+    [(field["name"], pa.int64() if field["type"] == "INTEGER" else pa.string()) for field in tables.REJECTED_FIELDS]
+)
 
 
-class Rejecting(Protocol):
-    """A prepared item of either load path, with its rejected rows, if the settings allow some."""
+# Load jobs: a file goes into a table, whole or not at all.
 
-    @property
-    def item(self) -> Item: ...
 
-    @property
-    def rejects(self) -> Rejects | None: ...
+class BusyError(LoadError):
+    """A load job did nothing, and another try under another id may do it."""
+
+
+def run_load_job(bigquery: BigQuery, upload: Upload, table: str, fields: Fields, job_id: str) -> None:
+    """Append a file to a table under a given job id, once; raise BusyError if BigQuery was busy, or the id is taken."""
+    what = f"Loading into table {bigquery.path(table)}"
+
+    def of_quota(error: LoadError) -> LoadError:
+        """Return the error of a quota, with how much of the quota of load jobs the table used."""
+        used = bigquery.load_quota.used(bigquery.path(table))
+        is_near = used >= jobs.WARN_SHARE * jobs.DAILY_LOADS
+        return QuotaError(f"{error}. The table had {jobs.advice(used)}") if is_near else error
+
+    try:
+        source = upload.path or upload.uris
+        job = bigquery.load(source, table, file_format=upload.file_format, fields=fields, job_id=job_id)
+    except QuotaError as error:
+        raise of_quota(error) from None
+    if job.kind != "load":
+        msg = f"{what}: another process took the id of the job {job_id}"
+        raise BusyError(msg)
+    if job.error is not None:
+        failed = resources.failed(what, job)
+        if job.error_kind is ErrorKind.RETRY:
+            raise BusyError(str(failed))
+        if job.error_kind is ErrorKind.QUOTA:
+            raise of_quota(failed)
+        if "has changed type" in job.error or "has changed mode" in job.error:
+            msg = f"{failed}; the table was changed during this run: run again"
+            raise LoadError(msg)
+        if "different locations" in job.error:
+            msg = f"{failed}; gcs_stage and the batch storage must be where the dataset is"
+            raise LoadError(msg)
+        raise failed
+    if job.rows != upload.rows:
+        msg = f"{what}: BigQuery took {job.rows} of {upload.rows} rows (job {job.id}); check the table, then run again"
+        raise LoadError(msg)
+    if upload.check:
+        upload.check()
+
+
+def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Fields) -> None:
+    """Append an upload to a table that is this run's own, with as many jobs as it takes."""
+    for some in upload.jobs or (upload,):
+        waiting = Waiting(logger)
+        for pause in pauses(connection.DEADLINE_SECONDS):
+            try:
+                run_load_job(bigquery, some, table, fields, f"{job_prefix(table)}{uuid.uuid4().hex}")
+                break
+            except BusyError as error:
+                if pause is None:
+                    raise too_busy(error) from None
+                waiting.before_again(pause, error)
+
+
+def too_busy(error: BusyError) -> LoadError:
+    """Return the error after the last attempt."""
+    return LoadError(f"{error}; all retries failed; run again later")
+
+
+# The table `_sdc_rejected`: the rows that were not loaded, and why.
+
+
+class DeadLetterTable:
+    """The table of rows that are not loaded; safe to use from any thread, and created when there is the first.
+
+    They are written before the load job of the other rows of their batches, by a MERGE that skips existing rows, so a
+    batch that is loaded again adds none of its rows a second time.
+    """
+
+    def __init__(self, client: BigQuery, temporary: Callable[[str], Path]) -> None:
+        self._client, self._temporary = client, temporary
+        self._lock = threading.Lock()
+        self._exists = False
+
+    def write(self, stream: str, batches: Sequence[BatchRejects]) -> None:
+        """Write rows, one call at a time: they are durable once it returns."""
+        client, name = self._client, staging_name(REJECTED, uuid.uuid4().hex)
+        with self._lock:
+            if not self._exists:
+                tables.prepare_rejected(client)
+                tables.remove_leftovers(client, REJECTED)
+                self._exists = True
+            path, rows = self._temporary(".parquet"), list(table_rows(stream, batches, most_record=MOST_RECORD))
+            batch = pa.RecordBatch.from_pylist(rows, schema=_REJECTED_SCHEMA)
+            WRITABLE["parquet"].write([batch], _REJECTED_SCHEMA, path, compression=PARQUET_CODEC)
+            upload = Upload(path, "parquet", len(rows), path.stat().st_size, is_temporary=True)
+            try:
+                tables.create_staging_table(client, name, tables.REJECTED_FIELDS)
+                run_until_done(client, upload, name, tables.REJECTED_FIELDS)
+            except RefusedDataError as error:  # it is not for a row of the stream
+                raise LoadError(str(error)) from None
+            finally:
+                path.unlink(missing_ok=True)
+            what = f"Writing to {client.path(REJECTED)}"
+            client.query(sql.add_rejected(client.quoted(REJECTED), client.quoted(name)), what=what)
+            client.delete_table(name)
+
+
+# The staging of overwrite.
+
+
+class OverwriteStaging:
+    """The staging table that replaces a stream's table; it lasts for the run, across changes of SCHEMA.
+
+    It is created by the first load, or by an ACTIVATE_VERSION; a stream that brings neither leaves its table alone.
+    """
+
+    def __init__(self, client: BigQuery) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._name: str | None = None
+        self.rejected = HeldBack()  # the rows that are not loaded, of the loads into it
+
+    def staging(self, destination: Destination) -> str:
+        """Return the staging table, with the columns that the table has now."""
+        with self._lock:
+            if self._name is None:
+                tables.remove_leftovers(self._client, destination.name)
+                self._name = staging_name(destination.name, uuid.uuid4().hex)
+                tables.create_staging_table(self._client, self._name, destination.table.fields, like=destination.table)
+            elif (table := self._client.table(self._name)) and table.columns != destination.table.columns:
+                tables.follow(self._client, table, destination.table)
+            return self._name
+
+    def replace(self, destination: Destination) -> datetime | None:
+        """Put the staging table in the place of the table, and return when; None if there is nothing to put."""
+        with self._lock:
+            if self._name is None:
+                return None
+            client, table = self._client, self._client.table(destination.name) or destination.table
+            if self._must_stay(table):  # its rows are replaced; BigQuery bills what the staging table holds
+                staging = client.table(self._name)
+                assert staging
+                names = [c.name for c in staging.columns]
+                text = sql.replace_rows(client.quoted(table.name), client.quoted(staging.name), names)
+                when = client.query(text, what=f"Replacing the rows of table {client.path(table.name)}").started
+            else:  # a copy of the staging table takes its place, which costs nothing
+                client.copy_properties(self._name, table, ("expires",))  # an abandoned copy expires like the table
+                when = client.copy(self._name, table.name, what=f"Replacing table {client.path(table.name)}").created
+                client.copy_properties(table.name, table, KEPT)
+            client.delete_table(self._name)
+            self._name = None
+            return when
+
+    def _must_stay(self, table: Table) -> bool:
+        """Return whether the table has something that a copy would remove: row access policies, or declared keys."""
+        has_policies = self._client.has_row_policies(table.name)
+        if has_policies is None:
+            logger.info(
+                "Table %s: its row access policies may not be listed, and a copy would remove them, so its rows are "
+                "replaced by a query, which bills them once; grant bigquery.rowAccessPolicies.list to spare that",
+                self._client.path(table.name),
+            )
+            return True
+        return has_policies or bool(table.resource.table_constraints)
+
+
+# The base of the load methods.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BigQueryContext(LoadContext):
+    """What the load methods of one stream use, besides what `LoadContext` holds."""
+
+    client: BigQuery
+    files: Files
+    destination: Destination
+    upload_format: str
+    ledger: StreamLedger
+    overwrite_staging: OverwriteStaging
+    dead_letter_table: DeadLetterTable
 
 
 class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
@@ -48,14 +230,8 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
     def make_ready(self, item: Item) -> PreparedItem:
         return self.context.files.prepare(item, self.context.upload_format, self.rejects(item))
 
-    def rows_found(self, part: Any) -> int:
-        return int(part.rows + len(part.rejects or ()))
-
     def nothing(self, item: Item) -> PreparedItem:
         return PreparedItem(item)
-
-    def kind(self, item: Item) -> str:  # noqa: ARG002 - all items of a stream become files of one format
-        return self.context.upload_format
 
     def load_each(self, parts: Sequence[PreparedItem], load: Callable[[Sequence[PreparedItem]], None]) -> None:
         """Load a group into a table with the columns of the destination, by as many jobs as needed."""
@@ -81,22 +257,59 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
                     if self.context.most_rejected is None:
                         msg = f"{error}; or set on_bad_row: dead_letter, which puts such rows aside"
                         raise RefusedDataError(msg) from None
-                    made = refused.drop_rejected(self.context, made, fields, error)
+                    made = self._drop_refused(made, fields, error)
         finally:
             self.context.files.discard(*made)
 
-    def write_dead_letters(self, parts: Sequence[Rejecting]) -> None:
+    def _drop_refused(
+        self, parts: Sequence[PreparedItem], fields: Fields, error: RefusedDataError
+    ) -> list[PreparedItem]:
+        """Return the parts without the rows because of which a table with columns `fields` refused them.
+
+        Items that were not read yet are read first: the checks of the conversion may find the rows. If not, ever
+        smaller files are loaded into a temporary table until each refused row is isolated. The error is raised if it is
+        not for a row, or for more of them than are looked for.
+        """
+        context = self.context
+        context.logger.info("Stream %r: %s; looking for the rows that are refused", context.stream, error)
+        if not all(p.spool for p in parts):
+            known = sum(len(p.rejects) for p in parts if p.rejects is not None)
+            parts = [p if p.spool else context.files.spooled(p) for p in parts]
+            if sum(len(p.rejects) for p in parts if p.rejects is not None) > known:
+                return list(parts)
+        name, spools = staging_name(context.destination.name, uuid.uuid4().hex), [p.spool for p in parts if p.spool]
+        tables.create_staging_table(context.client, name, fields)
+
+        def probe(low: int, high: int) -> Refusal | None:
+            rows = row_spool.read(spools, low, high)
+            upload = context.files.write(rows, spools[0].schema, context.upload_format)
+            try:
+                run_until_done(context.client, upload, name, fields)
+            except RefusedDataError as refused:
+                return Refusal(str(refused))
+            finally:
+                context.files.discard(upload)
+            return None
+
+        count = sum(p.rows for p in parts)
+        try:
+            found = refused_rows(count, probe, first=Refusal(str(error)))
+            if not found or (len(found) == count and probe(0, 0)):  # what no row is in is refused too
+                raise RefusedDataError(str(error))
+        except TooManyRefusedError as many:
+            raise many.of_load(error, "BigQuery") from None
+        finally:
+            context.client.delete_table(name)
+        return without_refused(parts, found, context.files.temporary)
+
+    def write_dead_letters(self, parts: Sequence[Prepared]) -> None:
         """Write the rejected rows to `_sdc_rejected`."""
         if pending := pending_of(parts):
             self.context.dead_letter_table.write(self.context.stream, pending)
-            self.dead_letters_written(parts, pending)
-
-    def dead_letters_written(self, parts: Sequence[Rejecting], pending: Sequence[BatchRejects]) -> None:
-        """Mark the rejected rows as written."""
-        for part in parts:
-            if part.rejects is not None:
-                part.rejects.mark_written(part.rejects.pending())
-        self.log_rejected([row for batch in pending for row in batch.rows])
+            for part in parts:
+                if part.rejects is not None:
+                    part.rejects.mark_written(part.rejects.pending())
+            self.log_rejected(pending)
 
     def join(self, parts: Sequence[PreparedItem]) -> Upload:
         """Join a group into one upload."""
@@ -111,21 +324,15 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
         """Count a finished load."""
         self.context.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
 
-    def removable_files(self, parts: Sequence[PreparedItem], staged: Any) -> list[Url]:
+    def removable_files(self, parts: Sequence[PreparedItem], staged: object) -> list[Url]:
         """Return the files to remove after a load, including those put into `gcs_stage`."""
         return [*super().removable_files(parts, staged), *(url for part in parts for url in part.staged)]
 
 
-def pending_of(parts: Sequence[Rejecting]) -> list[BatchRejects]:
+def pending_of(parts: Sequence[Prepared]) -> list[BatchRejects]:
     """Return the rejected rows of some parts that were not written yet."""
     found = ((p.item.batch_id, p.rejects.pending()) for p in parts if p.rejects)
     return [BatchRejects(batch_id, rows) for batch_id, rows in found if rows]
-
-
-def upload_format(load_format: str, columns: Sequence[Column]) -> str:
-    """Return the format that items are uploaded as. Parquet cannot hold JSON columns; Avro can. Pure."""
-    chosen = "parquet" if load_format == "auto" else load_format
-    return "avro" if chosen == "parquet" and has_kind(columns, "JSON") else chosen
 
 
 # append-only: each group is one load job into the table; the ledger keeps batches from being loaded twice.
@@ -133,18 +340,6 @@ def upload_format(load_format: str, columns: Sequence[Column]) -> str:
 
 class AppendOnly(BigQueryLoadMethod):
     keeps_ledger = True
-
-    def void_if_emptied(self) -> None:
-        self.context.ledger.void_if_emptied()
-
-    def expect(self, batch_id: str) -> None:
-        self.context.ledger.expect(batch_id)
-
-    def loaded(self, batch_id: str) -> datetime | None:
-        return self.context.ledger.loaded(batch_id)
-
-    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
-        return self.context.ledger.loaded_of(batch_ids)
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
         """Load a group."""
@@ -172,10 +367,10 @@ class AppendOnly(BigQueryLoadMethod):
                 table, client = self.context.destination, self.context.client
                 client.load_quota.add(client.path(table.name))
                 try:
-                    rejected.run(client, upload, table.name, table.load_fields, job_id)
-                except rejected.BusyError as error:
+                    run_load_job(client, upload, table.name, table.load_fields, job_id)
+                except BusyError as error:
                     if pause is None:
-                        raise rejected.too_busy(error) from None
+                        raise too_busy(error) from None
                     waiting.before_again(pause, error)
                 else:
                     self.count(upload)
@@ -188,8 +383,6 @@ class AppendOnly(BigQueryLoadMethod):
 # upsert: each group is loaded into a staging table of its own, then merged into the table in the order of messages.
 #
 # Of the rows of a key the one of the greatest rank is in the table, whatever comes last.
-
-_UNFIT = ("RECORD", "JSON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +431,7 @@ class Upsert(BigQueryLoadMethod):
                 return None
             name = staging_name(table.name, uuid.uuid4().hex)
             tables.create_staging_table(bigquery, name, fields)
-            rejected.run_until_done(bigquery, upload, name, fields)
+            run_until_done(bigquery, upload, name, fields)
         except RefusedDataError:
             bigquery.delete_table(name)
             raise
@@ -280,14 +473,12 @@ class Upsert(BigQueryLoadMethod):
         except SingerArrowError as error:
             self.context.logger.debug("A MERGE could not be estimated: %s", error)
             return
-        limit = self.context.client.settings.bytes_billed_limit
+        columns, limit = " and ".join(b.column for b in bounds), self.context.client.settings.bytes_billed_limit
         self.context.logger.info(
             "Stream %r: a MERGE processes about %.1f MB%s%s",
             self.context.stream,
             size / 1e6,
-            f", and reads of the table what the values of {' and '.join(b.column for b in bounds)} ask for"
-            if bounds
-            else "",
+            f", and reads of the table what the values of {columns} ask for" if columns else "",
             f", of {limit / 1e6:.1f} MB that bytes_billed_limit allows"
             if limit
             else "; bytes_billed_limit would bound it",
@@ -309,8 +500,7 @@ class Overwrite(BigQueryLoadMethod):
         try:
             if upload.rows:
                 name = self.context.overwrite_staging.staging(self.context.destination)
-                fields = self.context.destination.load_fields
-                run_until_done(self.context.client, upload, name, fields)
+                run_until_done(self.context.client, upload, name, self.context.destination.load_fields)
                 self.count(upload)
             self.context.overwrite_staging.rejected.add(pending_of(parts), self.context.most_rejected)
         finally:
@@ -325,4 +515,4 @@ class Overwrite(BigQueryLoadMethod):
             self.context.ledger.void(when)
         if rejected := self.context.overwrite_staging.rejected.take():
             self.context.dead_letter_table.write(self.context.stream, rejected)
-            self.dead_letters_written((), rejected)
+            self.log_rejected(rejected)

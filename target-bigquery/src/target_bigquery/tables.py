@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
-from singer_arrow.naming import LEDGER, REJECTED, staging_name, stream_label
+from singer_arrow.naming import REJECTED, staging_name, stream_label
 from singer_arrow.warehouse.settings import EVOLVE, UPSERT, siblings
 from singer_arrow.warehouse.table import Descriptions, PropertyPath, check_new, is_laid_out_by, layout_column
 from target_bigquery import columns as drift
 from target_bigquery import sql
-from target_bigquery.client import BigQuery
+from target_bigquery.client import BigQuery, Fields
 from target_bigquery.columns import NO_DESCRIPTIONS, ColumnEvolution, columns_of, relaxed, with_columns
 from target_bigquery.resources import AlreadyExistsError, ChangedError, RefusedError, Table
 from target_bigquery.types import RULES, Column, missing_required, new_columns, nullable_required
@@ -76,13 +75,6 @@ STAGING_DAYS = 7
 LEFTOVER_AGE = timedelta(days=1)
 """Staging tables that are younger may be those of a run that is still at work."""
 _TRIES = 20
-_LEDGER_FIELDS = [
-    {"name": "batch_id", "type": "STRING", "description": "The tap's id of the batch; empty: a mark"},
-    {"name": "stream", "type": "STRING"},
-    {"name": "job_id", "type": "STRING", "description": "The load job that holds the batch"},
-    {"name": "rows", "type": "INTEGER"},
-    {"name": "started_at", "type": "TIMESTAMP"},
-]
 _POSITION = "Its line or row in the file, of a RECORD message its line in the input; from 1"
 _PART = "1; a very long record takes several rows, one for each part of it"
 REJECTED_FIELDS: list[dict[str, Any]] = [
@@ -98,28 +90,16 @@ REJECTED_FIELDS: list[dict[str, Any]] = [
 _REJECTED_AT = {"name": "rejected_at", "type": "TIMESTAMP"}
 
 
-@dataclass(frozen=True, slots=True)
 class Destination:
     """The table of a stream, and the columns of it that the stream fills."""
 
-    table: Table
-    columns: tuple[Column, ...]
-
-    @property
-    def name(self) -> str:
-        """The table's name."""
-        return self.table.name
-
-    @property
-    def load_fields(self) -> list[Mapping[str, Any]]:
+    def __init__(self, table: Table, columns: tuple[Column, ...]) -> None:
+        self.table, self.columns, self.name = table, columns, table.name
+        filled = {c.name for c in columns}
+        self.load_fields: Fields = [f for f in table.fields if f["name"] in filled]
         """The columns of upload files as the table has them, for load jobs."""
-        names = {c.name for c in self.columns}
-        return [f for f in self.table.fields if f["name"] in names]
-
-    @property
-    def siblings(self) -> tuple[str, ...]:
+        self.siblings = siblings(columns, table.columns)
         """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
-        return siblings(self.columns, self.table.columns)
 
 
 def prepare_dataset(client: BigQuery) -> None:
@@ -198,19 +178,6 @@ def follow(client: BigQuery, table: Table, like: Table) -> None:
     now = client.table(table.name)
     if now and now.columns != like.columns:
         client.set_fields(now, like.fields)
-
-
-def prepare_ledger(client: BigQuery) -> None:
-    """Make sure that the ledger exists."""
-    if client.table(LEDGER) is None:
-        with suppress(AlreadyExistsError):
-            client.create_table(
-                LEDGER,
-                _LEDGER_FIELDS,
-                partition=("started_at", "MONTH"),  # old entries are removed by whole partitions, which is free
-                cluster=("stream", "batch_id"),
-                description="Which batches were loaded by which job; do not edit. Written by target-bigquery.",
-            )
 
 
 def prepare_rejected(client: BigQuery) -> None:

@@ -24,12 +24,19 @@ from target_bigquery import merge_pruning as bounds
 from target_bigquery.client import BigQuery
 from target_bigquery.conversion import Conversion
 from target_bigquery.ledger import StreamLedger, remove_old
-from target_bigquery.load import AppendOnly, BigQueryLoadMethod, Overwrite, Upsert, upload_format
-from target_bigquery.rejected import BigQueryContext, DeadLetterTable, OverwriteStaging
+from target_bigquery.load import (
+    AppendOnly,
+    BigQueryContext,
+    BigQueryLoadMethod,
+    DeadLetterTable,
+    Overwrite,
+    OverwriteStaging,
+    Upsert,
+)
 from target_bigquery.settings import SETTINGS, STORAGE_WRITE, Settings
 from target_bigquery.storage_write.load_method import STREAMED, record_age_seconds, why_not
 from target_bigquery.types import Column
-from target_bigquery.uploads import Files, Processes
+from target_bigquery.uploads import Files, Processes, upload_format
 
 # What the streams of one run share: datasets, uploads, ledgers, staging tables, and the table of rejected rows.
 

@@ -11,7 +11,7 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.naming import NamingRules, digest
-from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, is_open, json_field
+from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, is_open
 from singer_arrow.warehouse.settings import type_conflict
 from singer_arrow.warehouse.table import PropertyPath, columns_named
 
@@ -194,29 +194,6 @@ def count_of(columns: Sequence[Column], existing: Sequence[TableColumn] = ()) ->
         if (made and made.fields) or (there and there.fields):
             count += count_of(made.fields if made else (), there.fields if there else ())
     return count
-
-
-def read_field(column: Column, given: pa.Field) -> pa.Field:
-    """Return the field with which a column is read from batch files: the property's name, and a lossless type.
-
-    Columns of JSON are read as JSON text; times are read in the unit of SCHEMA (`given`), before they become
-    microseconds.
-    """
-    if column.kind == "JSON":
-        return json_field(column.source)
-    if column.is_empty:
-        return pa.field(column.source, column.arrow)
-    item = given.type.value_type if column.repeated else given.type
-    if column.fields:
-        fields = [read_field(f, item.field(f.source)) for f in column.fields]
-        item = pa.struct(fields)
-    elif not (
-        (pt.is_timestamp(item) or pt.is_time(item))
-        or (pt.is_date(item) and column.kind == "TIMESTAMP")
-        or (pt.is_integer(item) and column.kind == "FLOAT")  # which may not hold it
-    ):  # else it is converted after reading
-        item = column.arrow.value_type if column.repeated else column.arrow
-    return pa.field(column.source, pa.list_(item) if column.repeated else item)
 
 
 def upload_field(column: Column) -> pa.Field:

@@ -41,12 +41,13 @@ from singer_arrow.storage.urls import ObjectInfo, Url
 from target_bigquery.conversion import (
     Conversion,
     check_values,
+    columns_to_check,
     loads_as_it_is,
     needs_check,
     quote_numbers,
     quoted_schema,
 )
-from target_bigquery.parquet_dates import columns_to_check
+from target_bigquery.types import Column, has_kind
 
 # Processes for what holds Python's lock: writing nested rows as Avro.
 
@@ -139,6 +140,12 @@ INLINE_BYTES = 8 << 20
 Item = items.Item[Conversion]
 
 
+def upload_format(load_format: str, columns: Sequence[Column]) -> str:
+    """Return the format that items are uploaded as. Parquet cannot hold JSON columns; Avro can."""
+    chosen = "parquet" if load_format == "auto" else load_format
+    return "avro" if chosen == "parquet" and has_kind(columns, "JSON") else chosen
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedItem:
     """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
@@ -219,9 +226,9 @@ class Files:
 
     def join(self, parts: Sequence[PreparedItem], upload_format: str) -> Upload:
         """Make one file of the files of a group, which stay until they are discarded."""
-        schema = parts[0].item.conversion.upload_schema
         if spools := [part.spool for part in parts if part.spool]:
             rows = sum(spool.rows for spool in spools)
+            schema = parts[0].item.conversion.upload_schema
             return self.write(row_spool.read(spools, 0, rows), schema, upload_format)
         files = [file for part in parts for file in part.files]
         rows = sum(part.rows for part in parts)
@@ -235,6 +242,7 @@ class Files:
             join_jsonl([file.path for file in files], path)
         elif not _join_parquet(parts, path):
             batches = (batch for part in parts for batch in self._reread(part))
+            schema = parts[0].item.conversion.upload_schema
             rows = WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 

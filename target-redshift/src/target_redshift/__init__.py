@@ -1,10 +1,9 @@
 """A Singer target that loads BATCH files, each exactly once, and RECORD messages into Amazon Redshift.
 
 target         The target, its run and its tables of streams
-load           The load methods: append-only, upsert, overwrite, and their base
-rejected       Rows that Redshift refuses; the table `_sdc_rejected`; overwrite's staging; widths of texts
+load           The load methods; rows that Redshift refuses; the table `_sdc_rejected`
 uploads        Batch files -> files that COPY reads, in place or in `s3_stage`
-copy           COPY into a staging table, its rows counted; the cause of one that fails
+copy           COPY into a staging table, its rows counted; the cause of one that fails; widths of texts
 ledger         The table `_sdc_batches`: which batches a table holds
 conversion     Checks and conversion of the values of batches
 columns        The columns of staging tables; the column for values that do not fit; long texts and NUL characters

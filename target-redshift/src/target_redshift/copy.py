@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -35,6 +35,7 @@ from target_redshift.conversion import (
 from target_redshift.ledger import MARK
 from target_redshift.merge_pruning import Bound
 from target_redshift.resources import ExpiredError
+from target_redshift.tables import Destination
 from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column
 from target_redshift.uploads import CopyFile, Layout, PreparedItem, S3StagingFolder, UploadEncoding
 
@@ -114,6 +115,40 @@ class StagingTables:
             )
             raise CountError(msg)
         self.columns[name] = copy_batch.layout.columns
+
+    def needed_bytes(
+        self,
+        destination: Destination,
+        staged: Mapping[str, Sequence[str]],
+        copy_batches: Sequence[CopyBatch],
+        storage: Storage,
+    ) -> dict[str, int]:
+        """Return the bytes of the longest staged text of each column that is not of the greatest width.
+
+        `staged` has the quoted names of staging tables, and their columns. If a text is longer than its column may get,
+        the error names file, row and column; it is a ConvertibleTextError if conversion of the file can keep the text.
+        """
+        growing = [name for name in destination.texts if destination.lengths.get(name, 0) < MAX_VARCHAR]
+        needed: dict[str, int] = {}
+        for table, held in staged.items():
+            names = [name for name in growing if name in held]
+            if names:
+                what = f"Measuring texts for table {self._client.path(destination.name)}"
+                (found,) = self.session.execute(sql.longest_texts(table, names), what=what).rows
+                for name, length in zip(names, found, strict=True):
+                    needed[name] = max(needed.get(name, 0), int(length or 0))
+        for name, length in needed.items():
+            most = max(self._client.settings.varchar_max, destination.lengths.get(name, 0))
+            if length <= most:
+                continue
+            column = next(c for c in destination.columns if c.name == name)
+            if column.is_rescued:
+                raise ConvertibleTextError(f"a text has {length:,} bytes", column=column.source)
+            placed = long_text(copy_batches, [column], storage, most)
+            reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
+            hint = "Shorten it or leave the column out in the tap"
+            raise placed or LongTextError(reason, column=column.source, hint=hint)
+        return needed
 
     def close(self) -> None:
         """Remove the tables, and give the session back."""

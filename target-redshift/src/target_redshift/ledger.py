@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.ledger import PAGE, BatchLookup, another_table
+from singer_arrow.load.ledger import PAGE, BatchLookup, Ledger, another_table
 from singer_arrow.naming import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
 from target_redshift.client import Redshift
@@ -39,7 +39,7 @@ _AT_ONCE = 5_000
 """Entries in one statement, which takes 32,767 values."""
 
 
-class StreamLedger:
+class StreamLedger(Ledger):
     """The ledger of one stream's table, as it was when the run began with it; safe to use from any thread.
 
     `replay` is the setting: whether entries of another table count for this one; with None that is an error.

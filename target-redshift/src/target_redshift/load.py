@@ -1,45 +1,228 @@
-"""The load methods: append-only, upsert, overwrite, and their base."""
+"""The load methods append-only, upsert and overwrite; rows that Redshift refuses, `_sdc_rejected`.
+
+A group goes from its files into staging tables, from there into its table:
+
+    prepare     each item: its files as they are, or its rows on local disk
+    stage       rows are uploaded; COPY puts all of the group into temporary tables of one session
+    publish     one transaction: what the group holds goes into the table, and its batches into the ledger
+
+If its session is lost, a group is COPYed again in another session; after a lost COMMIT the ledger is read. The
+transaction begins by locking the ledger, so that no other run loads the same batches meanwhile, and its snapshot is
+taken after the lock.
+"""
 
 from __future__ import annotations
 
 import abc
+import logging
+import threading
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
 
-from singer_arrow.errors import DataError, LoadError, RetriableError
-from singer_arrow.load.dead_letters import TooManyRejectedError
+from singer_arrow.errors import DataError, LoadError, RetriableError, SingerArrowError
+from singer_arrow.load import row_spool as spool
+from singer_arrow.load.convert import Refusal, TooManyRefusedError, refused_rows, without_refused
+from singer_arrow.load.dead_letters import BatchRejects, HeldBack, TooManyRejectedError, table_rows
 from singer_arrow.load.ledger import pauses
-from singer_arrow.load.method import LoadMethod
+from singer_arrow.load.method import LoadContext, LoadMethod
+from singer_arrow.naming import REJECTED, staging_name
 from singer_arrow.storage.urls import Url
 from target_redshift import copy, sql
-from target_redshift import rejected as refused
-from target_redshift.columns import NUL_FAIL
+from target_redshift.client import Redshift
+from target_redshift.columns import COLUMN, NUL_FAIL, REMOVE, REPLACE, SYMBOL
 from target_redshift.connection import Session
 from target_redshift.conversion import ConvertibleTextError, NulError
 from target_redshift.copy import CopyBatch, CountError, Group, StagingTables, copy_batches, ours
+from target_redshift.ledger import MARK, StreamLedger
 from target_redshift.merge_pruning import bound, can_bound
-from target_redshift.rejected import RedshiftContext, fit_texts, needed_bytes, warn_of_values
-from target_redshift.tables import check_keys
-from target_redshift.types import MAX_VARCHAR
-from target_redshift.uploads import Item, PreparedItem
+from target_redshift.resources import AlreadyExistsError, CopyRefusedError, RefusedDataError
+from target_redshift.tables import Destination, check_keys, remove_leftovers, widen
+from target_redshift.types import MAX_VARCHAR, Column
+from target_redshift.uploads import Files, Item, PreparedItem, S3StagingFolder
 
-# The base of all load methods: a group goes from its files into staging tables, from there into its table.
-#
-#     prepare     each item: its files as they are, or its rows on local disk
-#     stage       rows are uploaded; COPY puts all of the group into temporary tables of one session
-#     publish     one transaction: what the group holds goes into the table, and its batches into the ledger
-#
-# If its session is lost, a group is COPYed again in another session; after a lost COMMIT the ledger is read. The
-# transaction begins by locking the ledger, so that no other run loads the same batches meanwhile, and its snapshot is
-# taken after the lock.
-
-_LONG = "its files hold texts that are too long for their columns"
+logger = logging.getLogger("target-redshift")
 DEADLINE_SECONDS = 600.0
 """How long a group is tried again and again."""
 _LONGEST_PAUSE = 8.0
 """Seconds; later groups of the stream wait too."""
+_LONG = "its files hold texts that are too long for their columns"
+_AT_ONCE_ROWS, _AT_ONCE_BYTES = 1_000, 4 << 20
+"""Rejected rows in one statement, which takes 32,767 values and 16 MB."""
+_MOST = {"file": 8192, "column_name": 1024, "reason": 8192}
+"""Bytes of columns of `_sdc_rejected`."""
+
+
+# The table `_sdc_rejected`: the rows that were not loaded, and why.
+
+
+class DeadLetterTable:
+    """The table of rows that are not loaded; safe to use from any thread, and created when there is the first.
+
+    They are written in the transaction that loads the other rows of their batches, and replace those of earlier loads
+    of the same batches.
+    """
+
+    def __init__(self, client: Redshift) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._exists = False
+
+    def prepare(self) -> None:
+        """Make sure that there is the table; not in a transaction."""
+        with self._lock:
+            if not self._exists:
+                what = f"Creating table {self._client.path(REJECTED)}"
+                with suppress(AlreadyExistsError):
+                    self._client.query(sql.create_rejected(self._client.quoted(REJECTED)), what=what)
+                self._exists = True
+
+    def write(self, session: Session, stream: str, batches: Sequence[BatchRejects]) -> None:
+        """Write rows, in the transaction that loads the others."""
+        table, what = self._client.quoted(REJECTED), f"Writing to {self._client.path(REJECTED)}"
+        known = sorted({b.batch_id for b in batches if b.batch_id})
+        if known:
+            session.execute(sql.delete_rejected(table, len(known)), [stream, *known], what=what)
+        for rows in row_chunks(stream, batches):
+            session.execute(sql.add_rejected(table, len(rows)), [v for row in rows for v in row], what=what)
+
+
+def row_chunks(stream: str, batches: Sequence[BatchRejects]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield rejected rows, as many as one statement takes."""
+    rows, size = list[tuple[Any, ...]](), 0
+    for row in table_rows(stream, batches, most_record=MAX_VARCHAR, most=_MOST):
+        rows.append(tuple(row.values()))
+        size += len(row["record"].encode())
+        if len(rows) >= _AT_ONCE_ROWS or size >= _AT_ONCE_BYTES:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+# The staging of overwrite.
+
+
+class OverwriteStaging:
+    """The staging table whose rows replace those of a stream's table; it lasts for the run.
+
+    It is created by the first load, or by an ACTIVATE_VERSION; a stream that brings neither leaves its table alone. The
+    table itself stays, with its grants and views, and readers see its former rows until the new ones are all there.
+    """
+
+    def __init__(self, client: Redshift) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._name: str | None = None
+        self._columns: dict[str, Column] = {}
+        self._newest: Destination | None = None
+        self.rejected = HeldBack()  # the rows that are not loaded, of the loads into it
+
+    def staging(self, destination: Destination) -> str:
+        """Return the name of the staging table, which has all columns of the stream, with room for any text."""
+        with self._lock:
+            if self._newest is None or destination.lengths.keys() > self._newest.lengths.keys():
+                self._newest = destination  # loads of older ones may come later
+            client, name = self._client, self._name
+            columns = {
+                c.name: replace(c, length=MAX_VARCHAR) if c.kind == "VARCHAR" else c for c in destination.columns
+            }
+            if name is None:
+                remove_leftovers(client, destination.name)
+                now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ").lower()
+                name = staging_name(destination.name, now, uuid.uuid4().hex[:12])
+                text = sql.create_table(client.quoted(name), list(columns.values()))
+                statements = {f"Creating table {client.path(name)}": text}
+            else:
+                statements = {
+                    f"Adding column {n!r} to table {client.path(name)}": sql.add_column(client.quoted(name), column)
+                    for n, column in columns.items()
+                    if n not in self._columns
+                }
+            for what, text in statements.items():
+                with suppress(AlreadyExistsError):  # by an attempt whose answer was lost
+                    client.query(text, what=what)
+            self._name, self._columns = name, self._columns | columns
+            return name
+
+    def replace(self, ledger: StreamLedger, rejections: DeadLetterTable) -> list[BatchRejects]:
+        """Put the rows of the staging table, if there is one, in the place of the table's.
+
+        Return the rows that were not loaded, which are written now.
+        """
+        with self._lock:
+            client, rejected = self._client, self.rejected.take()
+            if rejected:
+                rejections.prepare()
+            if self._name is None or self._newest is None:
+
+                def write() -> None:
+                    what = "Writing down rows that are not loaded"
+                    with client.session() as session, session.transaction(what):
+                        rejections.write(session, ledger.stream, rejected)
+
+                if rejected:
+                    client.retried(write)
+                return rejected
+            destination, mark = self._newest, f"{MARK}{uuid.uuid4().hex}"
+            table, staging = client.quoted(destination.name), client.quoted(self._name)
+            names = [name for name, c in self._columns.items() if c.kind == "VARCHAR"]
+            names = [name for name in names if destination.lengths.get(name, 0) < MAX_VARCHAR]
+            if names:
+                text, measuring = sql.longest_texts(staging, names), f"Measuring texts of {client.path(self._name)}"
+                (found,) = client.query(text, what=measuring).rows
+                needed = {name: int(length or 0) for name, length in zip(names, found, strict=True)}
+                widen(client, destination, needed)
+            what = f"Replacing the rows of table {client.path(destination.name)}"
+
+            def swap() -> None:
+                with client.session() as session, session.transaction(what):
+                    ledger.lock(session)
+                    if ledger.loaded_meanwhile(session, [mark]):
+                        return  # the answer to the COMMIT was lost
+                    session.execute(sql.delete_all(table), what=what)
+                    session.execute(sql.insert_all(table, staging, list(self._columns.values())), what=what)
+                    if rejected:
+                        rejections.write(session, ledger.stream, rejected)
+                    ledger.clear(session)
+                    ledger.add(session, {mark: 0})
+
+            client.retried(swap)
+            client.drop_table(self._name)
+            self._name, self._columns, self._newest = None, {}, None
+            return rejected
+
+    def close(self) -> None:
+        """Drop the staging table of a run that failed; if that fails too, a later run does it."""
+        with self._lock:
+            name, self._name = self._name, None
+        if name is None:
+            return
+        try:
+            self._client.drop_table(name)
+        except SingerArrowError as error:
+            logger.warning("%s; a run of the stream drops it when it is a day old", error)
+
+
+# The base of the load methods.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedshiftContext(LoadContext):
+    """What the load methods of one stream use, besides what `LoadContext` holds."""
+
+    client: Redshift
+    files: Files
+    staging_folder: S3StagingFolder
+    upload_format: str
+    destination: Destination
+    ledger: StreamLedger
+    overwrite_staging: OverwriteStaging
+    dead_letter_table: DeadLetterTable
 
 
 class _RollBackError(Exception):
@@ -47,37 +230,19 @@ class _RollBackError(Exception):
 
 
 class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
-    """The base of the load methods; see the module."""
+    """The base of the load methods; see the module. `what` describes its steps, for messages."""
 
     def __init__(self, context: RedshiftContext) -> None:
         super().__init__(context)
+        self.what = f"Loading into table {context.client.path(context.destination.name)}"
         self._has_swept = False
 
     def make_ready(self, item: Item) -> PreparedItem:
         keys = self.context.keys if self.merges else ()
-        return warn_of_values(self.context, self.context.files.prepare(item, keys, self.rejects(item)))
-
-    def rows_found(self, part: PreparedItem) -> int:
-        return part.rows + len(part.rejects or ())
+        return self._warned(self.context.files.prepare(item, keys, self.rejects(item)))
 
     def nothing(self, item: Item) -> PreparedItem:
         return PreparedItem(item)
-
-    def kind(self, item: Item) -> str:  # noqa: ARG002 - the base's signature
-        """Return one kind for all items: files that differ get staging tables of their own."""
-        return ""
-
-    def void_if_emptied(self) -> None:
-        self.context.ledger.void_if_emptied()
-
-    def expect(self, batch_id: str) -> None:
-        self.context.ledger.expect(batch_id)
-
-    def loaded(self, batch_id: str) -> datetime | None:
-        return self.context.ledger.loaded(batch_id)
-
-    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
-        return self.context.ledger.loaded_of(batch_ids)
 
     def stage(self, parts: Sequence[PreparedItem]) -> Group | None:
         """Load a group into staging tables."""
@@ -108,11 +273,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def table(self) -> str:
         """The quoted name of the table that groups are published in."""
         return self.context.client.quoted(self.context.destination.name)
-
-    @property
-    def what(self) -> str:
-        """Description of the step, for messages."""
-        return f"Loading into table {self.context.client.path(self.context.destination.name)}"
 
     @abc.abstractmethod
     def make_fit(self, group: Group) -> StagingTables:
@@ -188,10 +348,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def convert(self, group: Group, why: str) -> None:
         """Read and upload also the files that COPY was to load in place."""
         self.context.logger.info("Stream %r: %s, so they are read and uploaded", self.context.stream, why)
-        parts = [
-            warn_of_values(self.context, self.context.files.convert(p.item, p.rejects)) if p.files else p
-            for p in group.parts
-        ]
+        parts = [self._warned(self.context.files.convert(p.item, p.rejects)) if p.files else p for p in group.parts]
         self.forget(group)
         group.parts = parts
         self.upload(group)
@@ -225,9 +382,70 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 if any(p.files for p in group.parts):
                     self.convert(group, f"Redshift refuses its files ({error})")
                 else:
-                    refused.drop_rejected(self.context, group, error, try_group=self._try, forget=self.forget)
+                    self._drop_refused(group, error)
             else:
                 return
+
+    def _drop_refused(self, group: Group, error: LoadError | DataError) -> None:
+        """Remove from a group of converted rows, which Redshift has refused with `error`, those that it refuses.
+
+        They are found by trying ranges of the group, in transactions that are rolled back; if COPY names a line, that
+        row is tried first. The error is raised if no single row is the reason.
+        """
+        context, parts = self.context, [p for p in group.parts if p.spool and p.rows]
+        spools = [p.spool for p in parts if p.spool]
+        if not parts:
+            raise error
+        context.logger.info("Stream %r: %s; looking for the rows that are refused", context.stream, error)
+
+        def probe(low: int, high: int) -> Refusal | None:
+            path = context.files.temporary(".arrow")
+            rows = spool.write(spool.read(spools, low, high), spools[0].schema, path)
+            long = any(p.has_long_json for p in parts)
+            trial = Group([PreparedItem(parts[0].item, rows.rows, rows.bytes, spool=rows, has_long_json=long)])
+            try:
+                return self._refusal(trial, low)
+            finally:
+                try:
+                    self.forget(trial)
+                finally:
+                    context.files.discard(*trial.parts)
+
+        try:
+            count = sum(p.rows for p in parts)
+            found = refused_rows(count, probe, first=Refusal(str(error)))
+        except TooManyRefusedError as many:
+            raise many.of_load(error, "Redshift") from None
+        if not found or (len(found) == count and not all(why.is_of_value for _, why in found)):
+            raise error  # no row was taken, so it may be for what they share: a right, a region, a full disk
+        self.forget(group)
+        without = dict(zip(map(id, parts), without_refused(parts, found, context.files.temporary), strict=True))
+        group.parts = [without.get(id(part), part) for part in group.parts]
+
+    def _refusal(self, trial: Group, first: int) -> Refusal | None:
+        """Return why Redshift refuses some rows, if it does; `first` is the number of their first row among all.
+
+        They are loaded in a transaction that is rolled back; the staged files remain.
+        """
+        sources = {c.name: c.source for c in self.context.destination.columns}
+        try:
+            self.upload(trial)
+            tables = self.make_fit(trial)
+            with suppress(_RollBackError), tables.session.transaction(self.what):
+                self.bring(tables)
+                raise _RollBackError
+        except CopyRefusedError as error:
+            bad, at = error.bad, first
+            for file in (file for copy_batch in trial.copy_batches for file in copy_batch.files):
+                if file.url == bad.file and bad.line:
+                    return Refusal(bad.reason, sources.get(bad.column), at + bad.line - 1)
+                at += file.rows
+            return Refusal(bad.reason, sources.get(bad.column))
+        except DataError as error:
+            return Refusal(error.reason, error.column)
+        except LoadError as error:
+            return Refusal(str(error), is_of_value=isinstance(error, RefusedDataError))
+        return None
 
     def write_dead_letters(self, session: Session, group: Group) -> None:
         """Write the rejected rows, within the transaction."""
@@ -235,8 +453,42 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             self.context.dead_letter_table.write(session, self.context.ledger.stream, group.rejected)
 
     def dead_letters_written(self, group: Group) -> None:
-        """Mark the rejected rows as written and committed."""
-        self.log_rejected([row for batch in group.rejected for row in batch.rows])
+        """Log the rejected rows, which are written and committed."""
+        self.log_rejected(group.rejected)
+
+    def _warned(self, part: PreparedItem) -> PreparedItem:
+        """Count the NUL characters and long texts of an item, and warn of the first of the stream; return the item."""
+        context, source = self.context, "RECORD messages" if part.item.is_temporary else None
+        if part.nuls.count:
+            if context.files.is_first(context.stream, "NUL"):
+                context.logger.warning(
+                    "Stream %r: %s, %s holds a NUL character, which Redshift does not take; such characters are %s, "
+                    "set nul_text to choose otherwise",
+                    context.stream,
+                    source or part.nuls.url,
+                    part.nuls.place,
+                    {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}[context.files.nul_text],
+                )
+            context.tally.add(nul_characters=part.nuls.count)
+        if part.long_texts.count:
+            if context.files.is_first(context.stream, "long texts"):
+                context.logger.warning(
+                    "Stream %r: %s, %s holds a text that is too long for its column; such texts are null there, and "
+                    "are kept in column %s of their row; of more than 65,535 bytes it takes them only where the "
+                    "cluster's enable_large_strings_opt_in is on",
+                    context.stream,
+                    source or part.long_texts.url,
+                    part.long_texts.place,
+                    COLUMN,
+                )
+            context.tally.add(long_texts=part.long_texts.count)
+        return part
+
+    def fit_texts(self, tables: StagingTables, staged: Mapping[str, Sequence[str]], group: Group) -> None:
+        """Widen the table's columns for the texts of staging tables; outside of any transaction."""
+        destination, storage = self.context.destination, self.context.files.storage
+        needed = tables.needed_bytes(destination, staged, group.copy_batches, storage)
+        widen(self.context.client, destination, needed)
 
     def _publish(self, group: Group) -> None:
         while group.parts:
@@ -311,14 +563,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         finally:
             self.context.files.discard(*group.parts)
 
-    def _try(self, group: Group) -> None:
-        """Load a group in a transaction that is rolled back; its staged files remain."""
-        self.upload(group)
-        tables = self.make_fit(group)
-        with suppress(_RollBackError), tables.session.transaction(self.what):
-            self.bring(tables)
-            raise _RollBackError
-
     def _until_done(self, group: Group, step: Callable[[], object]) -> None:
         """Run a step of a group, and retry while Redshift is busy or the connection breaks."""
         for pause in pauses(DEADLINE_SECONDS, most=_LONGEST_PAUSE):
@@ -345,7 +589,7 @@ class AppendOnly(RedshiftLoadMethod):
 
     def make_fit(self, group: Group) -> StagingTables:
         tables = self.staged(group)
-        fit_texts(self.context, tables.session, tables.staged, group.copy_batches)
+        self.fit_texts(tables, tables.staged, group)
         return tables
 
 
@@ -384,7 +628,7 @@ class Upsert(RedshiftLoadMethod):
         text = sql.create_merged(name, tables.columns, columns, self.context.keys, rank=rank, ordered=is_ordered)
         tables.session.execute(text, what=self.what)
         self._look_at_keys(name, group, tables)
-        fit_texts(self.context, tables.session, {name: [c.name for c in columns]}, group.copy_batches)
+        self.fit_texts(tables, {name: [c.name for c in columns]}, group)
         tables.merged = name
         return tables
 
@@ -435,7 +679,7 @@ class Overwrite(RedshiftLoadMethod):
         self.context.overwrite_staging.staging(self.context.destination)
         tables = self.staged(group)
         if self.context.client.settings.varchar_max < MAX_VARCHAR:
-            needed_bytes(self.context, tables.session, tables.staged, group.copy_batches)
+            tables.needed_bytes(self.context.destination, tables.staged, group.copy_batches, self.context.files.storage)
         return tables
 
     def write_dead_letters(self, session: Session, group: Group) -> None:

@@ -20,8 +20,15 @@ from target_redshift import sql, tables
 from target_redshift.client import Redshift
 from target_redshift.conversion import Conversion
 from target_redshift.ledger import StreamLedger, remove_old
-from target_redshift.load import AppendOnly, Overwrite, RedshiftLoadMethod, Upsert
-from target_redshift.rejected import DeadLetterTable, OverwriteStaging, RedshiftContext
+from target_redshift.load import (
+    AppendOnly,
+    DeadLetterTable,
+    Overwrite,
+    OverwriteStaging,
+    RedshiftContext,
+    RedshiftLoadMethod,
+    Upsert,
+)
 from target_redshift.settings import REQUIRED, SETTINGS, Settings
 from target_redshift.types import Column
 from target_redshift.uploads import Files, S3StagingFolder

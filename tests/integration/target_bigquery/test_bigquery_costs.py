@@ -16,7 +16,8 @@ from singer_lines import Batches, activate, load, rows, schema, state
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError, ServiceError
 from singer_arrow.load.ledger import pauses
-from target_bigquery import jobs, rejected
+from target_bigquery import client as jobs
+from target_bigquery import load as methods
 from target_bigquery.client import BigQuery
 from target_bigquery.settings import Settings
 
@@ -193,7 +194,7 @@ def test_jobs_that_fail_of_what_passes_run_again(
     config: Config, batch: Batches, dataset: str, bq: Any, fail_jobs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All transient reasons in turn: of load jobs, of an upsert's queries, and of the ledger's statements."""
-    for module in (jobs, rejected):
+    for module in (jobs, methods):
         monkeypatch.setattr(module, "pauses", partial(pauses, first=0.01))
     faults = [dict(zip(("reason", "message"), text.split(": ", 1), strict=True)) for text in PASSING.values()]
     for job in ("load", "query"):

@@ -15,8 +15,8 @@ from warehouses import Warehouse
 
 from local_cloud.programs import Programs
 from singer_arrow.load.run import Checkpoints
-from target_bigquery import rejected
-from target_bigquery.rejected import DeadLetterTable
+from target_bigquery import load as bigquery_load
+from target_bigquery.load import DeadLetterTable
 from target_redshift import sql
 from target_redshift.connection import Session
 
@@ -70,8 +70,8 @@ STEPS: dict[str, dict[str, tuple[Any, str, Callable[..., bool], bool]]] = {
     "bigquery": {
         "before the bad rows": (DeadLetterTable, "write", lambda *_: True, False),
         "after the bad rows": (DeadLetterTable, "write", lambda *_: True, True),
-        "before the load job": (rejected, "run", lambda *given: given[2] == "rows", False),
-        "after the load job": (rejected, "run", lambda *given: given[2] == "rows", True),
+        "before the load job": (bigquery_load, "run_load_job", lambda *given: given[2] == "rows", False),
+        "after the load job": (bigquery_load, "run_load_job", lambda *given: given[2] == "rows", True),
         "before the state": (Checkpoints, "close", lambda *_: True, False),
     },
     "redshift": {

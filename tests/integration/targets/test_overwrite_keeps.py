@@ -22,7 +22,7 @@ from singer_arrow.errors import LoadError
 from singer_arrow.naming import STAGING
 from target_bigquery import tables
 from target_bigquery.connection import Connection
-from target_bigquery.rejected import KEPT
+from target_bigquery.load import KEPT
 
 OVERWRITE = {"load_method": "overwrite"}
 DAY = timedelta(days=1)

@@ -96,15 +96,15 @@ class Step:
 _EMIT = "singer_arrow.sdk.target:StateOutput.write"
 _REMOVE = "singer_arrow.load.staging:Remover.remove"
 _LOAD, _QUERY, _COPY = (
-    "target_bigquery.jobs:Jobs.load",
-    "target_bigquery.jobs:Jobs.query",
-    "target_bigquery.jobs:Jobs.copy",
+    "target_bigquery.client:BigQuery.load",
+    "target_bigquery.client:BigQuery.query",
+    "target_bigquery.client:BigQuery.copy",
 )
-_WRITES, _CLAIM = "target_bigquery.storage_write.client:WriteApi", "target_bigquery.jobs:Jobs.claim"
+_WRITES, _CLAIM = "target_bigquery.storage_write.client:WriteApi", "target_bigquery.client:BigQuery.claim"
 _STAGING = "target_bigquery.tables:create_staging_table"
 _STAGE = "target_redshift.uploads:S3StagingFolder"
 _EXECUTE = "target_redshift.connection:Session.execute"
-_SWAP = "target_redshift.rejected:OverwriteStaging.replace"
+_SWAP = "target_redshift.load:OverwriteStaging.replace"
 _DELETED = "^DELETE FROM (?!.*_sdc_batches)"
 STEPS = (
     Step("rows ready", "singer_arrow.load.method:LoadMethod.prepare", "after"),

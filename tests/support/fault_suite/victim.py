@@ -169,8 +169,9 @@ def hasten() -> None:
 
     from singer_arrow.load import ledger as retries
     from singer_arrow.load import staging as stage
+    from target_bigquery import client as jobs
     from target_bigquery import connection as bigquery
-    from target_bigquery import jobs, ledger
+    from target_bigquery import ledger
     from target_redshift import connection as redshift
     from target_redshift import load
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,7 +20,7 @@ from singer_arrow.enforcement.bad_rows import row_to_json, rows_except
 from singer_arrow.errors import DataError, LoadError
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.method import Item
-from singer_arrow.load.row_spool import Spool, read, write
+from singer_arrow.load.row_spool import read, write
 from singer_arrow.load.staging import Extents
 from singer_arrow.storage.store import Storage
 
@@ -390,11 +390,26 @@ def _fit_leaves(array: pa.Array, target: pa.DataType) -> pa.Array:
 # Converted rows without those that a warehouse refuses.
 
 
-def without_refused(spool: Spool, refused: Mapping[int, Refusal], rejects: Rejects, path: Path) -> Spool:
-    """Return a spool of an item's rows at `path`, without those that are refused; the former one is removed."""
-    rest = write(taken_rows(read([spool], 0, spool.rows), refused, rejects), spool.schema, path)
-    spool.path.unlink(missing_ok=True)
-    return rest
+PartT = TypeVar("PartT", bound=Any)
+"""A part of a group, a dataclass with its `rows`, their `spool` and its `rejects`."""
+
+
+def without_refused(
+    parts: Sequence[PartT], found: Iterable[tuple[int, Refusal]], temporary: Callable[[str], Path]
+) -> list[PartT]:
+    """Return the parts of a group without the rows that are refused, by their numbers among all; new spools hold them.
+
+    `temporary` returns a new path with a suffix.
+    """
+    made = list(parts)
+    each = refused_of_each(found, [part.rows for part in parts])
+    for number, (part, refused) in enumerate(zip(parts, each, strict=True)):
+        if refused and part.spool and part.rejects is not None:
+            rows = taken_rows(read([part.spool], 0, part.spool.rows), refused, part.rejects)
+            rest = write(rows, part.spool.schema, temporary(".arrow"))
+            part.spool.path.unlink(missing_ok=True)
+            made[number] = replace(part, rows=rest.rows, bytes=rest.bytes, spool=rest)
+    return made
 
 
 def taken_rows(

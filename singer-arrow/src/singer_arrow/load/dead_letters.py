@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from singer_arrow.errors import DataError, one_line
 from singer_arrow.read_options import Skipped
@@ -204,6 +205,29 @@ def too_many(most: int, first: Rejected) -> TooManyRejectedError:
     return TooManyRejectedError(
         reason, hint="Probably the SCHEMA is wrong: correct it in the tap, or raise max_bad_rows"
     )
+
+
+def table_rows(
+    stream: str, batches: Iterable[BatchRejects], *, most_record: int, most: Mapping[str, int] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `_sdc_rejected`: a record of more than `most_record` bytes takes several.
+
+    `most` are the bytes of other columns, whose texts are cut.
+    """
+    for batch in batches:
+        for rejected in batch.rows:
+            for number, part in enumerate(parts_of(rejected, most_record), 1):
+                row: dict[str, Any] = {
+                    "stream": stream,
+                    "batch_id": batch.batch_id,
+                    "file": part.file,
+                    "position": part.position,
+                    "column_name": part.column,
+                    "reason": part.reason,
+                    "record": part.record,
+                    "part": number,
+                }
+                yield row | {name: cut(row[name], size) for name, size in (most or {}).items()}
 
 
 def parts_of(rejected: Rejected, most_bytes: int) -> Iterator[Rejected]:

@@ -8,9 +8,31 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from singer_arrow.errors import LoadError
+
+# What load methods ask about the batches that a table has.
+
+
+class Ledger:
+    """Which batches the table of a stream has, as it is now; this one knows of none. Times are in UTC."""
+
+    def void_if_emptied(self) -> None:
+        """Void the entries if the table was emptied; called before this run adds its first row."""
+
+    def expect(self, batch_id: str) -> None:
+        """Announce a batch that `loaded` will be asked for, so that one query looks up several."""
+
+    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - ledgers that look up single batches override it
+        """Return when the batch was loaded; None also if that is decided later, for its whole group, by `loaded_of`."""
+        return None
+
+    def loaded_of(self, batch_ids: Collection[str]) -> dict[str, datetime]:  # noqa: ARG002 - ledgers override it
+        """Return those of a group's batches that were loaded, and when."""
+        return {}
+
 
 # Look batches up in a ledger by few queries, whose cost does not depend on how many entries the ledger has.
 #

@@ -8,8 +8,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -18,7 +17,8 @@ from singer_sdk import metrics
 from singer_arrow.batch.files import FileProperties, LeftOut
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError, IdentityError
-from singer_arrow.load.dead_letters import RecordOrigins, Rejected, Rejects
+from singer_arrow.load.dead_letters import BatchRejects, RecordOrigins, Rejected, Rejects
+from singer_arrow.load.ledger import Ledger
 from singer_arrow.naming import REJECTED, bytes_in_words, counted
 from singer_arrow.run_figures import PROGRESS_LINE
 from singer_arrow.storage.urls import Url
@@ -238,6 +238,7 @@ class LoadContext:
     stream: str
     tally: Tally
     logger: logging.Logger
+    ledger: Ledger = field(default_factory=Ledger)  # which batches the table has
     replay_loads: bool = False  # batches that were loaded before are loaded again
     keys: tuple[str, ...] = ()  # columns
     removes_batches: bool = False  # once the STATE behind them is out
@@ -247,12 +248,16 @@ class LoadContext:
 
 
 class Prepared(Protocol):
-    """An item that is prepared for its load, and its size in it, in bytes."""
+    """An item that is prepared for its load: its rows, its size in bytes, and its rows that are not loaded."""
 
     @property
     def item(self) -> Item[Any]: ...
     @property
+    def rows(self) -> int: ...
+    @property
     def bytes(self) -> int: ...
+    @property
+    def rejects(self) -> Rejects | None: ...
 
 
 ContextT = TypeVar("ContextT", bound=LoadContext)
@@ -270,74 +275,56 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     ordered: ClassVar[bool] = False  # groups are published in the order of their items
     deferred: ClassVar[bool] = False  # groups become part of the table at the end of the run, by `finish`
     merges: ClassVar[bool] = False  # rows replace those with the same keys
-    keeps_ledger: ClassVar[bool] = False  # `loaded` returns which batches the table has
+    keeps_ledger: ClassVar[bool] = False  # the context's ledger holds which batches the table has
     streams: ClassVar[bool] = False  # each file of records is a load, after `WarehouseRun.record_age_seconds`
 
     def __init__(self, context: ContextT) -> None:
         self.context = context
+        self.leaves_out_loaded = self.keeps_ledger and not self.merges and not context.replay_loads
+        """Whether batches that were loaded before are skipped.
 
-    @property
-    def leaves_out_loaded(self) -> bool:
-        """Return whether batches that were loaded before are skipped.
-
-        False if rows replace others: batches loaded later may have replaced the rows of such a batch, and need not come
+        Not if rows replace others: batches loaded later may have replaced the rows of such a batch, and need not come
         again after it.
         """
-        return self.keeps_ledger and not self.merges and not self.context.replay_loads
 
     def prepare(self, item: Item[Any]) -> PreparedT:
         """Prepare an item for its load, unless its batch was loaded before; a DataError names the file or stream."""
+        ledger = self.context.ledger
         if self.keeps_ledger:
-            self.void_if_emptied()
+            ledger.void_if_emptied()
         if item.plan_log and not item.has_state and self.leaves_out_loaded:
-            self._check_log(*item.plan_log)
-        if item.batch_id and self.leaves_out_loaded and (when := self.loaded(item.batch_id)):
+            # under the ids of this plan log, objects that came by another one would be loaded a second time
+            of_source, of_log = item.plan_log
+            known = ledger.loaded_of([of_source, of_log])
+            if of_source in known and of_log not in known:
+                raise IdentityError(
+                    f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and "
+                    "this run has no STATE, so it would load all of them a second time; nothing was loaded. Was "
+                    "plan_root, or the root of the batch storage, changed, or the log removed? Restore it, or run the "
+                    "tap with its STATE; to load all anew, empty the table, or set replay: load for one run"
+                )
+        if item.batch_id and self.leaves_out_loaded and (when := ledger.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
             return self.nothing(item)
         try:
             part = self.make_ready(item)
         except DataError as error:
-            raise self.named(error, item) from None
+            if not item.is_temporary:
+                raise self.hinted(error) from None
+            hint = error.hint or "Give the column another type in the tap's schema, or leave it out by selection"
+            raise error.placed(  # without the name of the temporary file
+                f"RECORD messages of stream {self.context.stream!r}",
+                hint=f"{hint}. {DEAD_LETTER_HINT}" if self.context.most_rejected is None else hint,
+            ) from None
         if not item.is_temporary:
-            self._check_count(item, self.rows_found(part))
+            found = part.rows + len(part.rejects or ())
+            # what the tap reads may be newer than its message; other files were cut off or replaced
+            if not item.is_source and item.rows is not None and found != item.rows:
+                msg = f"its BATCH message counts {item.rows:,} rows, its files have {found:,}"
+                hint = "Remove the batch file, and run the tap again"
+                raise DataError(f"{msg}; one was replaced or cut off", url=item.urls[0] if item.urls else f"stream {item.stream!r}", hint=hint)
             self.context.tally.add(files=len(item.urls))
         return part
-
-    def _check_log(self, of_source: str, of_log: str) -> None:
-        """Refuse batches of a run without STATE whose objects the table has from another plan log.
-
-        Under the ids of this log they would be loaded a second time.
-        """
-        found = self.loaded_of([of_source, of_log])
-        if of_source in found and of_log not in found:
-            raise IdentityError(
-                f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and this "
-                "run has no STATE, so it would load all of them a second time; nothing was loaded. Was plan_root, or "
-                "the root of the batch storage, changed, or the log removed? Restore it, or run the tap with its "
-                "STATE; to load all anew, empty the table, or set replay: load for one run"
-            )
-
-    def entries_of_logs(self, items: Iterable[Item[Any]]) -> dict[str, int]:
-        """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of."""
-        if not self.keeps_ledger or self.merges:
-            return {}
-        entries = {entry for item in items for entry in item.plan_log}
-        found = self.loaded_of(sorted(entries)) if entries and self.leaves_out_loaded else {}
-        return dict.fromkeys(sorted(entries - found.keys()), 0)
-
-    def _check_count(self, item: Item[Any], found: int | None) -> None:
-        """Refuse a batch whose files have another number of rows than its message, unless they are what the tap reads.
-
-        Such objects may be newer; other files were cut off or replaced.
-        """
-        if not item.is_source and None not in (found, item.rows) and found != item.rows:
-            msg = f"its BATCH message counts {item.rows:,} rows, its files have {found:,}; one was replaced or cut off"
-            hint = "Remove the batch file, and run the tap again"
-            raise DataError(msg, url=item.urls[0] if item.urls else f"stream {item.stream!r}", hint=hint)
-
-    def rows_found(self, part: PreparedT) -> int | None:  # noqa: ARG002 - each warehouse has parts of its own
-        """Return the number of rows in the files of an item, rejected rows included; None if it is not known."""
-        return None
 
     @abc.abstractmethod
     def make_ready(self, item: Item[Any]) -> PreparedT:
@@ -367,34 +354,18 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     def replace_table(self) -> None:
         """Replace the table of a deferred load method at the end of the run even if the run has no row for it."""
 
-    def kind(self, item: Item[Any]) -> str:
-        """Return the kind of an item; only items of one kind are grouped."""
-        return item.file_format
-
-    def void_if_emptied(self) -> None:
-        """Void the entries of the ledger if the table was emptied; called before this run adds its first row."""
-
-    def expect(self, batch_id: str) -> None:
-        """Announce a batch that `prepare` will get, so that one query of the ledger looks up several."""
-
-    def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - load methods with a ledger override it
-        """Return when the batch was loaded into the table as it is now, in UTC.
-
-        None if it was not, or if that is decided later, by `loaded_of`: a ledger may look up groups instead of batches.
-        """
-        return None
-
-    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:  # noqa: ARG002 - load methods with a ledger override it
-        """Return those of a group's batches that were loaded into the table as it is now, and when, in UTC."""
-        return {}
+    def entries_of_logs(self, items: Iterable[Item[Any]]) -> dict[str, int]:
+        """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of."""
+        if not self.keeps_ledger or self.merges:
+            return {}
+        entries = {entry for item in items for entry in item.plan_log}
+        found = self.context.ledger.loaded_of(sorted(entries)) if entries and self.leaves_out_loaded else {}
+        return dict.fromkeys(sorted(entries - found.keys()), 0)
 
     def fresh(self, parts: Sequence[PreparedT]) -> list[PreparedT]:
         """Return the parts of a group whose batches were not loaded before; the others are counted as skipped."""
-        ids = [batch_id for part in parts if (batch_id := part.item.batch_id)]
-        if not ids or not self.leaves_out_loaded:
-            return list(parts)
-        loaded = self.loaded_of(ids)
-        rows = {part.item.batch_id: part.item.rows for part in parts}
+        rows = {batch_id: part.item.rows for part in parts if (batch_id := part.item.batch_id)}
+        loaded = self.context.ledger.loaded_of(list(rows)) if rows and self.leaves_out_loaded else {}
         for batch_id, when in loaded.items():
             self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", rows[batch_id])
         return [part for part in parts if part.item.batch_id not in loaded]
@@ -404,8 +375,9 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         most = self.context.most_rejected
         return None if most is None and not item.rejected else Rejects(most, item.origins, item.rejected)
 
-    def log_rejected(self, rows: Sequence[Rejected]) -> None:
+    def log_rejected(self, batches: Iterable[BatchRejects]) -> None:
         """Count rows that were put into the table of rejected rows, and log the first of the stream."""
+        rows = [row for batch in batches for row in batch.rows]
         if rows and not self.context.tally.counts().get("rejected"):
             self.context.logger.warning(
                 "Stream %r: %s. It is not loaded, but written to table %s; further rows of the stream are only counted",
@@ -414,16 +386,6 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
                 REJECTED,
             )
         self.context.tally.add(rejected=len(rows))
-
-    def named(self, error: DataError, item: Item[Any]) -> DataError:
-        """Return the error without the name of a temporary file of gathered records."""
-        if not item.is_temporary:
-            return self.hinted(error)
-        hint = error.hint or "Give the column another type in the tap's schema, or leave it out by selection"
-        return error.placed(
-            f"RECORD messages of stream {self.context.stream!r}",
-            hint=f"{hint}. {DEAD_LETTER_HINT}" if self.context.most_rejected is None else hint,
-        )
 
     def hinted(self, error: DataError) -> DataError:
         """Return the error of a file, with the alternative for a single row if a row caused it."""

@@ -160,7 +160,6 @@ class Limits:
 @dataclass(slots=True, eq=False)
 class _Group:
     method: AnyLoadMethod
-    kind: str
     opened_at: float
     parts: list[Future[Prepared]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -208,24 +207,23 @@ class LoadScheduler:
         content: Any,
         *,
         token: int,
-        kind: str = "",
         alone: bool = False,
         since: float | None = None,
     ) -> None:
         """Take the next item of a stream; its token is closed once it is durable. Waits while too much is under way.
 
-        Only items of one kind share a group; one that is `alone` is a group of its own. `since`: when it was read, by
-        time.monotonic; None: now. Raises whatever failed first, now or before.
+        One that is `alone` is a group of its own. `since`: when it was read, by time.monotonic; None: now. Raises
+        whatever failed first, now or before.
         """
         with self._changed:
             self._changed.wait_for(self._has_room)
             self.check()
             group = self._gathering.get(method)
-            if group is not None and (alone or group.kind != kind):
+            if group is not None and alone:
                 self._close(group)
                 group = None
             if group is None:
-                group = self._gathering[method] = _Group(method, kind, time.monotonic())
+                group = self._gathering[method] = _Group(method, time.monotonic())
             if since is not None:
                 group.opened_at = min(group.opened_at, since)
             self._unprepared += 1

@@ -242,7 +242,7 @@ class WarehouseTable(abc.ABC):
                 return
             self.run.claimed.add((self.stream_name, batch.batch_id))
             for entry in (*plan_log, batch.batch_id):
-                self.method.expect(entry)
+                self.method.context.ledger.expect(entry)
         item = Item(
             urls=batch.manifest,
             file_format=batch.format,
@@ -258,7 +258,7 @@ class WarehouseTable(abc.ABC):
             properties=replace(self._of_files, report=lambda *_: None) if batch.passthrough else self._of_files,
         )
         alone = self.is_load_of_its_own(batch)
-        self.run.scheduler.add(self.method, item, token=token, kind=self.method.kind(item), alone=alone)
+        self.run.scheduler.add(self.method, item, token=token, alone=alone)
 
     @cached_property
     def record_schema(self) -> pa.Schema | None:
@@ -285,8 +285,7 @@ class WarehouseTable(abc.ABC):
             stream=self.stream_name,
             origins=origins,
         )
-        kind = self.method.kind(item)
-        self.run.scheduler.add(self.method, item, token=token, kind=kind, alone=self.method.streams, since=since)
+        self.run.scheduler.add(self.method, item, token=token, alone=self.method.streams, since=since)
 
     def activate_version(self, version: int) -> None:
         """Remove the rows of older versions, once all that was read before is in the table."""

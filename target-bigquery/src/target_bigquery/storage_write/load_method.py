@@ -21,9 +21,9 @@ from singer_arrow.load.method import Item as AnyItem
 from singer_arrow.naming import staging_name
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
-from target_bigquery import connection, rejected, tables
+from target_bigquery import connection, tables
 from target_bigquery.connection import logger
-from target_bigquery.load import AppendOnly, BigQueryLoadMethod, Staged, Upsert
+from target_bigquery.load import AppendOnly, BigQueryLoadMethod, BusyError, Staged, Upsert, run_until_done, too_busy
 from target_bigquery.storage_write.client import WriteApi, WriteError, WriteErrorKind
 from target_bigquery.types import Column
 from target_bigquery.uploads import Item, PreparedItem, Upload
@@ -338,9 +338,9 @@ class StreamedAppend(_Streamed, AppendOnly):
             if self.context.client.claim(job_id, name):
                 ledger.committed(batches | of_logs, job_id, commit(writes, name))
                 break
-            error = rejected.BusyError(f"Loading into table {table}: another process took the id of the job {job_id}")
+            error = BusyError(f"Loading into table {table}: another process took the id of the job {job_id}")
             if pause is None:
-                raise rejected.too_busy(error)
+                raise too_busy(error)
             waiting.before_again(pause, error)
         else:
             commit(writes, name)
@@ -365,7 +365,7 @@ class StreamedUpsert(_Streamed, Upsert):
                 upload = self.join(large)
                 self.write_dead_letters(large)
                 try:
-                    rejected.run_until_done(bigquery, upload, name, fields)
+                    run_until_done(bigquery, upload, name, fields)
                 finally:
                     self.context.files.discard(upload)
             if rest := [p for p in ready if p.rows]:

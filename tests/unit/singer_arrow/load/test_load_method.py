@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import DataError, IdentityError
+from singer_arrow.load.ledger import Ledger
 from singer_arrow.load.method import Item, LoadContext, LoadMethod, Tally
 
 
@@ -20,11 +21,23 @@ class PreparedItem:
 
     item: Item[Any]
     ready: bool
+    rows: int = 4
     bytes: int = 0
+    rejects: None = None
+
+
+class Known(Ledger):
+    """Has batch `known`, and those whose ids begin with `found`."""
+
+    def loaded(self, batch_id: str) -> datetime | None:
+        return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) if batch_id == "known" else None
+
+    def loaded_of(self, batch_ids: Collection[str]) -> dict[str, datetime]:
+        return {b: datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC) for b in batch_ids if b.startswith("found")}
 
 
 class KnowsOne(LoadMethod[LoadContext, PreparedItem]):
-    """Has loaded batch `known`, and refuses batch `bad`."""
+    """Refuses batch `bad`."""
 
     keeps_ledger = True
 
@@ -40,16 +53,16 @@ class KnowsOne(LoadMethod[LoadContext, PreparedItem]):
     def stage(self, parts: Sequence[PreparedItem]) -> None:
         """Do nothing."""
 
-    def loaded(self, batch_id: str) -> datetime | None:
-        return datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) if batch_id == "known" else None
-
-    def loaded_of(self, batch_ids: Sequence[str]) -> dict[str, datetime]:
-        return {b: datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC) for b in batch_ids if b.startswith("found")}
-
 
 def method(*, replay: bool = False) -> KnowsOne:
     return KnowsOne(
-        LoadContext(stream="rows", tally=Tally("rows"), logger=logging.getLogger("target-x"), replay_loads=replay)
+        LoadContext(
+            stream="rows",
+            tally=Tally("rows"),
+            logger=logging.getLogger("target-x"),
+            ledger=Known(),
+            replay_loads=replay,
+        )
     )
 
 
@@ -121,11 +134,7 @@ def test_it_is_loaded_again_where_later_rows_may_have_replaced_its_own() -> None
 
 
 def test_a_batch_has_the_row_count_of_its_message_unless_its_object_was_passed_through() -> None:
-    class Counts(KnowsOne):
-        def rows_found(self, part: PreparedItem) -> int | None:
-            return 4
-
-    some = Counts(method().context)
+    some = method()
     for more in ({"rows": 4}, {"rows": None}, {"rows": 5, "is_source": True}, {"rows": 5, "is_temporary": True}):
         assert some.prepare(item("new", **more)).ready
     with pytest.raises(DataError, match="^s3://b/1: its BATCH message counts 5 rows, its files have 4"):

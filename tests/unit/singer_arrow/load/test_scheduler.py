@@ -174,13 +174,13 @@ def test_what_was_read_long_ago_waits_for_no_more() -> None:
     assert sorted(table.published) == [[1, 2, 3], [4]]  # in any order, as the load method is not ordered
 
 
-def test_items_of_another_kind_and_large_ones_are_groups_of_their_own() -> None:
+def test_items_that_are_alone_are_groups_of_their_own() -> None:
     scheduler, checkpoints, _ = start()
     table = Table(ordered=True)
-    for n, options in enumerate(({}, {"kind": "b"}, {"kind": "b"}, {"alone": True}, {}, {})):
+    for n, options in enumerate(({}, {}, {"alone": True}, {}, {})):
         add(scheduler, checkpoints, table, PreparedItem(n), **options)
     scheduler.wait()
-    assert table.published == [[0], [1, 2], [3], [4, 5]]
+    assert table.published == [[0, 1], [2], [3, 4]]
 
 
 def test_not_more_loads_at_once_than_allowed() -> None:

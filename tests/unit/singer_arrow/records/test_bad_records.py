@@ -81,7 +81,7 @@ class Run:
             target.run.close()
         self.rows: dict[str, list[dict[str, Any]]] = {}
         for method in RecordingTable.methods:
-            found = [row for part in method.loaded_items for row in part.rows]
+            found = [row for part in method.loaded_items for row in part.records]
             self.rows.setdefault(method.context.stream, []).extend(found)
 
     def ids(self, stream: str = "s") -> list[int]:
@@ -248,7 +248,7 @@ def test_a_version_is_activated_at_its_place() -> None:
     original = RecordingTable.remove_versions
 
     def remove(self: RecordingTable, version: int, **options: Any) -> int:
-        loaded.extend(len(part.rows) for method in self.methods for part in method.loaded_items)
+        loaded.extend(len(part.records) for method in self.methods for part in method.loaded_items)
         return original(self, version, **options)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -298,4 +298,4 @@ def test_records_of_a_slow_tap_do_not_wait_for_more(capsys: pytest.CaptureFixtur
     target.process_endofpipe()
     target.run.close()
     assert numbers == [1]
-    assert [row["id"] for part in RecordingTable.methods[0].loaded_items for row in part.rows] == [1, 2]
+    assert [row["id"] for part in RecordingTable.methods[0].loaded_items for row in part.records] == [1, 2]

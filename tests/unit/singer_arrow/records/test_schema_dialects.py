@@ -209,7 +209,7 @@ def run(text: str) -> list[Any]:
         target.listen(io.StringIO(text))
     finally:
         target.run.close()
-    return [row["a"] for method in RecordingTable.methods for part in method.loaded_items for row in part.rows]
+    return [row["a"] for method in RecordingTable.methods for part in method.loaded_items for row in part.records]
 
 
 NUMERIC_VALUES = ("9999999999999999999999999999.9999999999", "-1.0000000001", "0", "null")

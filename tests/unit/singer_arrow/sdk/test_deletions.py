@@ -60,9 +60,9 @@ def test_hard_delete_keeps_the_deletion_column(maps: Any) -> None:
     )
     (part,) = method.loaded_items
     if maps and DELETED_COLUMN not in maps["s"]:  # the user removes it
-        assert part.rows == [{"id": 1, VERSION_COLUMN: None}, {"id": 2, VERSION_COLUMN: None}]
+        assert part.records == [{"id": 1, VERSION_COLUMN: None}, {"id": 2, VERSION_COLUMN: None}]
         return
-    whens = [row[DELETED_COLUMN] for row in part.rows]
+    whens = [row[DELETED_COLUMN] for row in part.records]
     assert [str(when)[:10] if when else None for when in whens] == ["2024-02-29", None]
 
 
@@ -77,7 +77,7 @@ def test_without_hard_delete_the_deletion_column_is_left_out_and_a_warning_logge
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     (part,) = run(schema(), record(**DELETED)).loaded_items
-    assert part.rows == [{"id": 1}]
+    assert part.records == [{"id": 1}]
     warnings = [r.message for r in caplog.records if "marks deleted rows" in r.message]
     assert len(warnings) == 1
     assert "set hard_delete to delete them (with load_method: upsert), or add_record_metadata" in warnings[0]
@@ -88,7 +88,7 @@ def test_no_warning_is_logged_where_the_deletion_column_is_kept(
     config: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     (part,) = run(schema(), record(**DELETED), **config).loaded_items
-    assert part.rows[0][DELETED_COLUMN]
+    assert part.records[0][DELETED_COLUMN]
     assert "marks deleted rows" not in caplog.text
 
 

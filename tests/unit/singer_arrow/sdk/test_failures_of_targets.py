@@ -76,7 +76,7 @@ def source(*lines: bytes) -> io.TextIOWrapper:
 
 
 def loaded() -> list[int]:
-    return [row["id"] for method in RecordingTable.methods for part in method.loaded_items for row in part.rows]
+    return [row["id"] for method in RecordingTable.methods for part in method.loaded_items for row in part.records]
 
 
 def failure(target: RecordingTarget, *lines: bytes) -> BaseException:

@@ -63,7 +63,7 @@ def test_a_batch_becomes_an_item() -> None:
 def test_records_become_an_item_that_is_ours_to_remove() -> None:
     records = [{"type": "RECORD", "stream": "s", "record": {"id": n, "a b": None}} for n in range(3)]
     (part,) = run(schema(), *records).loaded_items
-    assert part.rows == [r["record"] for r in records]
+    assert part.records == [r["record"] for r in records]
     assert (part.item.rows, part.item.is_temporary, part.item.file_format) == (3, True, "spool")
     assert not Url.parse(part.item.urls[0]).local_path().parent.exists()
 
@@ -72,7 +72,7 @@ def test_records_wait_also_in_a_folder_with_a_percent_sign(tmp_path: Path, monke
     (tmp_path / "a%20b").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a%20b"))
     (part,) = run(schema(), {"type": "RECORD", "stream": "s", "record": {"id": 1}}).loaded_items
-    assert part.rows == [{"id": 1, "a b": None}]
+    assert part.records == [{"id": 1, "a b": None}]
     assert list((tmp_path / "a%20b").iterdir()) == []
 
 

@@ -10,7 +10,7 @@ from singer_arrow.warehouse.settings import LOADS
 from tap_s3_files import tables
 from tap_s3_files.plan_model import PendingTask, Segment, Task
 from tap_s3_files.tables import Row, plan_lines
-from target_bigquery import jobs
+from target_bigquery import client as jobs
 
 MAY, JUNE = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, 12, tzinfo=UTC)
 THREE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])

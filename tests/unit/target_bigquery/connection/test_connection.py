@@ -19,8 +19,8 @@ from singer_arrow.errors import ConfigError, CredentialsError, ServiceError
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 from target_bigquery import connection
+from target_bigquery.client import BigQuery
 from target_bigquery.connection import Connection, find_credentials, storage_token
-from target_bigquery.jobs import Jobs
 from target_bigquery.settings import Settings
 
 USER = {"type": "authorized_user", "client_id": "i", "client_secret": "s3cret", "refresh_token": "r"}
@@ -122,7 +122,7 @@ class Refusing:
         raise self.error
 
 
-class RefusingJobs(Jobs):
+class RefusingJobs(BigQuery):
     """Jobs of a client that refuses each request."""
 
     def __init__(self, error: Exception) -> None:
@@ -134,7 +134,7 @@ class RefusingJobs(Jobs):
         return self.refusing
 
 
-def refusing(error: Exception) -> tuple[Jobs, Refusing]:
+def refusing(error: Exception) -> tuple[BigQuery, Refusing]:
     jobs = RefusingJobs(error)
     return jobs, jobs.refusing
 

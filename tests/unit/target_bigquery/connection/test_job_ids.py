@@ -12,7 +12,7 @@ from small_network import Serving
 
 from local_cloud.loopback import LoopbackServer
 from singer_arrow.errors import LoadError
-from target_bigquery.jobs import Jobs
+from target_bigquery.client import BigQuery
 from target_bigquery.settings import Settings
 
 TABLE = {"projectId": "p", "datasetId": "d", "tableId": "t"}
@@ -72,11 +72,13 @@ class _Service(Serving):
     ],
     ids=["upload", "load", "query", "copy", "occupy", "claim", "read", "wait"],
 )
-def test_another_job_than_the_one_asked_for_is_an_error(ask: Callable[[Jobs, Path], object], tmp_path: Path) -> None:
+def test_another_job_than_the_one_asked_for_is_an_error(
+    ask: Callable[[BigQuery, Path], object], tmp_path: Path
+) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("{}")
     with _Service() as service:
-        jobs = Jobs(Settings("p", "d", api_endpoint=service.url))
+        jobs = BigQuery(Settings("p", "d", api_endpoint=service.url))
         with pytest.raises(
             LoadError, match="asked for job .* answers with job another, .*; set api_endpoint"
         ) as caught:

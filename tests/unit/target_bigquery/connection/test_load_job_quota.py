@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from singer_arrow.errors import CredentialsError
-from target_bigquery.jobs import NAME, LoadJobQuota, advice
+from target_bigquery.client import NAME, LoadJobQuota, advice
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_no_load_waits_for_the_list_and_the_warning_comes_with_it(log: pytest.Lo
 
 
 def test_a_list_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("target_bigquery.jobs.LIST_SECONDS", 0.01)
+    monkeypatch.setattr("target_bigquery.client.LIST_SECONDS", 0.01)
     resume = threading.Event()
 
     def jobs(*_: datetime) -> Iterable[str]:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from target_bigquery.columns import columns_of
-from target_bigquery.parquet_dates import columns_to_check, has_bad_dates
+from target_bigquery.conversion import columns_to_check, has_bad_dates
 
 MOMENT = pa.timestamp("us", "UTC")
 LAST = 253_402_300_799_999_999

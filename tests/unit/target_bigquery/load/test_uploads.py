@@ -20,8 +20,7 @@ from singer_arrow.storage.store import Storage
 from target_bigquery import uploads as load_files
 from target_bigquery.columns import columns_of
 from target_bigquery.conversion import Conversion
-from target_bigquery.load import upload_format
-from target_bigquery.uploads import Files, Item, PreparedItem, Processes
+from target_bigquery.uploads import Files, Item, PreparedItem, Processes, upload_format
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 NESTED = pa.schema([pa.field("id", pa.int64()), pa.field("l", pa.list_(pa.int64()))])

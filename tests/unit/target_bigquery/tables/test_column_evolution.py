@@ -8,7 +8,8 @@ import pytest
 from singer_arrow.casting.from_arrow import fit
 from singer_arrow.errors import SchemaError
 from target_bigquery.columns import ColumnEvolution, api_field, columns_of, new_variants, widened
-from target_bigquery.types import Column, TableColumn, read_field
+from target_bigquery.conversion import read_field
+from target_bigquery.types import Column, TableColumn
 
 EVOLVES = ColumnEvolution(evolves=True, keys=("id",))
 

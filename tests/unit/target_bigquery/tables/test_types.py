@@ -8,6 +8,7 @@ import pytest
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import is_json, json_field
 from target_bigquery.columns import columns_of
+from target_bigquery.conversion import read_field
 from target_bigquery.types import (
     MAX_COLUMNS,
     MAX_DEPTH,
@@ -19,7 +20,6 @@ from target_bigquery.types import (
     missing_required,
     new_columns,
     nullable_required,
-    read_field,
     upload_field,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from singer_arrow.load.dead_letters import BatchRejects, Rejected
-from target_redshift.rejected import row_chunks
+from target_redshift.load import row_chunks
 
 
 def test_no_statement_is_larger_than_redshift_takes_whatever_the_letters() -> None:
