@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from written_files import write_or_check
 
-from singer_arrow.load import ledger as batch_lookup
+from singer_arrow.load import method as batch_lookup
 from singer_arrow.load.convert import RANK
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.warehouse.settings import mark

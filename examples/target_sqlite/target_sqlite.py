@@ -21,7 +21,7 @@ from singer_arrow.batch.files import read_file
 from singer_arrow.casting.to_json import iso_texts, json_texts
 from singer_arrow.errors import LoadError, SchemaError
 from singer_arrow.load import convert
-from singer_arrow.load import ledger as base
+from singer_arrow.load import method as base
 from singer_arrow.load.convert import RANK
 from singer_arrow.load.method import Item, LoadContext, LoadMethod
 from singer_arrow.warehouse.run import WarehouseRun

@@ -14,7 +14,7 @@ from warehouses import without_ranks
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
-from singer_arrow.load.ledger import Waiting
+from singer_arrow.runtime.threads import Waiting
 from target_redshift import tables
 from target_redshift.client import Redshift
 from target_redshift.settings import Settings

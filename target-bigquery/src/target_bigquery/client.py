@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError, SingerArrowError
-from singer_arrow.load.ledger import Waiting, pauses
+from singer_arrow.runtime.threads import Waiting, pauses
 from target_bigquery import connection, resources, sql
 from target_bigquery.connection import ONCE, REQUEST_SECONDS, Connection, logger
 from target_bigquery.resources import AlreadyExistsError, ChangedError, ErrorKind, Job, QueryResult, Table
@@ -370,10 +370,14 @@ class BigQuery(Connection):
         """
         from google.cloud import bigquery
 
-        config = bigquery.QueryJobConfig(
-            query_parameters=[resources.parameter(name, value) for name, value in (parameters or {}).items()],
-            use_legacy_sql=False,
-        )
+        kinds: dict[type, str] = {int: "INT64", datetime: "TIMESTAMP", str: "STRING"}
+        given: list[Any] = [
+            bigquery.ArrayQueryParameter(name, "STRING", value)
+            if isinstance(value, list)
+            else bigquery.ScalarQueryParameter(name, kinds[type(value)], value)
+            for name, value in (parameters or {}).items()
+        ]
+        config = bigquery.QueryJobConfig(query_parameters=given, use_legacy_sql=False)
         if self.settings.bytes_billed_limit:
             config.maximum_bytes_billed = self.settings.bytes_billed_limit
         return self._completed(config, is_encrypted=has_result)

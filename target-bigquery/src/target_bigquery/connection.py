@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlparse
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
-from singer_arrow.load.ledger import Waiting, pauses
+from singer_arrow.runtime.threads import Waiting, pauses
 from singer_arrow.sdk.settings import object_file
 from target_bigquery import resources, sql
 from target_bigquery.settings import Settings

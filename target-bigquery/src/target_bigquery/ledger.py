@@ -38,7 +38,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.ledger import PAGE, BatchLookup, Ledger, another_table
+from singer_arrow.load.method import BatchLookup, Ledger, another_table
 from singer_arrow.naming import LEDGER
 from target_bigquery import sql
 from target_bigquery.client import BigQuery
@@ -188,7 +188,7 @@ class StreamLedger(Ledger):
         for i, entry in enumerate(commits):
             parameters |= {f"settled_batch_{i}": entry.batch_id, f"settled_job_{i}": entry.job_id}
             parameters |= {f"settled_rows_{i}": entry.rows, f"settled_at_{i}": entry.started_at}
-        text = sql.add_ledger_entries(self.client.quoted(LEDGER), len(batches), len(commits))
+        text = sql.add_ledger_entries(len(batches), len(commits))
         self._query(text, parameters, "Writing to")
         with self._lock:
             self._commits = [e for e in self._commits if e not in commits]
@@ -227,7 +227,7 @@ class StreamLedger(Ledger):
                 if is_new or (self._mark is None and self._has_entries(self._created)):  # earlier versions wrote none
                     self._record(max(self._since, self._created))
                 else:
-                    self._take_marks(self._read(sql.ledger_entries_of(self.client.quoted(LEDGER)), {"ids": [""]})[0])
+                    self._take_marks(self._read(sql.LEDGER_ENTRIES_OF, {"ids": [""]})[0])
                 if self._is_identified:
                     return
             if self._replay is None:
@@ -259,7 +259,7 @@ class StreamLedger(Ledger):
         """Return the entries of batches; with the first ones also the marks since when entries count."""
         is_first = self._opened is None
         parameters = {"ids": ["", *batches] if is_first else list(batches)}
-        rows, started = self._read(sql.ledger_entries_of(self.client.quoted(LEDGER)), parameters)
+        rows, started = self._read(sql.LEDGER_ENTRIES_OF, parameters)
         if is_first:
             self._take_marks(rows)
             self._void_if_emptied()
@@ -279,7 +279,7 @@ class StreamLedger(Ledger):
         """Return the entries from the time of the newest of these on, at most a page."""
         first = max(entry.started_at for entry in entries)
         parameters = {"prefix": self.prefix, "first": first, "last": first + _PAGE_TIME}
-        return _by_batch(self._read(sql.ledger_entries_between(self.client.quoted(LEDGER), PAGE), parameters)[0])
+        return _by_batch(self._read(sql.LEDGER_ENTRIES_BETWEEN, parameters)[0])
 
     def _read(self, text: str, parameters: Mapping[str, Any]) -> tuple[list[Entry], datetime | None]:
         """Return the entries of the table that a query finds, under the ids of their jobs, and the query's time.
@@ -314,13 +314,13 @@ class StreamLedger(Ledger):
     def _has_entries(self, since: datetime) -> bool:
         """Return whether there are entries of batches since a time."""
         parameters = {"stream": self.stream, "prefix": self.prefix, "since": since}
-        text = sql.has_ledger_entries(self.client.quoted(LEDGER))
-        return bool(self._query(text, parameters, "Reading").rows)
+        return bool(self._query(sql.HAS_LEDGER_ENTRIES, parameters, "Reading").rows)
 
     def _query(self, text: str, parameters: Mapping[str, Any], verb: str) -> QueryResult:
         """Run a query of the ledger; it is an error if the ledger was dropped during this run."""
         path = self.client.path(LEDGER)
         try:
+            text = text.format(ledger=self.client.quoted(LEDGER))
             return self.client.query(text, parameters, what=f"{verb} {path}")
         except (MissingError, NotFoundError) as error:
             msg = (
@@ -332,8 +332,7 @@ class StreamLedger(Ledger):
 
     def _loaded_meanwhile(self, batches: Mapping[str, int], job_id: str, known: Collection[str]) -> set[str]:
         """Batches that another process has loaded, by entries of jobs that were not known before this one's."""
-        text = sql.ledger_entries_of(self.client.quoted(LEDGER))
-        entries, _ = self._read(text, {"ids": list(batches)})
+        entries, _ = self._read(sql.LEDGER_ENTRIES_OF, {"ids": list(batches)})
         mine = min((e.started_at, e.job_id) for e in entries if e.job_id == job_id)
         loaded = set()
         for entry in entries:
@@ -388,7 +387,7 @@ class StreamLedger(Ledger):
             return self._forgotten(entry)
         ended = when or datetime.now(UTC)
         of_job = {"job": entry.job_id, "at": entry.started_at}
-        alike, _ = self._read(sql.ledger_entries_of_job(self.client.quoted(LEDGER)), of_job)
+        alike, _ = self._read(sql.LEDGER_ENTRIES_OF_JOB, of_job)
         self.committed({e.batch_id: e.rows for e in [*alike, entry]}, entry.job_id, ended)
         return Outcome(loaded=True, ended=ended)
 
@@ -401,8 +400,8 @@ class StreamLedger(Ledger):
             f"Stream {self.stream!r}: a run ended while it committed batch {entry.batch_id}, at "
             f"{entry.started_at:%Y-%m-%d %H:%M:%S} UTC, and BigQuery has forgotten that write stream since, so it is "
             f"unknown whether the {entry.rows} rows are in table {self._table}. Check the table; to load them, run "
-            f"{sql.forget_entries(ledger, entry.job_id)}; to leave them out, run "
-            f"{sql.rename_entries(ledger, entry.job_id, f'{entry.job_id}{COMMITTED}')}"
+            f"{sql.FORGET_ENTRIES.format(ledger=ledger, job=entry.job_id)}; to leave them out, run "
+            f"{sql.RENAME_ENTRIES.format(ledger=ledger, job=entry.job_id, now=f'{entry.job_id}{COMMITTED}')}"
         )
         raise LoadError(msg)
 
@@ -422,6 +421,7 @@ def remove_old(client: BigQuery, ledgers: Collection[StreamLedger], days: int) -
     They are kept for longer than any job takes, so that none of them belongs to one that runs.
     """
     prefixes = {ledger.prefix for ledger in ledgers}
-    text = sql.delete_ledger_entries(client.quoted(LEDGER), len(next(iter(prefixes))), days)
+    length = len(next(iter(prefixes)))  # which all have
+    text = sql.DELETE_LEDGER_ENTRIES.format(ledger=client.quoted(LEDGER), length=length, days=days)
     parameters = {"streams": sorted({ledger.stream for ledger in ledgers}), "prefixes": sorted(prefixes)}
     client.query(text, parameters, what=f"Removing old entries from {client.path(LEDGER)}")

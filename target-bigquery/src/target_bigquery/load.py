@@ -17,10 +17,10 @@ from singer_arrow.formats import WRITABLE
 from singer_arrow.load import row_spool
 from singer_arrow.load.convert import ORDER, Refusal, TooManyRefusedError, refused_rows, without_refused
 from singer_arrow.load.dead_letters import BatchRejects, HeldBack, TooManyRejectedError, table_rows
-from singer_arrow.load.ledger import Waiting, pauses
 from singer_arrow.load.method import LoadContext, LoadMethod, Prepared
 from singer_arrow.load.staging import together
 from singer_arrow.naming import REJECTED, staging_name
+from singer_arrow.runtime.threads import Waiting, pauses
 from singer_arrow.storage.urls import Url
 from target_bigquery import client as jobs
 from target_bigquery import connection, resources, sql, tables

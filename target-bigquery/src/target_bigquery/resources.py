@@ -334,13 +334,3 @@ def _call_error(error: Any, what: str) -> SingerArrowError:
 
 def _line(error: object) -> str:
     return " ".join(str(error).split())[:500]
-
-
-def parameter(name: str, value: Any) -> Any:
-    """Return a query parameter, of the type that the value has."""
-    from google.cloud import bigquery
-
-    if isinstance(value, list):
-        return bigquery.ArrayQueryParameter(name, "STRING", value)
-    kinds = {int: "INT64", datetime: "TIMESTAMP", str: "STRING"}
-    return bigquery.ScalarQueryParameter(name, kinds[type(value)], value)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from singer_arrow.batch.message import PLACE, READING
 from singer_arrow.load.convert import ORDER
+from singer_arrow.load.method import PAGE
 from target_bigquery.types import Column
 
 
@@ -41,47 +42,35 @@ def _all_partitions(column: str, of: str = "") -> str:
     return f"({of}{quoted(column)} IS NULL OR {of}{quoted(column)} IS NOT NULL)"
 
 
-_ENTRIES = "SELECT batch_id, job_id, `rows`, started_at FROM {} WHERE stream = @stream AND "
+_ENTRIES = "SELECT batch_id, job_id, `rows`, started_at FROM {ledger} WHERE stream = @stream AND "
+LEDGER_ENTRIES_OF = f"{_ENTRIES}batch_id IN UNNEST(@ids) ORDER BY started_at"
+"""The entries of @stream for the batches @ids; `{ledger}`, here and below: the quoted name of the ledger."""
+LEDGER_ENTRIES_BETWEEN = (
+    f"{_ENTRIES}STARTS_WITH(job_id, @prefix) AND started_at BETWEEN @first AND @last ORDER BY started_at LIMIT {PAGE:d}"
+)
+"""The first entries of @stream from @first to @last for the table of @prefix."""
+LEDGER_ENTRIES_OF_JOB = f"{_ENTRIES}started_at = @at AND job_id = @job"
+"""The entries of @stream for @job, which were written together at @at."""
+HAS_LEDGER_ENTRIES = (
+    "SELECT 1 AS found FROM {ledger} WHERE stream = @stream AND batch_id != '' AND started_at >= @since "
+    "AND STARTS_WITH(job_id, @prefix) LIMIT 1"
+)
+"""A row if @stream has entries of batches since @since for the table of @prefix."""
+FORGET_ENTRIES = "DELETE FROM {ledger} WHERE job_id = '{job}'"
+"""Take the entries of a job away; for people, who decide where the target cannot."""
+RENAME_ENTRIES = "UPDATE {ledger} SET job_id = '{now}' WHERE job_id = '{job}'"
+"""Give the entries of a job another one's id; for people."""
 
 
-def ledger_entries_of(ledger: str) -> str:
-    """Return a query for the entries of @stream for the batches @ids."""
-    return f"{_ENTRIES.format(ledger)}batch_id IN UNNEST(@ids) ORDER BY started_at"
+DELETE_LEDGER_ENTRIES = (
+    "DELETE FROM {ledger} WHERE stream IN UNNEST(@streams) AND SUBSTR(job_id, 1, {length:d}) IN UNNEST(@prefixes) "
+    "AND batch_id != '' AND started_at < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL {days:d} DAY)"
+)
+"""Remove the entries of @streams that are older than some days, of jobs whose ids begin as one of @prefixes, each of a
+length. The marks of tables stay."""
 
 
-def ledger_entries_between(ledger: str, most: int) -> str:
-    """Return a query for the first `most` entries of @stream from @first to @last for the table of @prefix."""
-    return (
-        f"{_ENTRIES.format(ledger)}STARTS_WITH(job_id, @prefix) AND started_at BETWEEN @first AND @last "
-        f"ORDER BY started_at LIMIT {most:d}"
-    )
-
-
-def ledger_entries_of_job(ledger: str) -> str:
-    """Return a query for the entries of @stream for @job, which were written together at @at."""
-    return f"{_ENTRIES.format(ledger)}started_at = @at AND job_id = @job"
-
-
-def has_ledger_entries(ledger: str) -> str:
-    """Return a query for a row if @stream has entries of batches since @since for the table of @prefix."""
-    return (
-        f"SELECT 1 AS found FROM {ledger} WHERE stream = @stream AND batch_id != '' AND started_at >= @since "
-        "AND STARTS_WITH(job_id, @prefix) LIMIT 1"
-    )
-
-
-def delete_ledger_entries(ledger: str, prefix: int, days: int) -> str:
-    """Remove the entries of @streams that are older than some days, of jobs whose ids begin as one of @prefixes.
-
-    `prefix` is the length of each of these. The marks of tables stay.
-    """
-    return (
-        f"DELETE FROM {ledger} WHERE stream IN UNNEST(@streams) AND SUBSTR(job_id, 1, {prefix:d}) IN UNNEST(@prefixes) "
-        f"AND batch_id != '' AND started_at < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL {days:d} DAY)"
-    )
-
-
-def add_ledger_entries(ledger: str, count: int, commits: int = 0) -> str:
+def add_ledger_entries(count: int, commits: int = 0) -> str:
     """Write `count` entries of @stream and @job: @batch_0, @rows_0, @batch_1, ...
 
     With them `commits` ones of jobs and times of their own: @settled_batch_0, @settled_job_0, @settled_rows_0,
@@ -90,17 +79,7 @@ def add_ledger_entries(ledger: str, count: int, commits: int = 0) -> str:
     values = [f"(@batch_{i}, @stream, @job, @rows_{i}, CURRENT_TIMESTAMP())" for i in range(count)]
     of_one = "(@settled_batch_{0}, @stream, @settled_job_{0}, @settled_rows_{0}, @settled_at_{0})"
     values += [of_one.format(i) for i in range(commits)]
-    return f"INSERT INTO {ledger} (batch_id, stream, job_id, `rows`, started_at) VALUES {', '.join(values)}"
-
-
-def forget_entries(ledger: str, job: str) -> str:
-    """Take the entries of a job away; for people, who decide where the target cannot."""
-    return f"DELETE FROM {ledger} WHERE job_id = '{job}'"
-
-
-def rename_entries(ledger: str, job: str, now: str) -> str:
-    """Give the entries of a job another one's id; for people."""
-    return f"UPDATE {ledger} SET job_id = '{now}' WHERE job_id = '{job}'"
+    return f"INSERT INTO {{ledger}} (batch_id, stream, job_id, `rows`, started_at) VALUES {', '.join(values)}"
 
 
 def merge(

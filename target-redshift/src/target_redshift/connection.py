@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from singer_arrow.errors import ConfigError, ServiceError, SingerArrowError
-from singer_arrow.load.ledger import Waiting, pauses
 from singer_arrow.runtime import process
+from singer_arrow.runtime.threads import Waiting, pauses
 from singer_arrow.sdk.cli import lazy_modules
 from singer_arrow.storage import aws
 from target_redshift import resources, sql

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.ledger import PAGE, BatchLookup, Ledger, another_table
+from singer_arrow.load.method import PAGE, BatchLookup, Ledger, another_table
 from singer_arrow.naming import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
 from target_redshift.client import Redshift

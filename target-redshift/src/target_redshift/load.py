@@ -28,9 +28,9 @@ from singer_arrow.errors import DataError, LoadError, RetriableError, SingerArro
 from singer_arrow.load import row_spool as spool
 from singer_arrow.load.convert import Refusal, TooManyRefusedError, refused_rows, without_refused
 from singer_arrow.load.dead_letters import BatchRejects, HeldBack, TooManyRejectedError, table_rows
-from singer_arrow.load.ledger import pauses
 from singer_arrow.load.method import LoadContext, LoadMethod
 from singer_arrow.naming import REJECTED, staging_name
+from singer_arrow.runtime.threads import pauses
 from singer_arrow.storage.urls import Url
 from target_redshift import copy, sql
 from target_redshift.client import Redshift

@@ -15,7 +15,7 @@ from singer_lines import Batches, activate, load, rows, schema, state
 
 from local_cloud.faults.client import FaultProxy
 from singer_arrow.errors import LoadError, ServiceError
-from singer_arrow.load.ledger import pauses
+from singer_arrow.runtime.threads import pauses
 from target_bigquery import client as jobs
 from target_bigquery import load as methods
 from target_bigquery.client import BigQuery

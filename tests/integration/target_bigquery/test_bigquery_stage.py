@@ -22,8 +22,8 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 from singer_arrow.errors import CredentialsError, LoadError, NotFoundError
-from singer_arrow.load.ledger import pauses
 from singer_arrow.load.staging import FOLDER
+from singer_arrow.runtime.threads import pauses
 from singer_arrow.storage import store
 from singer_arrow.storage.urls import Url
 from target_bigquery import connection

@@ -200,7 +200,7 @@ PASSING: dict[str, list[dict[str, Any]]] = {
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses between retries."""
-    from singer_arrow.load import ledger as retries
+    from singer_arrow.runtime import threads as retries
 
     monkeypatch.setattr(retries.time, "sleep", lambda _: None)
 

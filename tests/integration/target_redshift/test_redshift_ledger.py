@@ -11,7 +11,7 @@ import pytest
 from redshift_lines import ORDERS, Open, rows
 
 from singer_arrow.errors import LoadError
-from singer_arrow.load.ledger import PAGE
+from singer_arrow.load.method import PAGE
 from singer_arrow.naming import LEDGER
 from target_redshift import sql, tables
 from target_redshift.client import Redshift

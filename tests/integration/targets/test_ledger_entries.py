@@ -10,8 +10,7 @@ from singer_lines import Batches, record, rows, schema, some_batches
 from warehouses import Warehouse
 
 from singer_arrow.errors import LoadError, ServiceError
-from singer_arrow.load.ledger import BatchLookup
-from singer_arrow.load.method import LoadMethod
+from singer_arrow.load.method import BatchLookup, LoadMethod
 from target_redshift.ledger import MARK, StreamLedger
 
 OLDER = {

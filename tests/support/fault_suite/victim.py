@@ -167,8 +167,8 @@ def hasten() -> None:
     """Shorten the timeouts of a run; only its behaviour after them is tested."""
     from google.cloud.bigquery import client
 
-    from singer_arrow.load import ledger as retries
     from singer_arrow.load import staging as stage
+    from singer_arrow.runtime import threads as retries
     from target_bigquery import client as jobs
     from target_bigquery import connection as bigquery
     from target_bigquery import ledger

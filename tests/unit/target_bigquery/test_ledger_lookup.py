@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ledger_server import Server, opened
 
-from singer_arrow.load.ledger import PAGE
+from singer_arrow.load.method import PAGE
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_merge_empties_what_may_hold_earlier_values() -> None:
 
 
 def test_entries_are_parameters() -> None:
-    text = sql.add_ledger_entries("`l`", 2)
+    text = sql.add_ledger_entries(2).format(ledger="`l`")
     assert text.endswith(
         "VALUES (@batch_0, @stream, @job, @rows_0, CURRENT_TIMESTAMP()), "
         "(@batch_1, @stream, @job, @rows_1, CURRENT_TIMESTAMP())"
@@ -51,13 +51,13 @@ def test_entries_are_parameters() -> None:
 
 
 def test_settled_entries_have_jobs_and_times_of_their_own() -> None:
-    text = sql.add_ledger_entries("`l`", 1, 2)
+    text = sql.add_ledger_entries(1, 2).format(ledger="`l`")
     assert text.endswith(
         "VALUES (@batch_0, @stream, @job, @rows_0, CURRENT_TIMESTAMP()), "
         "(@settled_batch_0, @stream, @settled_job_0, @settled_rows_0, @settled_at_0), "
         "(@settled_batch_1, @stream, @settled_job_1, @settled_rows_1, @settled_at_1)"
     )
-    assert sql.add_ledger_entries("`l`", 0, 1).endswith(
+    assert sql.add_ledger_entries(0, 1).endswith(
         "VALUES (@settled_batch_0, @stream, @settled_job_0, @settled_rows_0, @settled_at_0)"
     )
 
@@ -72,11 +72,11 @@ def test_claims_hold_their_write_stream() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        sql.ledger_entries_between("`l`", 5),
-        sql.ledger_entries_of_job("`l`"),
-        sql.has_ledger_entries("`l`"),
-        sql.delete_ledger_entries("`l`", 33, 400),
-        sql.ledger_entries_of("`l`"),
+        sql.LEDGER_ENTRIES_BETWEEN,
+        sql.LEDGER_ENTRIES_OF_JOB,
+        sql.HAS_LEDGER_ENTRIES,
+        sql.DELETE_LEDGER_ENTRIES,
+        sql.LEDGER_ENTRIES_OF,
         sql.count_rows("`t`"),
         sql.delete_versions("`t`", "_sdc_table_version"),
         sql.mark_versions_deleted("`t`", "_sdc_table_version", "_sdc_deleted_at"),

@@ -172,8 +172,7 @@ class LoadScheduler:
     """Gathers items into groups and loads them; one for all streams of a run.
 
     `add`, `wait` and `finish` belong to the one thread that reads messages. `on_error` is called with the first error,
-    from any thread; `remove` removes objects in the background; `spend` gets a load method, the name of a step and its
-    seconds.
+    from any thread; `remove` removes objects in the background.
     """
 
     def __init__(
@@ -182,13 +181,11 @@ class LoadScheduler:
         limits: Limits,
         on_error: Callable[[BaseException], None] = lambda _: None,
         remove: Callable[[Sequence[Url]], None] = lambda _: None,
-        spend: Callable[[AnyLoadMethod, str, float], None] = lambda *_: None,
     ) -> None:
         self._checkpoints = checkpoints
         self._limits = limits
         self._on_error = on_error
         self._remove = remove
-        self._spend = spend
         self._changed = threading.Condition()
         self._gathering: dict[AnyLoadMethod, _Group] = {}
         self._unfinished: dict[AnyLoadMethod, deque[_Group]] = {}
@@ -397,7 +394,7 @@ class LoadScheduler:
         try:
             yield
         finally:
-            self._spend(method, step, time.perf_counter() - began)
+            method.context.tally.spend(step, time.perf_counter() - began)
 
 
 # What happens to tables at the end of the input: those of finished streams are replaced, the others are kept.

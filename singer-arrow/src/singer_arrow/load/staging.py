@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError, SingerArrowError, one_line
-from singer_arrow.load.ledger import Waiting, pauses
+from singer_arrow.runtime.threads import Waiting, pauses
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Lifetime, Url
 

@@ -118,7 +118,7 @@ class WarehouseRun(Generic[SettingsT_co]):
     @cached_property
     def scheduler(self) -> LoadScheduler:
         """The scheduler of the loads."""
-        return LoadScheduler(self.checkpoints, self.limits, self.interrupt, self.remover.remove, _spend)
+        return LoadScheduler(self.checkpoints, self.limits, self.interrupt, self.remover.remove)
 
     def claim_table(self, table: str, stream: str) -> None:
         """Reserve a table, by its path, for a stream.
@@ -254,10 +254,6 @@ class WarehouseRun(Generic[SettingsT_co]):
         """Release files and threads; called last."""
         self.remover.close(GRACE_SECONDS)
         self._folder.remove()
-
-
-def _spend(method: AnyLoadMethod, step: str, seconds: float) -> None:
-    method.context.tally.spend(step, seconds)
 
 
 def _seconds() -> float:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from singer_arrow.errors import AccessDeniedError, CredentialsError, LoadError, SingerArrowError
-from singer_arrow.load.ledger import Waiting, pauses
+from singer_arrow.runtime.threads import Waiting, pauses
 from target_bigquery import connection, resources
 from target_bigquery.connection import ONCE, Connection, logger
 

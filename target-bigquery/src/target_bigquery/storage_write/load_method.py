@@ -16,9 +16,9 @@ from pyarrow import types as pt
 from singer_arrow.errors import LoadError
 from singer_arrow.load.convert import ORDER, converted_batches
 from singer_arrow.load.dead_letters import Rejects
-from singer_arrow.load.ledger import Waiting, pauses
 from singer_arrow.load.method import Item as AnyItem
 from singer_arrow.naming import staging_name
+from singer_arrow.runtime.threads import Waiting, pauses
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from target_bigquery import connection, tables

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from singer_arrow.load.ledger import BatchLookup
+from singer_arrow.load.method import BatchLookup
 
 PAGE = 3
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import DataError, IdentityError
-from singer_arrow.load.ledger import Ledger
-from singer_arrow.load.method import Item, LoadContext, LoadMethod, Tally
+from singer_arrow.load.method import Item, Ledger, LoadContext, LoadMethod, Tally
 
 
 @dataclass(frozen=True)

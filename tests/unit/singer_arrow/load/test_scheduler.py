@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from waiting import wait_until
 
+from singer_arrow.load.method import Tally
 from singer_arrow.load.run import Checkpoints, Limits, LoadScheduler
 from singer_arrow.runtime.threads import DaemonPool
 
@@ -40,6 +42,7 @@ class Table:
     finished: int = 0
     most_at_once: int = 0
     gate: threading.Event | None = None
+    context: Any = field(default_factory=lambda: SimpleNamespace(tally=Tally("rows")))
     _at_once: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -94,7 +94,7 @@ def failing(times: int) -> Callable[[], int]:
 def test_a_call_that_waits_for_long_logs_the_reason_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("singer_arrow.load.ledger.LOGGED_SECONDS", 0.002)
+    monkeypatch.setattr("singer_arrow.runtime.threads.LOGGED_SECONDS", 0.002)
     monkeypatch.setattr(connection, "pauses", lambda _: iter([0.001, 0.003, 0.003, 0.003, None]))
     opened = Connection(Settings("p", "d"))
     assert opened.call("Reading", failing(1)) == 2

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from singer_arrow.load.ledger import Waiting, pauses
+from singer_arrow.runtime.threads import Waiting, pauses
 
 
 def test_pauses_double_up_to_a_limit_and_end() -> None:
