@@ -7,15 +7,35 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from singer_arrow.casting.to_json import json_texts
 from singer_arrow.errors import DataError
 from singer_arrow.load import convert
-from singer_arrow.schema.arrow_schema import is_json
+from singer_arrow.schema.arrow_schema import is_json, json_field
 from target_redshift import columns as long_texts
 from target_redshift import columns as nuls
 from target_redshift.columns import NUL_FAIL
-from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column, read_field, upload_field
+from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column, upload_field
+
+
+def read_field(column: Column, given: pa.Field) -> pa.Field:
+    """Return the field with which a column is read from batch files: the property's name, and a lossless type.
+
+    Columns of SUPER are read as JSON text; times are read in the unit of SCHEMA (`given`), before they become
+    microseconds.
+    """
+    if column.is_quoted:
+        return pa.field(column.source, pa.string())
+    if column.is_foreign:
+        return pa.field(column.source, pa.null())
+    if column.is_day:
+        return pa.field(column.source, pa.date32())
+    if column.kind == "SUPER" or (column.kind == "VARCHAR" and (is_json(given) or pt.is_nested(given.type))):
+        return json_field(column.source)
+    if pt.is_null(given.type) or not (pt.is_timestamp(given.type) or pt.is_time(given.type)):
+        return pa.field(column.source, column.arrow)
+    return pa.field(column.source, given.type)
 
 
 class Conversion(convert.Conversion[Column]):

@@ -13,7 +13,7 @@ from singer_arrow.batch.message import LONGEST_RANK
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.convert import RANK
 from singer_arrow.naming import NamingRules
-from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, json_field
+from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json
 from singer_arrow.warehouse.settings import type_conflict
 
 # Arrow types -> Redshift column types, and which Arrow type a column is uploaded as. Pure.
@@ -223,25 +223,6 @@ def wider_length(needed: int, varchar_max: int = MAX_VARCHAR) -> int | None:
 def upload_field(column: Column) -> pa.Field:
     """Return a column as converted rows have it; JSON text is marked as such."""
     return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "SUPER" else None)
-
-
-def read_field(column: Column, given: pa.Field) -> pa.Field:
-    """Return the field with which a column is read from batch files: the property's name, and a lossless type.
-
-    Columns of SUPER are read as JSON text; times are read in the unit of SCHEMA (`given`), before they become
-    microseconds.
-    """
-    if column.is_quoted:
-        return pa.field(column.source, pa.string())
-    if column.is_foreign:
-        return pa.field(column.source, pa.null())
-    if column.is_day:
-        return pa.field(column.source, pa.date32())
-    if column.kind == "SUPER" or (column.kind == "VARCHAR" and (is_json(given) or pt.is_nested(given.type))):
-        return json_field(column.source)
-    if pt.is_null(given.type) or not (pt.is_timestamp(given.type) or pt.is_time(given.type)):
-        return pa.field(column.source, column.arrow)
-    return pa.field(column.source, given.type)
 
 
 def column_of(field: pa.Field, name: str, varchar_max: int = MAX_VARCHAR) -> Column:

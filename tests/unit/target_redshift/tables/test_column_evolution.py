@@ -10,9 +10,9 @@ import pytest
 from singer_arrow.errors import SchemaError
 from target_redshift import sql
 from target_redshift.columns import ColumnEvolution, NotCopyable, columns_of, jsonl_columns, upload_columns
-from target_redshift.conversion import Conversion
+from target_redshift.conversion import Conversion, read_field
 from target_redshift.resources import with_comments
-from target_redshift.types import TableColumn, read_field, table_column
+from target_redshift.types import TableColumn, table_column
 
 EVOLVES = ColumnEvolution(evolves=True, keys=("id",))
 

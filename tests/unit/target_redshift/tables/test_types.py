@@ -8,12 +8,12 @@ import pytest
 from singer_arrow.errors import SchemaError
 from singer_arrow.schema.arrow_schema import json_field
 from target_redshift.columns import columns_of
+from target_redshift.conversion import read_field
 from target_redshift.types import (
     TableColumn,
     ddl_type,
     missing_required,
     new_columns,
-    read_field,
     table_column,
     upload_field,
     wider_length,
