@@ -126,6 +126,7 @@ class BigQuery(Connection):
         self.load_quota = LoadJobQuota(self.destinations)
         self.bytes_billed = 0  # for the queries
         self._bill = threading.Lock()
+        self._dataset = f"{settings.project}.{settings.dataset}"
 
     @cached_property
     def writes(self) -> WriteApi:
@@ -137,10 +138,6 @@ class BigQuery(Connection):
             self.writes.close()
         self.load_quota.close()
         super().close()
-
-    @property
-    def _dataset(self) -> str:
-        return f"{self.settings.project}.{self.settings.dataset}"
 
     def dataset_location(self) -> str | None:
         """Return the location of the dataset; None if there is no dataset."""

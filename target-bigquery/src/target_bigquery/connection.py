@@ -69,7 +69,7 @@ def find_credentials(settings: Settings) -> Any:
 
     auth: Any = importlib.import_module("google.auth")  # its functions have no types
     credentials = _given(settings)
-    if not credentials and not _is_google(settings):  # which must not get Google's credentials
+    if not credentials and not _is_google(settings.api_endpoint):  # which must not get Google's credentials
         credentials = importlib.import_module("google.auth.credentials").AnonymousCredentials()
     if not credentials:
         try:
@@ -116,7 +116,7 @@ def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
 
     None for an own `api_endpoint` without credentials; the storage then uses the credentials of the environment.
     """
-    if not _is_google(settings) and not (settings.credentials_path or settings.credentials):
+    if not _is_google(settings.api_endpoint) and not (settings.credentials_path or settings.credentials):
         return None
     lock, found = threading.Lock(), list[Any]()
 
@@ -137,11 +137,8 @@ def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
     return token
 
 
-def _is_google(settings: Settings) -> bool:
-    return _is_googles(urlparse(settings.api_endpoint or "https://bigquery.googleapis.com").hostname or "")
-
-
-def _is_googles(host: str) -> bool:
+def _is_google(endpoint: str | None) -> bool:
+    host = urlparse(endpoint or "https://bigquery.googleapis.com").hostname or ""
     return host == "googleapis.com" or host.endswith(".googleapis.com")
 
 
@@ -171,7 +168,7 @@ class Connection:
 
     def credentials_for(self, host: str) -> Any:
         """Return the credentials for another server than that of `api_endpoint`; the setting documents which."""
-        if _is_googles(host) or self.settings.credentials_path or self.settings.credentials:
+        if _is_google(f"https://{host}") or self.settings.credentials_path or self.settings.credentials:
             return self.credentials
         credentials: Any = importlib.import_module("google.auth.credentials")
         return credentials.AnonymousCredentials()

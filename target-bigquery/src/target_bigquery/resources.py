@@ -171,11 +171,6 @@ class Table:
     resource: Any
     filtered_by: str | None = None
 
-    @property
-    def partitioned_by(self) -> str | None:
-        """The column of the partitions."""
-        return self.partitions.column if self.partitions else None
-
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:

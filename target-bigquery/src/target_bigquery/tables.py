@@ -13,7 +13,7 @@ import pyarrow as pa
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
 from singer_arrow.naming import REJECTED, staging_name, stream_label
 from singer_arrow.warehouse.settings import EVOLVE, UPSERT, siblings
-from singer_arrow.warehouse.table import Descriptions, PropertyPath, check_new, is_laid_out_by, layout_column
+from singer_arrow.warehouse.table import Descriptions, PropertyPath, layout_column, log_new, warn_of_layout
 from target_bigquery import columns as drift
 from target_bigquery import sql
 from target_bigquery.client import BigQuery, Fields
@@ -21,40 +21,12 @@ from target_bigquery.columns import NO_DESCRIPTIONS, ColumnEvolution, columns_of
 from target_bigquery.resources import AlreadyExistsError, ChangedError, RefusedError, Table
 from target_bigquery.types import RULES, Column, missing_required, new_columns, nullable_required
 
-# Partitions and clusters new tables by the settings; warns of tables with another layout.
+# The columns by which new tables are partitioned and clustered.
 
 _KINDS = {
     "partition_by": ("DATE", "TIMESTAMP", "DATETIME"),
     "cluster_by": ("INTEGER", "STRING", "BOOLEAN", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BIGNUMERIC"),
 }
-
-
-def partition(client: BigQuery, stream: str, columns: Sequence[Column]) -> tuple[str, str] | None:
-    """Return the column by which the stream's table is partitioned, and by what of it: HOUR, DAY, ..."""
-    spec = client.settings.partitioning(stream)
-    if spec is None:
-        return None
-    column = _column("partition_by", client.settings.partition_by, stream, columns, spec[0])
-    return (column, spec[1]) if column else None
-
-
-def cluster(client: BigQuery, stream: str, columns: Sequence[Column]) -> list[str]:
-    """Return the columns by which the stream's table is clustered; raises as `partition`."""
-    given, names = client.settings.cluster_by, client.settings.clustering(stream)
-    found = [_column("cluster_by", given, stream, columns, name) for name in names]
-    return [name for name in found if name]
-
-
-def warn_of_layout(client: BigQuery, stream: str, table: Table, columns: Sequence[Column]) -> None:
-    """Warn if the layout of a table differs from the settings, which apply to new tables only."""
-    path, spec = client.path(table.name), client.settings.partitioning(stream)
-    if spec and not is_laid_out_by([spec[0]], [table.partitioned_by], columns):
-        now = f"partitioned by {table.partitioned_by}" if table.partitioned_by else "not partitioned"
-        logger.warning("Table %s is %s; partition_by applies to new tables alone", path, now)
-    clustering = client.settings.clustering(stream)
-    if clustering and not is_laid_out_by(clustering, table.clustered_by, columns):
-        now = f"clustered by {', '.join(table.clustered_by)}" if table.clustered_by else "not clustered"
-        logger.warning("Table %s is %s; cluster_by applies to new tables alone", path, now)
 
 
 def _column(setting: str, given: object, stream: str, columns: Sequence[Column], name: str) -> str | None:
@@ -138,7 +110,10 @@ def prepare_table(
     """
     settings, fixed = client.settings, set[str]()
     for _ in range(_TRIES):
-        name, table = _owned_table(client, stream)
+        name, distinct = settings.table_names(stream, RULES)
+        table = client.table(name)
+        if table and table.labels.get(OWNER) not in (None, stream_label(stream)):  # it is another stream's
+            name, table = distinct, client.table(distinct)
         may = ColumnEvolution(settings.on_drift == EVOLVE, keys, frozenset(fixed))
         try:
             if table is None:
@@ -210,28 +185,23 @@ def remove_leftovers(client: BigQuery, table: str) -> None:
             client.delete_table(name)
 
 
-def _owned_table(client: BigQuery, stream: str) -> tuple[str, Table | None]:
-    """Return the stream's table, or its name if there is none; refuse a table of another stream."""
-    name, distinct = client.settings.table_names(stream, RULES)
-    table = client.table(name)
-    owner = table.labels.get(OWNER) if table else None
-    if owner in (None, stream_label(stream)):
-        return name, table
-    return distinct, client.table(distinct)
-
-
 def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descriptions: Descriptions) -> Destination:
-    columns = columns_of(schema, nested=client.settings.nested)
+    settings, columns = client.settings, columns_of(schema, nested=client.settings.nested)
+    partition, spec = None, settings.partitioning(stream)
+    if spec and (column := _column("partition_by", settings.partition_by, stream, columns, spec[0])):
+        partition = column, spec[1]
+    clustering = settings.clustering(stream)
+    cluster = [_column("cluster_by", settings.cluster_by, stream, columns, name) for name in clustering]
     table = client.create_table(
         name,
         with_columns((), columns, descriptions, is_ours=True),
-        partition=partition(client, stream, columns),
-        cluster=cluster(client, stream, columns),
+        partition=partition,
+        cluster=[name for name in cluster if name],
         labels={OWNER: stream_label(stream)},
         description=descriptions.table,
     )
-    if client.settings.grants:
-        client.grant(name, client.settings.grants)
+    if settings.grants:
+        client.grant(name, settings.grants)
     return Destination(table, columns)
 
 
@@ -274,21 +244,18 @@ def _fit(
     fields = with_columns(relaxed(table.fields, strict), columns, descriptions, is_ours=OWNER in table.labels)
     if new_columns(columns, table.columns) or strict:
         found_by = keys if client.settings.load_method == UPSERT else ()
-        for warning in check_new(client.path(table.name), columns, table.columns, RULES, found_by):
-            logger.warning("%s", warning)
-        for variant, column in drift.new_variants(columns, table.columns):
-            logger.warning(
-                "Table %s: values of stream %r that do not fit column %r go into column %r",
-                client.path(table.name),
-                stream,
-                column,
-                variant,
-            )
+        path, variants = client.path(table.name), drift.new_variants(columns, table.columns)
+        log_new(path, stream, columns, table.columns, variants, rules=RULES, keys=found_by, logger=logger)
         table = client.set_fields(table, fields, description=description)
     elif description or fields != list(table.fields):
         try:
             table = client.set_fields(table, fields, description=description)
         except (CredentialsError, RefusedError) as error:
             logger.info("%s; the table keeps the descriptions that it has", error)
-    warn_of_layout(client, stream, table, columns)
+    path, settings, parts = client.path(table.name), client.settings, table.partitions
+    named, has = settings.partitioning(stream), [parts.column] if parts else []
+    words = {"by": "partitioned by", "without": "not partitioned"}
+    warn_of_layout(path, "partition_by", list(named or ())[:1], has, columns, **words, logger=logger)
+    clustered, words = settings.clustering(stream), {"by": "clustered by", "without": "not clustered"}
+    warn_of_layout(path, "cluster_by", clustered, table.clustered_by, columns, **words, logger=logger)
     return Destination(table, columns)

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -19,12 +18,12 @@ from singer_arrow.warehouse.settings import EVOLVE, UPSERT, siblings
 from singer_arrow.warehouse.table import (
     UNKNOWN,
     Descriptions,
-    check_new,
     has_line,
     is_described,
-    is_laid_out_by,
     layout_column,
+    log_new,
     owner_line,
+    warn_of_layout,
 )
 from target_redshift import sql
 from target_redshift.client import Redshift
@@ -38,20 +37,7 @@ NO_KEYS = ("SUPER",)
 """Types that rows can neither be spread nor sorted nor compared by."""
 
 
-def dist_key(client: Redshift, stream: str, columns: Sequence[Column]) -> str | None:
-    """Return the column by which the rows of the stream's table are spread."""
-    name = client.settings.distribution(stream)
-    return _column("dist_key", client.settings.dist_key, stream, columns, name) if name else None
-
-
-def sort_keys(client: Redshift, stream: str, columns: Sequence[Column]) -> list[str]:
-    """Return the columns by which the rows of the stream's table are sorted; raises as `dist_key`."""
-    given = client.settings.sort_keys
-    found = [_column("sort_keys", given, stream, columns, n) for n in client.settings.sorting(stream)]
-    return [name for name in found if name]
-
-
-def warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
+def _warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
     """Warn if the layout of a table differs from the settings, which apply to new tables only."""
     dist, sort = client.settings.distribution(stream), client.settings.sorting(stream)
     if not (dist or sort):
@@ -61,13 +47,11 @@ def warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequenc
     except SingerArrowError as error:
         logger.debug("%s", error)  # the layout is only for a warning
         return
-    path = client.path(table.name)
-    if dist and not is_laid_out_by([dist], [has_dist], columns):
-        now = f"distributed by {has_dist}" if has_dist else "not distributed by a key"
-        logger.warning("Table %s is %s; dist_key applies to new tables alone", path, now)
-    if sort and not is_laid_out_by(sort, has_sort, columns):
-        now = f"sorted by {', '.join(has_sort)}" if has_sort else "not sorted by keys"
-        logger.warning("Table %s is %s; sort_keys applies to new tables alone", path, now)
+    path, named, has = client.path(table.name), [dist] if dist else [], [has_dist] if has_dist else []
+    words = {"by": "distributed by", "without": "not distributed by a key"}
+    warn_of_layout(path, "dist_key", named, has, columns, **words, logger=logger)
+    words = {"by": "sorted by", "without": "not sorted by keys"}
+    warn_of_layout(path, "sort_keys", sort, has_sort, columns, **words, logger=logger)
 
 
 def _column(setting: str, given: object, stream: str, columns: Sequence[Column], name: str) -> str | None:
@@ -101,12 +85,6 @@ def of_columns(
         first = owner_line(column, always=is_new_table and not number)
         if text := _joined(first, descriptions.columns.get((column.source,))):
             yield column.name, text
-
-
-def may_be_of(comment: str | None, stream: str) -> bool:
-    """Return whether a table with that comment belongs to the stream or to no stream."""
-    owner = (comment or "").partition("\n")[0].rstrip()
-    return not owner.startswith(OWNER) or owner == OWNER + stream_label(stream)
 
 
 def write_comments(
@@ -171,32 +149,18 @@ _FIXED = (
 _SHOWN = "drop the views that show the column, and create them again afterwards, best WITH NO SCHEMA BINDING"
 
 
-@dataclass(frozen=True, slots=True)
 class Destination:
-    """The table of a stream, as it was when the stream began, and the columns of it that the stream fills.
+    """The table of a stream, as it was when the stream began, and the columns of it that the stream fills."""
 
-    `lengths` are the bytes of its VARCHAR columns, which `widen` keeps up to date.
-    """
-
-    table: Table
-    columns: tuple[Column, ...]
-    lengths: dict[str, int] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    @property
-    def name(self) -> str:
-        """The table's name."""
-        return self.table.name
-
-    @property
-    def texts(self) -> tuple[str, ...]:
+    def __init__(self, table: Table, columns: tuple[Column, ...]) -> None:
+        self.table, self.columns, self.name = table, columns, table.name
+        self.lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
+        """The bytes of its VARCHAR columns, which `widen` keeps up to date."""
+        self.lock = threading.Lock()
+        self.texts = tuple(c.name for c in columns if c.kind == "VARCHAR")
         """The names of its VARCHAR columns that the stream fills."""
-        return tuple(c.name for c in self.columns if c.kind == "VARCHAR")
-
-    @property
-    def siblings(self) -> tuple[str, ...]:
+        self.siblings = siblings(columns, table.columns)
         """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
-        return siblings(self.columns, self.table.columns)
 
 
 def prepare_schema(client: Redshift) -> None:
@@ -239,7 +203,8 @@ def prepare_table(
     for _ in range(_TRIES):
         name, distinct = settings.table_names(stream, RULES)
         table = client.table(name)
-        if table is not None and not may_be_of(table.comment, stream):  # it is another stream's
+        owner = (table.comment or "").partition("\n")[0].rstrip() if table else ""
+        if owner.startswith(OWNER) and owner != OWNER + stream_label(stream):  # it is another stream's
             name, table = distinct, client.table(distinct)
         path = client.path(name)
         try:
@@ -259,24 +224,15 @@ def prepare_table(
                 raise SchemaError(msg)
             added = new_columns(columns, table.columns)
             if not added:
-                warn_of_layout(client, stream, table, columns)
+                _warn_of_layout(client, stream, table, columns)
                 write_comments(client, stream, table, columns, descriptions)
-                lengths = {e.name: e.length or 0 for e in table.columns if e.kind == "VARCHAR"}
-                return Destination(table, columns, lengths)
+                return Destination(table, columns)
             # the owners are written before columns are added
             write_comments(client, stream, table, columns, descriptions)
             found_by = keys if settings.load_method == UPSERT else ()
-            for warning in check_new(path, columns, table.columns, RULES, found_by):
-                logger.warning("%s", warning)
+            variants = [(c.name, c.variant_of) for c in added if c.variant_of]
+            log_new(path, stream, columns, table.columns, variants, rules=RULES, keys=found_by, logger=logger)
             for column in added:
-                if column.variant_of:
-                    logger.warning(
-                        "Table %s: values of stream %r that do not fit column %r go into column %r",
-                        path,
-                        stream,
-                        column.variant_of,
-                        column.name,
-                    )
                 _add_column(client, name, column, descriptions)
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
@@ -338,12 +294,10 @@ def remove_leftovers(client: Redshift, table: str) -> None:
 
 def _create(client: Redshift, stream: str, name: str, columns: Sequence[Column], descriptions: Descriptions) -> None:
     quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
-    text = sql.create_table(
-        quoted,
-        columns,
-        dist_key=dist_key(client, stream, columns),
-        sort_keys=sort_keys(client, stream, columns),
-    )
+    settings, name_of_dist = client.settings, client.settings.distribution(stream)
+    dist = _column("dist_key", settings.dist_key, stream, columns, name_of_dist) if name_of_dist else None
+    sort = [_column("sort_keys", settings.sort_keys, stream, columns, n) for n in settings.sorting(stream)]
+    text = sql.create_table(quoted, columns, dist_key=dist, sort_keys=[n for n in sort if n])
 
     def create() -> None:
         with client.session() as session, session.transaction(what):

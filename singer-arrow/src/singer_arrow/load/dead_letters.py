@@ -77,11 +77,18 @@ class HeldBack:
             return batches
 
 
-class MessageLines:
-    """The lines of the input that records came in, in order; stored as runs of consecutive lines."""
+class RecordOrigins:
+    """Where the records of a file came from: the lines of the input, in order, and the records refused before."""
 
     def __init__(self) -> None:
-        self._first, self._before, self._count = array("q"), array("q"), 0
+        self.refused: list[Rejected] = []
+        self.refused_bytes = 0
+        self._first, self._before, self._count = array("q"), array("q"), 0  # runs of consecutive lines
+
+    def refuse(self, rejected: Rejected) -> None:
+        """Add a refused record."""
+        self.refused.append(rejected)
+        self.refused_bytes += len(rejected.record)
 
     def add(self, first: int, count: int) -> None:
         """Add records of `count` consecutive lines."""
@@ -90,21 +97,10 @@ class MessageLines:
             self._before.append(self._count)
         self._count += count
 
-    def __len__(self) -> int:
-        return self._count
-
     def line(self, record: int) -> int:
         """Return the line of a record, given the number of records before it."""
         run = bisect_right(self._before, record) - 1
         return self._first[run] + record - self._before[run]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordOrigins:
-    """Origins of the records of a file: the records refused before, and the lines of the others."""
-
-    refused: tuple[Rejected, ...]
-    lines: MessageLines
 
 
 class Rejects:
@@ -191,7 +187,7 @@ class Rejects:
         reason = one_line(reason.encode(errors="backslashreplace").decode())[:MOST_REASON]
         if self._origins is None:
             return Rejected(url, position, column, reason, record)
-        return Rejected(None, self._origins.lines.line(position - 1), column, reason, record)
+        return Rejected(None, self._origins.line(position - 1), column, reason, record)
 
     def _add(self, rejected: Rejected) -> None:
         self.rows.append(rejected)

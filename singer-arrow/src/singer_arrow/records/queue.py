@@ -19,10 +19,10 @@ import msgspec
 
 from singer_arrow.batch import files
 from singer_arrow.errors import DataError
-from singer_arrow.load.dead_letters import MessageLines, RecordOrigins, Rejected
+from singer_arrow.load.dead_letters import RecordOrigins
 from singer_arrow.reading import chunks as limits
 from singer_arrow.reading.chunks import LongRecordError
-from singer_arrow.records.parse import BadLine, ParsedLines, RecordParser, bad_record, record_text, shown_record
+from singer_arrow.records.parse import ParsedLines, RecordParser, bad_record
 from singer_arrow.runtime.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -34,45 +34,11 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-class RefusedRecords:
-    """Origins of the records of one file; `size` is the number of bytes of the refused records."""
-
-    def __init__(self) -> None:
-        self._refused: list[Rejected] = []
-        self._lines = MessageLines()
-        self.size = 0
-
-    def __len__(self) -> int:
-        return len(self._refused)
-
-    def came(self, runs: Iterable[tuple[int, int]]) -> None:
-        """Note the lines of records in the file: the first line of each run, and the number of its lines."""
-        for first, count in runs:
-            self._lines.add(first, count)
-
-    def refuse_line(self, line: int, bad_line: BadLine) -> None:
-        """Add the record of a bad RECORD line."""
-        assert bad_line.line is not None
-        self.add(Rejected(None, line, bad_line.column, bad_line.reason, record_text(bad_line.line)))
-
-    def refuse(self, line: int, record: Mapping[str, Any], reason: str, column: str | None) -> None:
-        """Add a refused record."""
-        self.add(Rejected(None, line, column, reason, shown_record(record)))
-
-    def origins(self) -> RecordOrigins:
-        """Return all origins that were added."""
-        return RecordOrigins(tuple(self._refused), self._lines)
-
-    def add(self, rejected: Rejected) -> None:
-        """Add a refused row."""
-        self._refused.append(rejected)
-        self.size += len(rejected.record)
-
-
 class RecordBuffer:
     """The records of a stream that wait for their file to be full, and those that were refused meanwhile.
 
-    `temporary` returns a name for a new temporary file, by its suffix.
+    `temporary` returns a name for a new temporary file, by its suffix. The file holds either single records or rows of
+    Arrow; `holds_records` and `holds_rows` show what waits.
     """
 
     def __init__(self, temporary: Callable[[str], Path]) -> None:
@@ -81,19 +47,19 @@ class RecordBuffer:
         self._lines: BinaryIO | None = None  # JSON Lines, of records that are Python objects
         self._rows: pa.RecordBatchFileWriter | None = None  # a spool
         self._size = 0
-        self.refused = RefusedRecords()
+        self.origins = RecordOrigins()
         self.token = 0
         """Token of the records at the checkpoints."""
         self.since = 0.0
         """Time of the first record that waits, or of those that were taken last; by time.monotonic."""
 
     def __bool__(self) -> bool:
-        return self._path is not None or bool(self.refused)
+        return self._path is not None or bool(self.origins.refused)
 
     @property
     def size(self) -> int:
         """Size in bytes; of rows about that in memory."""
-        return self._size + self.refused.size
+        return self._size + self.origins.refused_bytes
 
     @property
     def holds_rows(self) -> bool:
@@ -104,14 +70,6 @@ class RecordBuffer:
     def holds_records(self) -> bool:
         """Whether single records wait, to which no rows of Arrow can be added."""
         return self._lines is not None
-
-    def begin(self, token: int) -> None:
-        """Note the token of the records to come."""
-        self.token, self.since = token, time.monotonic()
-
-    def is_old(self, seconds: float) -> bool:
-        """Return whether records have waited for longer than that."""
-        return bool(self) and time.monotonic() - self.since >= seconds
 
     def add_record(self, record: dict[str, Any]) -> None:
         """Write a single record; UnicodeEncodeError if it holds text that is no Unicode."""
@@ -132,15 +90,15 @@ class RecordBuffer:
         self._rows.write_batch(rows)
         self._size += rows.nbytes
 
-    def take(self) -> tuple[Path | None, RefusedRecords, int]:
-        """Close the file and return its path, the refused records and their token; the buffer is empty afterwards."""
-        path, file, token, refused = self._path, self._lines or self._rows, self.token, self.refused
+    def take(self) -> tuple[Path | None, RecordOrigins, int]:
+        """Close the file and return its path, the origins of the records and their token; the buffer is empty then."""
+        path, file, token, origins = self._path, self._lines or self._rows, self.token, self.origins
         self._path = self._lines = self._rows = None
         self._size = self.token = 0
         if file is not None:
             file.close()  # where this fails, the token stays open for good, and no STATE passes these records
-        self.refused = RefusedRecords()
-        return path, refused, token
+        self.origins = RecordOrigins()
+        return path, origins, token
 
 
 # Gather RECORD lines into blocks, parse the blocks in parallel, and pass the rows to the sinks in order.
@@ -256,9 +214,7 @@ class RecordQueue:
     def add(self, sink: RecordSink, lines: bytes, first: int, count: int) -> None:
         """Add consecutive RECORD lines of one stream; `first` is the number of the first one in the input, from 1."""
         with self._keeping_error():
-            block = self._blocks.get(sink)
-            if block is None:
-                block = self._blocks[sink] = Block()
+            block = self._blocks.setdefault(sink, Block())
             if not self._held:
                 self._since = time.monotonic()
             block.add(lines, first, count)

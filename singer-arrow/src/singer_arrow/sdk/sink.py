@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -23,6 +24,7 @@ from singer_arrow.records.parse import (
     VERSION_COLUMN,
     MetadataColumns,
     MissingKeyError,
+    shown_record,
 )
 from singer_arrow.records.queue import RecordBuffer
 from singer_arrow.records.validation import RecordCheck
@@ -127,9 +129,8 @@ class LoadSink(BatchSink):
 
     def reject(self, url: str, skipped: Skipped) -> None:
         """Add a row that cannot be read, of a batch that is read row by row."""
-        rejected = Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record)
         self._get_context({})
-        self.waiting.refused.add(rejected)
+        self.waiting.origins.refuse(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
         self.tally_record_read()
 
     @cached_property
@@ -141,14 +142,15 @@ class LoadSink(BatchSink):
 
     def start_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002 - the SDK's signature
         """Open a token for the records to come."""
-        self.waiting.begin(self.target.run.checkpoints.open())
+        self.waiting.token, self.waiting.since = self.target.run.checkpoints.open(), time.monotonic()
 
     def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
         """Write a record to the file."""
         line = self.target.message_reader.number
         if self._refusal is not None:
             error, self._refusal = self._refusal, None
-            self.waiting.refused.refuse(line, record, error.reason, error.column)
+            rejected = Rejected(None, line, error.column, error.reason, shown_record(record))
+            self.waiting.origins.refuse(rejected)
             return
         if VERSION_COLUMN in self.metadata.constants and not self.metadata.are_added:
             record[VERSION_COLUMN] = self.target.message_version
@@ -158,19 +160,19 @@ class LoadSink(BatchSink):
             reason = f"it holds text that is no Unicode: {error.reason}"
             if not self.rejects_rows:
                 raise DataError(reason) from None
-            self.waiting.refused.refuse(line, record, reason, None)
+            self.waiting.origins.refuse(Rejected(None, line, None, reason, shown_record(record)))
         else:
             if self.rejects_rows:
-                self.waiting.refused.came([(line, 1)])
+                self.waiting.origins.add(line, 1)
 
     def process_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002
         """Add the file of the records that wait to the load method."""
         if not self.waiting:
             return
-        path, refused, token = self.waiting.take()
+        path, origins, token = self.waiting.take()
         self.tally.add(records=self.current_size)
-        origins, rows = refused.origins() if self.rejects_rows else None, self.current_size - len(refused)
-        self.table.take_records(path, rows, token=token, since=self.waiting.since, origins=origins)
+        rows, given = self.current_size - len(origins.refused), origins if self.rejects_rows else None
+        self.table.take_records(path, rows, token=token, since=self.waiting.since, origins=given)
 
     def activate_version(self, new_version: int) -> None:
         """Remove the rows of older versions."""

@@ -18,11 +18,11 @@ from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.errors import DataError, ServiceError
-from singer_arrow.load.dead_letters import cut
+from singer_arrow.load.dead_letters import Rejected, cut
 from singer_arrow.load.run import State
 from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced
 from singer_arrow.monitoring.monitor import RunMonitor
-from singer_arrow.records.parse import LACKS_KEY, METADATA_COLUMNS, ParsedLines, RecordParser
+from singer_arrow.records.parse import LACKS_KEY, METADATA_COLUMNS, ParsedLines, RecordParser, record_text
 from singer_arrow.records.queue import Block, first_runs
 from singer_arrow.records.schema import NewestDraft, check_schema, check_version, rules_for, rules_unchecked
 from singer_arrow.runtime.process import Terminated
@@ -84,7 +84,10 @@ class SinkLines:
         runs = list(block.runs_of(lines, [bad_line.index for bad_line in refused])) if sink.rejects_rows else []
         for bad_line in refused:
             sink._get_context({})
-            sink.waiting.refused.refuse_line(block.number(bad_line.index), bad_line)
+            assert bad_line.line is not None
+            record = record_text(bad_line.line)
+            number = block.number(bad_line.index)
+            sink.waiting.origins.refuse(Rejected(None, number, bad_line.column, bad_line.reason, record))
             sink.tally_record_read()
         if sink.waiting.holds_records:
             sink.drain()
@@ -94,7 +97,8 @@ class SinkLines:
             count = min(rows - start, most)
             batched_at = context["batch_start_time"]
             sink.waiting.add_rows(sink.metadata.completed(parsed, start, count, self._schema, batched_at))
-            sink.waiting.refused.came(first_runs(runs, start, count))
+            for run in first_runs(runs, start, count):
+                sink.waiting.origins.add(*run)
             sink.tally_record_read(count)
             sink.record_counter_metric.increment(count)
             start += count

@@ -51,14 +51,29 @@ def layout_column(
     return column
 
 
-def is_laid_out_by(named: Sequence[str], has: Sequence[str | None], columns: Sequence[Filled]) -> bool:
-    """Return whether a table is laid out by the columns of a setting, or by those of which they are variants."""
-    return len(named) == len(has) and all(_is(*pair, columns) for pair in zip(named, has, strict=True))
+def warn_of_layout(
+    table: str,
+    setting: str,
+    named: Sequence[str],
+    has: Sequence[str],
+    columns: Sequence[Filled],
+    *,
+    by: str,
+    without: str,
+    logger: logging.Logger,
+) -> None:
+    """Warn if a table is not laid out by the columns that a setting names, nor by those of which they are variants.
 
+    `has` are the columns that it is laid out by; `by` and `without` say what it is, with such columns and without.
+    """
 
-def _is(named: str, has: str | None, columns: Sequence[Filled]) -> bool:
-    column = _find(columns, named)
-    return is_or_was(column, has) if column else has is not None and named.lower() == has.lower()
+    def is_by(name: str, own: str) -> bool:
+        column = _find(columns, name)
+        return is_or_was(column, own) if column else name.lower() == own.lower()
+
+    if named and not (len(named) == len(has) and all(map(is_by, named, has))):
+        now = f"{by} {', '.join(has)}" if has else without
+        logger.warning("Table %s is %s; %s applies to new tables alone", table, now, setting)
 
 
 def _find(columns: Sequence[ColumnT], name: str) -> ColumnT | None:
@@ -416,6 +431,25 @@ def columns_named(properties: Sequence[str], existing: Iterable[Owned], rules: N
     existing = tuple(existing)
     own = {e.name: e.owner for e in existing if e.variant_of is None}
     return column_names(properties, rules, own, [e.name for e in existing if e.variant_of is not None])
+
+
+def log_new(
+    table: str,
+    stream: str,
+    columns: Iterable[Filled],
+    existing: Iterable[Owned],
+    variants: Iterable[tuple[str, str]],
+    *,
+    rules: NamingRules,
+    keys: Collection[str],
+    logger: logging.Logger,
+) -> None:
+    """Log warnings of the columns that a table gets, as `check_new`; `variants` are new ones, with their columns."""
+    for warning in check_new(table, columns, existing, rules, keys):
+        logger.warning("%s", warning)
+    for variant, column in variants:
+        text = "Table %s: values of stream %r that do not fit column %r go into column %r"
+        logger.warning(text, table, stream, column, variant)
 
 
 def check_new(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from singer_arrow.errors import AccessDeniedError, CredentialsError, LoadError, SingerArrowError
 from singer_arrow.runtime.threads import Waiting, pauses
@@ -134,11 +136,6 @@ def short_name(name: str) -> str:
     return f"a write stream into table {'.'.join(found.groups()[:3])}" if found else name
 
 
-def table_of(name: str) -> str:
-    """Return the table of a write stream, as the API writes it."""
-    return name.rpartition("/streams/")[0]
-
-
 # BigQuery's Storage Write API: pending write streams, written under offsets and committed at once.
 #
 # An append under an offset is done once, however often it is sent; rows of a pending write stream are nowhere to be
@@ -152,13 +149,14 @@ HIDDEN_SECONDS = 30.0
 _TRACE = "target-bigquery"
 
 
-class Request(Protocol):
+@dataclass(frozen=True, slots=True)
+class Request:
     """Rows that are appended at once: the place of the first in the write stream, and all as an IPC record batch."""
 
-    @property
-    def offset(self) -> int: ...
-
-    def data(self) -> bytes: ...
+    offset: int
+    view: mmap.mmap  # of a file, which has them from `start` on
+    start: int
+    size: int  # bytes
 
 
 class WriteApi:
@@ -228,7 +226,8 @@ class WriteApi:
         what = f"Committing {short_name(name)}"
 
         def commit() -> datetime:
-            answer = self.client.batch_commit_write_streams({"parent": table_of(name), "write_streams": [name]}, **ONCE)
+            table = name.rpartition("/streams/")[0]
+            answer = self.client.batch_commit_write_streams({"parent": table, "write_streams": [name]}, **ONCE)
             for error in answer.stream_errors:
                 raise write_error(what, "FAILED_PRECONDITION", error.error_message, error.code.name)
             if (when := _moment(answer, "commit_time")) is None:
@@ -339,9 +338,7 @@ def _messages(name: str, schema: bytes, requests: Sequence[Request]) -> Iterator
     """Yield the requests of one connection; the first one also has the write stream and the schema."""
     from google.cloud.bigquery_storage_v1 import types
 
-    message_type = (
-        types.AppendRowsRequest.pb()
-    )  # raw protobuf messages: the wrappers of the library cost many times as much
+    message_type = types.AppendRowsRequest.pb()  # raw messages: the wrappers of the library cost many times as much
     for number, request in enumerate(requests):
         message = message_type()
         if not number:
@@ -349,5 +346,5 @@ def _messages(name: str, schema: bytes, requests: Sequence[Request]) -> Iterator
             message.trace_id = _TRACE
             message.arrow_rows.writer_schema.serialized_schema = schema
         message.offset.value = request.offset
-        message.arrow_rows.rows.serialized_record_batch = request.data()
+        message.arrow_rows.rows.serialized_record_batch = request.view[request.start : request.start + request.size]
         yield message

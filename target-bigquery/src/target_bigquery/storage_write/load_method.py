@@ -24,7 +24,7 @@ from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from target_bigquery import connection, tables
 from target_bigquery.connection import logger
 from target_bigquery.load import AppendOnly, BigQueryLoadMethod, BusyError, Staged, Upsert, run_until_done, too_busy
-from target_bigquery.storage_write.client import WriteApi, WriteError, WriteErrorKind
+from target_bigquery.storage_write.client import Request, WriteApi, WriteError, WriteErrorKind
 from target_bigquery.types import Column
 from target_bigquery.uploads import Item, PreparedItem, Upload
 
@@ -75,18 +75,6 @@ class PreparedRows:
     def bytes(self) -> int:
         """What they weigh in requests."""
         return sum(span.size for span in self.spans)
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A request: rows of a file, and their place in the write stream."""
-
-    offset: int
-    span: RowSpan
-    view: mmap.mmap
-
-    def data(self) -> bytes:
-        return self.view[self.span.start : self.span.start + self.span.size]
 
 
 def unsupported_column(columns: Sequence[Column], path: str = "") -> str | None:
@@ -221,12 +209,12 @@ def fill(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
 
 def _fill_once(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
     name = api.create(table)
-    requests, total = list[Sent](), 0
+    requests, total = list[Request](), 0
     for part in parts:
         with part.path.open("rb") as file:
             view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         for span in part.spans:
-            requests.append(Sent(total, span, view))
+            requests.append(Request(total, view, span.start, span.size))
             total += span.rows
     api.append(name, parts[0].schema, requests)  # a thread of gRPC may hold them a little longer, and then lets go
     taken = api.finalize(name)

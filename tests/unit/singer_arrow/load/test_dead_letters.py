@@ -14,7 +14,6 @@ from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import (
     BatchRejects,
     HeldBack,
-    MessageLines,
     RecordOrigins,
     Rejected,
     Rejects,
@@ -62,23 +61,23 @@ def test_positions_are_those_in_the_file(files: list[list[str]]) -> None:
 
 @given(st.lists(st.sampled_from(["good", "unread", "unfit", "refused"]), max_size=30), st.data())
 def test_records_have_the_line_numbers_of_their_messages(fates: list[str], data: st.DataObject) -> None:
-    lines, messages, line = list[int](), MessageLines(), 0
+    lines, origins, line = list[int](), RecordOrigins(), 0
     for _ in fates:
         line += data.draw(st.sampled_from([1, 1, 1, 2, 50]))
         lines.append(line)
-        messages.add(line, 1)
-    found = rejects_of([fates], RecordOrigins((Rejected(None, 9999, None, "before", "{}"),), messages)).rows
+        origins.add(line, 1)
+    origins.refuse(Rejected(None, 9999, None, "before", "{}"))
+    found = rejects_of([fates], origins).rows
     expected = {(None, line, fate) for line, fate in zip(lines, fates, strict=True) if fate != "good"}
     assert {(r.file, r.position, r.reason) for r in found} == expected | {(None, 9999, "before")}
 
 
 def test_lines_that_follow_each_other_take_no_room() -> None:
-    messages = MessageLines()
+    messages = RecordOrigins()
     for first, count in ((5, 3), (8, 2), (20, 1), (21, 4), (7, 1)):
         messages.add(first, count)
-    assert len(messages) == 11
     assert [messages.line(n) for n in range(11)] == [5, 6, 7, 8, 9, 20, 21, 22, 23, 24, 7]
-    many = MessageLines()
+    many = RecordOrigins()
     for line in range(10_000):
         many.add(line, 1)
     assert len(pickle.dumps(many)) < 1000
@@ -113,7 +112,9 @@ def test_one_row_more_than_may_be_is_an_error_that_names_the_first() -> None:
     ) as e:
         on_skip(Skipped(5, None, "no object", "{}"))
     assert "max_bad_rows" in str(e.value)
-    origins = RecordOrigins(tuple(Rejected(None, n, None, "r", "{}") for n in range(3)), MessageLines())
+    origins = RecordOrigins()
+    for n in range(3):
+        origins.refuse(Rejected(None, n, None, "r", "{}"))
     with pytest.raises(TooManyRejectedError):
         Rejects(2, origins)
 

@@ -90,7 +90,6 @@ def test_errors_without_a_status_are_those_of_bigquery() -> None:
 
 
 def test_errors_name_the_table_of_a_write_stream() -> None:
-    assert client.table_of(NAME) == "projects/p/datasets/d/tables/t"
     assert client.short_name(NAME) == "a write stream into table p.d.t"
     error = client.write_error("Writing", "OUT_OF_RANGE", "beyond\n the end", "OFFSET_OUT_OF_RANGE")
     assert isinstance(error, WriteError)
