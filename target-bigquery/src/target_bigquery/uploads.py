@@ -102,31 +102,6 @@ def _end_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-# Joins files that this target wrote into one for a load job, without decoding them.
-
-
-def join_avro(paths: Sequence[Path], target: Path) -> None:
-    """Join Avro files that were written here, with the same schema and the same sync marker."""
-    with target.open("wb") as out:
-        for number, path in enumerate(paths):
-            with path.open("rb") as source:
-                if number:
-                    with mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
-                        source.seek(header_size(view))
-                shutil.copyfileobj(source, out, 1 << 20)
-
-
-def join_jsonl(paths: Sequence[Path], target: Path) -> None:
-    """Join gzip files into one of a single member, which all readers accept."""
-    from isal import igzip
-
-    opened: Any = igzip.open  # it has no types
-    with opened(target, "wb", compresslevel=1) as out:
-        for path in paths:
-            with opened(path, "rb") as source:
-                shutil.copyfileobj(source, out, 1 << 20)
-
-
 AVRO_CODEC = "snappy"
 PARQUET_CODEC = "zstd"
 CHUNK_BYTES = 64 << 10
@@ -236,10 +211,23 @@ class Files:
             size = files[0].path.stat().st_size
             return Upload(files[0].path, upload_format, rows, size, is_temporary=files[0].is_temporary)
         path = self.temporary(f".{upload_format}")
-        if upload_format == "avro":
-            join_avro([file.path for file in files], path)
-        elif upload_format == "jsonl":
-            join_jsonl([file.path for file in files], path)
+        if upload_format == "avro":  # they were written here, with the same schema and the same sync marker
+            with path.open("wb") as out:
+                for number, file in enumerate(files):
+                    with file.path.open("rb") as source:
+                        if number:
+                            mapped = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
+                            with mapped, memoryview(mapped) as view:
+                                source.seek(header_size(view))
+                        shutil.copyfileobj(source, out, 1 << 20)
+        elif upload_format == "jsonl":  # one gzip file of a single member, which all readers accept
+            from isal import igzip
+
+            opened: Any = igzip.open  # it has no types
+            with opened(path, "wb", compresslevel=1) as out:
+                for file in files:
+                    with opened(file.path, "rb") as source:
+                        shutil.copyfileobj(source, out, 1 << 20)
         elif not _join_parquet(parts, path):
             batches = (batch for part in parts for batch in self._reread(part))
             schema = parts[0].item.conversion.upload_schema

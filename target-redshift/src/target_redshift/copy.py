@@ -101,9 +101,16 @@ class StagingTables:
         """
         name = self.name()
         self.session.execute(sql.create_staging(name, copy_batch.layout.columns), what=what)
-        access = self._client.access()
+        access, layout, manifest = self._client.access(), copy_batch.layout, str(copy_batch.manifest)
+        if layout.file_format == "parquet":
+            text = sql.copy_parquet(name, manifest, access, nested=staging.has_nested(layout.columns))
+        elif layout.file_format == "csv":
+            text = sql.copy_csv(name, manifest, access, compression=layout.compression)
+        else:
+            ignore_case = staging.ignores_case(layout.columns)
+            text = sql.copy_json(name, manifest, access, compression=layout.compression, ignore_case=ignore_case)
         try:
-            self.session.execute(copy_text(name, copy_batch, access), what=what)
+            self.session.execute(text, what=what)
         except ExpiredError as error:
             if access.role is None and self._client.access() == access:
                 raise  # there are no newer ones
@@ -160,17 +167,6 @@ class StagingTables:
             self.session.close()  # the tables go with it
         finally:
             self._stack.close()
-
-
-def copy_text(table: str, copy_batch: CopyBatch, access: sql.Access) -> str:
-    """Return the text of the COPY of a copy batch. Pure."""
-    layout, manifest = copy_batch.layout, str(copy_batch.manifest)
-    if layout.file_format == "parquet":
-        return sql.copy_parquet(table, manifest, access, nested=staging.has_nested(layout.columns))
-    if layout.file_format == "csv":
-        return sql.copy_csv(table, manifest, access, compression=layout.compression)
-    ignore_case = staging.ignores_case(layout.columns)
-    return sql.copy_json(table, manifest, access, compression=layout.compression, ignore_case=ignore_case)
 
 
 # A group: items that are loaded together, and their files in copy batches.

@@ -47,7 +47,9 @@ class StreamLedger(Ledger):
 
     def __init__(self, client: Redshift, stream: str, table: Table, replay: str | None = None) -> None:
         self.client = client
-        self.stream = ledger_stream(stream, table.name)
+        # a source may go to several tables of a schema, and what one of them has the others need not have
+        own = (table_name(stream, RULES), distinct_table_name(stream, RULES))
+        self.stream = stream if table.name in own else f"{stream} in {table.name}"
         self._table, self._replay = table, replay
         self._mark = f"{TABLE_MARK}{table.created:%Y%m%dT%H%M%S.%f}" if table.created else None
         self._has_mark = False
@@ -150,7 +152,9 @@ class StreamLedger(Ledger):
             self.lock(session)
             text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
             ((_, newest, mark),) = session.execute(text, [self.stream], what=what).rows
-            is_ours = mark == self._mark or (mark is None and not self._is_void(newest))  # earlier versions wrote none
+            created = self._table.created
+            is_void = newest is not None and created is not None and newest < created
+            is_ours = mark == self._mark or (mark is None and not is_void)  # earlier versions wrote none
             path = self.client.path(self._table.name)
             if not session.execute(sql.has_rows(self.client.quoted(self._table.name)), what=what).rows:
                 logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
@@ -160,8 +164,8 @@ class StreamLedger(Ledger):
                 raise another_table(path, self.stream)
             if not is_ours and self._replay == "load":
                 self.clear(session)
-            elif is_ours and self._table.created is not None:
-                values = [self.stream, self._table.created]
+            elif is_ours and created is not None:
+                values = [self.stream, created]
                 session.execute(sql.delete_ledger_entries(self._quoted, TABLE_MARK), values, what=what)
             if self._mark:
                 session.execute(sql.delete_table_mark(self._quoted, TABLE_MARK), [self.stream], what=what)
@@ -182,9 +186,6 @@ class StreamLedger(Ledger):
             rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
         return {str(batch): at for batch, at in rows}
 
-    def _is_void(self, loaded_at: datetime | None) -> bool:
-        return loaded_at is not None and self._table.created is not None and loaded_at < self._table.created
-
 
 def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
     ids = iter(batches)
@@ -192,17 +193,8 @@ def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def ledger_stream(stream: str, table: str) -> str:
-    """Return the name of a stream in ledger entries: its own, or also that of its table if settings gave it another.
-
-    A source may go to several tables of a schema, and what one of them has the others need not have.
-    """
-    own = (table_name(stream, RULES), distinct_table_name(stream, RULES))
-    return stream if table in own else f"{stream} in {table}"
-
-
 def remove_old(client: Redshift, streams: Collection[str], days: int) -> None:
-    """Remove the entries of streams, by their `ledger_stream`, that are older than some days.
+    """Remove the entries of streams, as ledgers name them, that are older than some days.
 
     An entry is committed with the rows of its batch, so none of them belongs to a load that is not finished.
     """

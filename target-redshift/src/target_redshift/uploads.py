@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -179,15 +179,6 @@ class CopyFile:
     rows: int
 
 
-class Encoding(Protocol):
-    """A format of files that COPY reads: the suffix of their names, and a writer, which returns the number of rows."""
-
-    @property
-    def suffix(self) -> str: ...
-
-    def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int: ...
-
-
 class S3StagingFolder(stage.StagingFolder):
     """This run's folder in `s3_stage`; safe to use from any thread.
 
@@ -209,7 +200,7 @@ class S3StagingFolder(stage.StagingFolder):
         self._temporary = temporary
         self._workers, self._parallel, self._slices = workers, parallel, slices
 
-    def upload(self, spools: Sequence[Spool], encoding: Encoding, *names: str) -> tuple[CopyFile, ...]:
+    def upload(self, spools: Sequence[Spool], encoding: UploadEncoding, *names: str) -> tuple[CopyFile, ...]:
         """Write the rows as files: a multiple of the slices where there is enough for that.
 
         Every file is written on local disk first, and is removed from there when it is uploaded. If one fails, none is
@@ -237,7 +228,7 @@ class S3StagingFolder(stage.StagingFolder):
         self.put(url, manifest(files))
         return url
 
-    def _write(self, spools: Sequence[Spool], span: tuple[int, int], encoding: Encoding, url: Url) -> CopyFile:
+    def _write(self, spools: Sequence[Spool], span: tuple[int, int], encoding: UploadEncoding, url: Url) -> CopyFile:
         path = self._temporary(encoding.suffix)
         try:
             rows = encoding.write(spool.read(spools, *span), path)
@@ -245,7 +236,7 @@ class S3StagingFolder(stage.StagingFolder):
         finally:
             path.unlink(missing_ok=True)
 
-    def _estimate(self, spools: Sequence[Spool], encoding: Encoding) -> float:
+    def _estimate(self, spools: Sequence[Spool], encoding: UploadEncoding) -> float:
         """Estimate the bytes of the rows as files from a sample."""
         rows, size = sum(s.rows for s in spools), sum(s.memory_bytes for s in spools)
         if size <= _SAMPLE_BYTES or not rows:
@@ -293,8 +284,13 @@ class Layout:
     @property
     def key(self) -> Layout:
         """What files of one COPY share: the moment at which each of their messages came does not part them."""
-        plain = [replace(c, constant="") if c.constant and _is_moment(c) else c for c in self.columns]
-        return replace(self, columns=tuple(plain))
+
+        def plain(c: StagingColumn) -> StagingColumn:
+            is_rank = c.column is not None and c.column.source == RANK and c.change is not Change.RANK
+            is_moment = c.name in _MOMENTS or (is_rank and (c.constant or "").startswith("received "))
+            return replace(c, constant="") if c.constant and is_moment else c
+
+        return replace(self, columns=tuple(map(plain, self.columns)))
 
     @property
     def is_ordered(self) -> bool:
@@ -452,11 +448,6 @@ class Files:
         if compression is None and head[:1] != b"{":
             return NotCopyable("its compression is unknown")
         return Layout("jsonl", (*columns, *added, *ranks), compression), CopyFile(url, fetched.info.size, item.rows)
-
-
-def _is_moment(column: StagingColumn) -> bool:
-    is_rank = column.column is not None and column.column.source == RANK and column.change is not Change.RANK
-    return column.name in _MOMENTS or (is_rank and (column.constant or "").startswith("received "))
 
 
 def _parted(conversion: Conversion) -> tuple[list[Column], list[StagingColumn]]:

@@ -235,7 +235,10 @@ class LoadScheduler:
             for group in list(self._gathering.values()):
                 if method in (None, group.method):
                     self._close(group)
-            self._changed.wait_for(lambda: self._error or not self._is_busy(method))
+            unfinished = self._unfinished
+            self._changed.wait_for(
+                lambda: self._error or not any(some for key, some in unfinished.items() if method in (None, key))
+            )
             self.check()
 
     def finish(self, method: AnyLoadMethod) -> None:
@@ -304,9 +307,6 @@ class LoadScheduler:
             return True
         closed = sum(len(groups) for groups in self._unfinished.values())
         return self._unprepared < 2 * self._limits.workers and closed < 2 * self._limits.parallel
-
-    def _is_busy(self, method: AnyLoadMethod | None) -> bool:
-        return any(groups for key, groups in self._unfinished.items() if method in (None, key))
 
     def _close(self, group: _Group) -> None:
         """End a group and have it loaded; the lock is held."""

@@ -477,7 +477,7 @@ def _nested_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field) -> 
         inner = _rules(prop.get("items", True), t.value_field)
         if asked - {"type", "items"} or inner is None:
             return None
-        return tuple(_in_items(rule) for rule in inner)
+        return tuple(lambda column, rule=rule: rule(column.flatten()) for rule in inner)
     if (
         asked - {"type", "properties", "required", "additionalProperties"}
         or prop.get("additionalProperties", True) is not True
@@ -495,10 +495,6 @@ def _nested_rules(prop: Mapping[str, Any], asked: set[str], field: pa.Field) -> 
             inner = (_no_nulls, *inner)
         rules += [_in_member(rule, member.name) for rule in inner]
     return tuple(rules)
-
-
-def _in_items(rule: Rule) -> Rule:
-    return lambda column: rule(column.flatten())
 
 
 def _in_member(rule: Rule, name: str) -> Rule:
