@@ -130,7 +130,6 @@ class BigQuery(Connection):
 
     @cached_property
     def writes(self) -> WriteApi:
-        """The Storage Write API."""
         return WriteApi(self)
 
     def close(self) -> None:
@@ -288,12 +287,10 @@ class BigQuery(Connection):
         return bool(found.get("rowAccessPolicies"))
 
     def delete_table(self, name: str) -> None:
-        """Delete a table, if it exists."""
         path = self.path(name)
         self.call(f"Deleting table {path}", lambda: self.client.delete_table(path, not_found_ok=True, **ONCE))
 
     def tables_named(self, prefix: str) -> list[str]:
-        """Return the names of the tables that begin with the prefix."""
         what = f"Listing tables of {self._dataset}"
         found = self.call(what, lambda: [t.table_id for t in self.client.list_tables(self._dataset, **ONCE)])
         return [name for name in found if name.startswith(prefix)]

@@ -230,7 +230,6 @@ def widens(column: Column, existing: TableColumn) -> bool:
 
 
 def widened(columns: Sequence[Column], existing: Sequence[TableColumn]) -> list[Column]:
-    """Return the columns that are wider than the table's."""
     have = {e.name: e for e in existing}
     return [c for c in columns if c.name in have and widens(c, have[c.name])]
 

@@ -36,7 +36,6 @@ SCOPES = ("https://www.googleapis.com/auth/bigquery", "https://www.googleapis.co
 
 
 def open_client(settings: Settings, credentials: Any) -> Any:
-    """Return Google's client for one thread."""
     from google.api_core.client_options import ClientOptions
 
     with _without_storage_api():
@@ -163,7 +162,6 @@ class Connection:
 
     @cached_property
     def credentials(self) -> Any:
-        """The credentials that the settings name, or the application's default ones."""
         return find_credentials(self.settings)
 
     def credentials_for(self, host: str) -> Any:
@@ -185,7 +183,6 @@ class Connection:
         return client
 
     def close(self) -> None:
-        """Close the connections."""
         with self._lock:
             for client in self._clients:
                 client.close()
@@ -196,7 +193,6 @@ class Connection:
         return f"{self.settings.project}.{self.settings.dataset}.{table}"
 
     def quoted(self, table: str) -> str:
-        """Return the table's name for SQL."""
         return sql.quoted(self.settings.project, self.settings.dataset, table)
 
     def call(self, what: str, function: Callable[[], T]) -> T:

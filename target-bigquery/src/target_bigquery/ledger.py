@@ -312,7 +312,6 @@ class StreamLedger(Ledger):
             self.write_commits()
 
     def _has_entries(self, since: datetime) -> bool:
-        """Return whether there are entries of batches since a time."""
         parameters = {"stream": self.stream, "prefix": self.prefix, "since": since}
         return bool(self._query(sql.HAS_LEDGER_ENTRIES, parameters, "Reading").rows)
 
@@ -407,7 +406,6 @@ class StreamLedger(Ledger):
 
 
 def _by_batch(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Entries by batch, without the marks."""
     found: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         if entry.batch_id:

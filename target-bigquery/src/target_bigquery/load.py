@@ -106,7 +106,6 @@ def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Field
 
 
 def too_busy(error: BusyError) -> LoadError:
-    """Return the error after the last attempt."""
     return LoadError(f"{error}; all retries failed; run again later")
 
 
@@ -303,7 +302,6 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
         return without_refused(parts, found, context.files.temporary)
 
     def write_dead_letters(self, parts: Sequence[Prepared]) -> None:
-        """Write the rejected rows to `_sdc_rejected`."""
         if pending := pending_of(parts):
             self.context.dead_letter_table.write(self.context.stream, pending)
             for part in parts:
@@ -312,7 +310,6 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
             self.log_rejected(pending)
 
     def join(self, parts: Sequence[PreparedItem]) -> Upload:
-        """Join a group into one upload."""
         try:
             return self.context.files.join(parts, self.context.upload_format)
         except TooManyRejectedError:
@@ -321,11 +318,9 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
             raise self.hinted(error) from None
 
     def count(self, upload: Upload) -> None:
-        """Count a finished load."""
         self.context.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: object) -> list[Url]:
-        """Return the files to remove after a load, including those put into `gcs_stage`."""
         return [*super().removable_files(parts, staged), *(url for part in parts for url in part.staged)]
 
 
@@ -342,7 +337,6 @@ class AppendOnly(BigQueryLoadMethod):
     keeps_ledger = True
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
-        """Load a group."""
         self.load_each(parts, self._load)
 
     def _load(self, parts: Sequence[PreparedItem]) -> None:
@@ -415,7 +409,6 @@ class Upsert(BigQueryLoadMethod):
         tables.remove_leftovers(context.client, context.destination.name)
 
     def stage(self, parts: Sequence[PreparedItem]) -> Staged | None:
-        """Load a group into a staging table."""
         fields = [*tables.nullable(self.context.destination.load_fields), {"name": ORDER, "type": "INTEGER"}]
         return self.load_without_refused(parts, lambda some: self._stage(some, fields), fields)
 
@@ -492,7 +485,6 @@ class Overwrite(BigQueryLoadMethod):
     deferred = True
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
-        """Load a group into the staging table."""
         self.load_each(parts, self._load)
 
     def _load(self, parts: Sequence[PreparedItem]) -> None:

@@ -138,7 +138,6 @@ class Job:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it is done, and well."""
         return self.is_done and self.error is None
 
 
@@ -182,7 +181,6 @@ class QueryResult:
 
 
 def table(name: str, found: Any) -> Table:
-    """Read a table of Google's library."""
     fields = tuple(f.to_api_repr() for f in found.schema)
     recorded, by = records_owners(fields), found.time_partitioning or found.range_partitioning
     return Table(
@@ -221,7 +219,6 @@ def _existing(field: Mapping[str, Any], *, recorded: bool) -> TableColumn:
 
 
 def job(found: Any) -> Job:
-    """Read a job of Google's library."""
     result = found.error_result
     reason, error = (result or {}).get("reason"), None
     if result:  # why it failed: its result, and the first errors that led to it
@@ -250,7 +247,6 @@ def destination(found: Any) -> str | None:
 
 
 def failed(what: str, found: Job) -> LoadError:
-    """Return the error for a failed job."""
     if found.error_kind is ErrorKind.QUOTA:
         return QuotaError(f"{what}: {found.error}. {_QUOTA_HINT}")
     if found.error_kind is ErrorKind.LIMIT:

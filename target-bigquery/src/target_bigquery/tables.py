@@ -156,7 +156,6 @@ def follow(client: BigQuery, table: Table, like: Table) -> None:
 
 
 def prepare_rejected(client: BigQuery) -> None:
-    """Make sure that there is the table of rows that are not loaded."""
     if client.table(REJECTED) is None:
         with suppress(AlreadyExistsError):
             client.create_table(
@@ -173,7 +172,6 @@ def create_staging_table(client: BigQuery, name: str, fields: Sequence[Mapping[s
 
 
 def nullable(fields: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the fields without a REQUIRED one among them."""
     return [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
 
 

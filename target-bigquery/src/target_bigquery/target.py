@@ -69,12 +69,10 @@ class BigQueryRun(WarehouseRun[Settings]):
 
     @cached_property
     def processes(self) -> Processes:
-        """The processes that write Avro, which would hold Python's global lock."""
         return Processes(self.cores)
 
     @cached_property
     def files(self) -> Files:
-        """The maker of uploads from batch files."""
         if self.settings.stage is None:
             return Files(self.storage, self.temporary, self.processes)
         from target_bigquery.gcs_uploads import StagedFiles
@@ -104,7 +102,6 @@ class BigQueryRun(WarehouseRun[Settings]):
         return "bigquery", table
 
     def warn_once(self, what: str) -> None:
-        """Log a warning, once in a run."""
         if what not in self._warnings:
             self._warnings.add(what)
             self.logger.warning(what)
@@ -137,7 +134,6 @@ class BigQueryRun(WarehouseRun[Settings]):
             workers.stop()
 
     def close(self) -> None:
-        """End the processes, threads and connections."""
         if "processes" in self.__dict__:
             self.processes.close()
         if "sweeper" in self.__dict__:

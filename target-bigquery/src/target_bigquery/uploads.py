@@ -79,7 +79,6 @@ class Processes:
             raise LoadError(msg) from None
 
     def close(self) -> None:
-        """End the processes, also those at work."""
         with self._lock:
             if self._pool is None:
                 return
@@ -194,7 +193,6 @@ class Files:
         return replace(part, rows=spool.rows, spool=spool)
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, upload_format: str) -> Upload:
-        """Write a file for a load job of converted rows."""
         path = self.temporary(f".{upload_format}")
         rows = self._write(iter(batches), schema, path, upload_format)
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
@@ -239,7 +237,6 @@ class Files:
         return [list(parts)] if parts else []
 
     def discard(self, *things: PreparedItem | Upload | LocalFile) -> None:
-        """Remove temporary files."""
         for thing in things:
             if isinstance(thing, PreparedItem) and thing.spool:
                 thing.spool.path.unlink(missing_ok=True)

@@ -24,11 +24,9 @@ class Redshift(Connection):
         return f"{self.settings.schema}.{table}"
 
     def quoted(self, table: str) -> str:
-        """Return the table's name for SQL."""
         return sql.quoted(self.settings.schema, table)
 
     def has_schema(self) -> bool:
-        """Return whether the schema exists."""
         what = f"Looking for schema {self.settings.schema}"
         return bool(self.query(sql.SCHEMA_EXISTS, [self.settings.schema], what=what).rows)
 
@@ -62,7 +60,6 @@ class Redshift(Connection):
         return [(str(name), created) for name, created in rows if str(name).startswith(prefix)]
 
     def is_empty(self, table: str) -> bool:
-        """Return whether a table has no rows."""
         what = f"Looking for rows of table {self.path(table)}"
         return not self.query(sql.has_rows(self.quoted(table)), what=what).rows
 
@@ -82,7 +79,6 @@ class Redshift(Connection):
             return UNKNOWN_SLICES
 
     def drop_table(self, name: str) -> None:
-        """Drop a table, if it exists."""
         self.query(sql.drop_table(self.quoted(name)), what=f"Dropping table {self.path(name)}")
 
     def load_errors(self, session: Session, table: str) -> list[BadValue]:

@@ -221,7 +221,6 @@ class Connection:
         session.close()
 
     def connect(self) -> Session:
-        """Open a new session, with one attempt."""
         redshift_connector = _driver()
         logging.getLogger("redshift_connector").setLevel(logging.WARNING)  # it logs every message of the protocol
         what = f"Connecting to {address(self.settings)}"

@@ -59,12 +59,10 @@ class CopyBatch:
 
     @property
     def rows(self) -> int:
-        """The number of rows that COPY must find."""
         return sum(f.rows for f in self.files)
 
     @property
     def bytes(self) -> int:
-        """The size of the files in bytes."""
         return sum(f.bytes for f in self.files)
 
 
@@ -188,12 +186,10 @@ class Group:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
         return sum(p.rows for p in self.parts)
 
     @property
     def rejected(self) -> list[BatchRejects]:
-        """The rejected rows of the group."""
         return [BatchRejects(p.item.batch_id, p.rejects.rows) for p in self.parts if p.rejects]
 
 

@@ -92,7 +92,6 @@ class DeadLetterTable:
 
 
 def row_chunks(stream: str, batches: Sequence[BatchRejects]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield rejected rows, as many as one statement takes."""
     rows, size = list[tuple[Any, ...]](), 0
     for row in table_rows(stream, batches, most_record=MAX_VARCHAR, most=_MOST):
         rows.append(tuple(row.values()))
@@ -245,7 +244,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return PreparedItem(item)
 
     def stage(self, parts: Sequence[PreparedItem]) -> Group | None:
-        """Load a group into staging tables."""
         group = Group(list(parts))
         try:
             group.parts = self.fresh([p for p in parts if p.rows or p.rejects])
@@ -261,7 +259,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return group
 
     def publish(self, group: Group | None) -> None:
-        """Publish a group in the table."""
         if group is None:
             return
         try:
@@ -453,7 +450,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             self.context.dead_letter_table.write(session, self.context.ledger.stream, group.rejected)
 
     def dead_letters_written(self, group: Group) -> None:
-        """Log the rejected rows, which are written and committed."""
         self.log_rejected(group.rejected)
 
     def _warned(self, part: PreparedItem) -> PreparedItem:
@@ -540,7 +536,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         return set()
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: Group | None) -> list[Url]:
-        """Return the files to remove after a load, including those staged for COPY."""
         return [*super().removable_files(parts, staged), *ours(staged.copy_batches if staged else ())]
 
     def forget(self, group: Group) -> None:

@@ -273,7 +273,6 @@ _OF_VALUES = ("22", "23")
 
 
 def _hint(text: str) -> str | None:
-    """Return advice on an error of COPY."""
     return next((hint for pattern, hint in _HINTS if re.search(pattern, text)), None)
 
 

@@ -52,7 +52,6 @@ class RedshiftRun(WarehouseRun[Settings]):
 
     @cached_property
     def files(self) -> Files:
-        """The preparation of batch files for COPY."""
         settings = self.settings
         return Files(
             self.storage,
@@ -65,7 +64,6 @@ class RedshiftRun(WarehouseRun[Settings]):
 
     @cached_property
     def staging_folder(self) -> S3StagingFolder:
-        """The folder of this run in `s3_stage`."""
         stage = S3StagingFolder(
             self.storage,
             self.settings.stage,
@@ -79,12 +77,10 @@ class RedshiftRun(WarehouseRun[Settings]):
 
     @cached_property
     def slices(self) -> int:
-        """Number of slices of the cluster."""
         return next(iter(self._clients.values())).slices()
 
     @cached_property
     def workers(self) -> DaemonPool:
-        """The threads that write and upload files."""
         return DaemonPool(self.cores, "upload")
 
     def client_of(self, stream: str) -> Redshift:
@@ -113,7 +109,6 @@ class RedshiftRun(WarehouseRun[Settings]):
             self.logger.warning("Old entries of the ledger stay for now: %s", error)
 
     def close(self) -> None:
-        """End the threads and connections."""
         if "workers" in self.__dict__:
             self.workers.stop(LAST_SECONDS)
         for client in self._clients.values():

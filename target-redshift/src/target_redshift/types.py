@@ -202,7 +202,6 @@ def table_column(
 
 
 def new_columns(columns: Sequence[Column], existing: Sequence[TableColumn]) -> list[Column]:
-    """Return the columns that the table lacks."""
     have = {e.name for e in existing}
     return [c for c in columns if c.name not in have]
 

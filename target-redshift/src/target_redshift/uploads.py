@@ -78,7 +78,6 @@ class UploadEncoding:
 
 
 def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the batches in exactly that schema, column by column."""
     for batch in batches:
         pairs = zip(batch.columns, schema, strict=True)
         arrays = [array if array.type == field.type else fit(array, field) for array, field in pairs]
@@ -223,7 +222,6 @@ class S3StagingFolder(stage.StagingFolder):
             raise
 
     def put_manifest(self, files: Sequence[CopyFile], *names: str) -> Url:
-        """Write the manifest of a COPY and return its URL."""
         url = self.name(*names, suffix=".manifest")
         self.put(url, manifest(files))
         return url
@@ -294,7 +292,6 @@ class Layout:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether rows have their place in them."""
         return any(c.name == staging.ORDER for c in self.columns)
 
 
@@ -385,13 +382,11 @@ class Files:
         return is_first
 
     def discard(self, *parts: PreparedItem) -> None:
-        """Remove temporary files."""
         for part in parts:
             if part.spool:
                 part.spool.path.unlink(missing_ok=True)
 
     def _as_it_is(self, item: Item, keys: Sequence[str]) -> PreparedItem | NotCopyable:
-        """Return the item's own files, if COPY can read all of them."""
         if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
             return NotCopyable("they are not on S3")
         if self._upload_format != "parquet":

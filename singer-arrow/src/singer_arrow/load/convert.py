@@ -164,7 +164,6 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
     @property
     def rank_texts(self) -> set[str]:
-        """Return the ranks of the rows."""
         constant = self.constants.get(RANK)
         return {rank for runs in self.ranks for _, rank in runs} or ({constant} if constant else set())
 
@@ -196,12 +195,10 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
     @property
     def read_schema(self) -> pa.Schema:
-        """Return the schema that files are read with."""
         return pa.schema([self.read_field(c) for c in self.columns if c.source not in self.constants])
 
     @property
     def upload_schema(self) -> pa.Schema:
-        """Return the schema of uploads."""
         schema = pa.schema([self.upload_field(c) for c in self.columns])
         return schema if self.place is None else schema.append(pa.field(ORDER, pa.int64()))
 

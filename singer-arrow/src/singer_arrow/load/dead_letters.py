@@ -39,7 +39,6 @@ class Rejected:
 
     @classmethod
     def of_tap(cls, row: Skipped) -> Rejected:
-        """Return a row that the tap could not read."""
         return cls(row.file, row.position, row.column, one_line(row.reason)[:MOST_REASON], row.record)
 
     def __str__(self) -> str:
@@ -71,7 +70,6 @@ class HeldBack:
                 raise too_many(most, rows[0])
 
     def take(self) -> list[BatchRejects]:
-        """Return the rows and remove them from here."""
         with self._lock:
             batches, self._batches = self._batches, []
             return batches
@@ -86,7 +84,6 @@ class RecordOrigins:
         self._first, self._before, self._count = array("q"), array("q"), 0  # runs of consecutive lines
 
     def refuse(self, rejected: Rejected) -> None:
-        """Add a refused record."""
         self.refused.append(rejected)
         self.refused_bytes += len(rejected.record)
 
@@ -154,7 +151,6 @@ class Rejects:
         self._add(self._located(url, position, error.column, error.reason, record))
 
     def count_kept(self, url: str, rows: int) -> None:
-        """Note how many rows of a file were kept."""
         self._kept.append((url, rows))
 
     def refuse(self, rows: Iterable[tuple[int, str | None, str, str]]) -> None:
@@ -180,7 +176,6 @@ class Rejects:
         return [row for row in self.rows if row not in self._written]
 
     def mark_written(self, rows: Iterable[Rejected]) -> None:
-        """Mark rows as written to the table `_sdc_rejected`."""
         self._written.update(rows)
 
     def _located(self, url: str, position: int, column: str | None, reason: str, record: str) -> Rejected:
@@ -196,7 +191,6 @@ class Rejects:
 
 
 def too_many(most: int, first: Rejected) -> TooManyRejectedError:
-    """Return the error for more rejected rows than allowed."""
     reason = f"more rows are rejected than max_bad_rows allows ({most:,}); the first is {first}"
     return TooManyRejectedError(
         reason, hint="Probably the SCHEMA is wrong: correct it in the tap, or raise max_bad_rows"

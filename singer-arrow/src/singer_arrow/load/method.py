@@ -111,7 +111,6 @@ class Tally:
                 setattr(self._counts, name, getattr(self._counts, name) + value)
 
     def spend(self, phase: str, seconds: float) -> None:
-        """Add to the seconds of a phase."""
         with self._lock:
             self._phases[phase] += seconds
 

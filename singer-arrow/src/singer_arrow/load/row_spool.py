@@ -27,7 +27,6 @@ class Spool:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
         return sum(self.counts)
 
 

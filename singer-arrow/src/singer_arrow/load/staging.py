@@ -215,7 +215,6 @@ class Extent:
         return _fewer(self._spans, most)
 
     def include(self, other: Extent) -> None:
-        """Take the values of another one, of the same column."""
         self.has_nulls |= other.has_nulls
         self._join(other._spans)
 
@@ -297,7 +296,6 @@ def _least_and_greatest(values: pa.Array) -> Span:
 
 
 def _outside(values: pa.Array, grid: Grid, low: int, high: int) -> list[Span]:
-    """Spans of the values that are before or beyond all cells."""
     import pyarrow.compute as pc
 
     spans = list[Span]()

@@ -276,7 +276,6 @@ class RecordParser:
         return ParsedLines(rows, around, parts[-1].bad_line or bad_line, refused=tuple(refused), unknown=unknown)
 
     def _can_skip(self, bad_line: BadLine) -> bool:
-        """Return whether parsing continues after a bad line."""
         return self._skips_bad_records and bad_line.line is not None
 
     def _checked(self, line: bytes) -> Message:
@@ -409,7 +408,6 @@ def input_place(number: int, kind: object, stream: object) -> str:
 
 
 def bad_record(number: int, stream: str, reason: str, column: str | None = None) -> DataError:
-    """Return the error for a bad RECORD line of the input."""
     kind = MissingKeyError if reason == LACKS_KEY else DataError
     return kind(reason, url=input_place(number, "RECORD", stream), column=column, hint=_HINT)
 

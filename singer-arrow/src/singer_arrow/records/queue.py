@@ -82,7 +82,6 @@ class RecordBuffer:
         self._size += len(line)
 
     def add_rows(self, rows: pa.RecordBatch) -> None:
-        """Write rows."""
         assert self._lines is None
         if self._rows is None:
             self._path = self._temporary(files.SUFFIX)
@@ -227,7 +226,6 @@ class RecordQueue:
                 self._drain(self._workers + 1)
 
     def state(self, line: int, value: Mapping[str, Any]) -> None:
-        """Add a STATE."""
         with self._keeping_error():
             if not self._blocks and not self._queue:
                 self._state(value)
@@ -244,7 +242,6 @@ class RecordQueue:
             self._drain(0)
 
     def check(self) -> None:
-        """Raise the error of an earlier call, if there was one."""
         if self._error is not None:
             raise self._error
 

@@ -245,7 +245,6 @@ class RecordEncoder:
 
 
 def check_all_years(batch: pa.RecordBatch) -> None:
-    """See `check_years`, for all columns."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         check_years(column, field.name)
 

@@ -94,7 +94,6 @@ class LineReader(SingerReader):
         self._lines.interrupt(error)
 
     def deserialize_json(self, line: str | bytes) -> dict[str, Any]:
-        """Parse a line."""
         try:
             message = deserialize_json(line, parse_constant=_no_constant)
         except UnicodeDecodeError as error:
@@ -112,7 +111,6 @@ class LineReader(SingerReader):
         return DataError(f"Line {self.number} of the input {what}")
 
     def _take(self, chunk: bytes) -> None:
-        """Process whole lines."""
         lines = chunk.count(b"\n")
         prefix = self._prefix
         if (

@@ -124,7 +124,6 @@ class LoadSink(BatchSink):
         return self.waiting.size >= _RECORD_FILE_BYTES or (most is not None and self.current_size >= most)
 
     def drain(self) -> None:
-        """Pass the records that wait to the load method."""
         self.target.drain_one(self)
 
     def reject(self, url: str, skipped: Skipped) -> None:
@@ -141,11 +140,9 @@ class LoadSink(BatchSink):
     # What the SDK calls
 
     def start_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002 - the SDK's signature
-        """Open a token for the records to come."""
         self.waiting.token, self.waiting.since = self.target.run.checkpoints.open(), time.monotonic()
 
     def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Write a record to the file."""
         line = self.target.message_reader.number
         if self._refusal is not None:
             error, self._refusal = self._refusal, None
@@ -166,7 +163,6 @@ class LoadSink(BatchSink):
                 self.waiting.origins.add(line, 1)
 
     def process_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Add the file of the records that wait to the load method."""
         if not self.waiting:
             return
         path, origins, token = self.waiting.take()
@@ -175,7 +171,6 @@ class LoadSink(BatchSink):
         self.table.take_records(path, rows, token=token, since=self.waiting.since, origins=given)
 
     def activate_version(self, new_version: int) -> None:
-        """Remove the rows of older versions."""
         self.table.activate_version(new_version)
 
     def clean_up(self) -> None:

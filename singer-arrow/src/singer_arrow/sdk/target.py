@@ -59,7 +59,6 @@ class SinkLines:
 
     @cached_property
     def parser(self) -> RecordParser:
-        """The parser of the lines."""
         import pyarrow as pa
 
         sink = self.sink
@@ -150,7 +149,6 @@ class RecordLineRouter:
             self._run.record_queue.add(of_sink, lines, first, count)
 
     def flush(self) -> None:
-        """Pass all lines to their sinks."""
         with self._run.messages:
             self._run.record_queue.flush()
 
@@ -181,7 +179,6 @@ class StateOutput:
         self.check()
 
     def check(self) -> None:
-        """Raise ServiceError if an earlier STATE could not be written."""
         if self._failure is not None:
             raise ServiceError(self._failure)
 
@@ -293,7 +290,6 @@ class WarehouseTarget(CheckedPlugin, Target):
                 target.run.close()
 
     def setup_mapper(self) -> None:
-        """Make the mapper of the stream maps."""
         self._mapper = ExactMapper(dict(self.config), self.logger)
 
     # What the SDK calls for each message

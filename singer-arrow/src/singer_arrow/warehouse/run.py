@@ -92,12 +92,10 @@ class WarehouseRun(Generic[SettingsT_co]):
         return made
 
     def all_of(self, kind: type[T]) -> list[T]:
-        """Return all of a kind that `once` has made."""
         return [made for made in list(self._made.values()) if isinstance(made, kind)]
 
     @property
     def limits(self) -> Limits:
-        """The limits of a load, and of parallel loads."""
         return Limits(
             age_seconds=self.settings.max_batch_age_seconds,
             bytes=self.settings.max_batch_bytes,
@@ -112,12 +110,10 @@ class WarehouseRun(Generic[SettingsT_co]):
 
     @cached_property
     def storage(self) -> Storage:
-        """The object stores of batch files."""
         return Storage(self.settings.aws)
 
     @cached_property
     def scheduler(self) -> LoadScheduler:
-        """The scheduler of the loads."""
         return LoadScheduler(self.checkpoints, self.limits, self.interrupt, self.remover.remove)
 
     def claim_table(self, table: str, stream: str) -> None:
@@ -141,7 +137,6 @@ class WarehouseRun(Generic[SettingsT_co]):
         return self.name, table
 
     def figures(self) -> RunFigures:
-        """Return the counts of all streams so far."""
         waiting = Counter[str]()
         for method, count in self.scheduler.waiting():
             waiting[method.context.stream] += count

@@ -64,7 +64,7 @@ def warn_of_layout(
 ) -> None:
     """Warn if a table is not laid out by the columns that a setting names, nor by those of which they are variants.
 
-    `has` are the columns that it is laid out by; `by` and `without` say what it is, with such columns and without.
+    `has` are the columns that it is laid out by; `by` and `without` describe it with such columns and without.
     """
 
     def is_by(name: str, own: str) -> bool:

@@ -80,7 +80,6 @@ _DENIED_HINT = "check the credentials and the roles they have (BigQuery Data Edi
 
 
 def call_once(what: str, function: Callable[[], T]) -> T:
-    """Call Google's library once, and raise its errors as ours."""
     from google.api_core.exceptions import GoogleAPICallError
 
     try:
@@ -97,7 +96,6 @@ def call_once(what: str, function: Callable[[], T]) -> T:
 
 
 def row_error(what: str, answer: Any) -> SingerArrowError:
-    """Return the error of an answer to rows that were not appended."""
     import grpc
 
     names = {code.value[0]: code.name for code in grpc.StatusCode}
@@ -109,7 +107,6 @@ def row_error(what: str, answer: Any) -> SingerArrowError:
 
 
 def _storage_code(detail: Any) -> str | None:
-    """Return BigQuery's own code in a detail of an error."""
     from google.cloud.bigquery_storage_v1 import types
 
     if not getattr(detail, "type_url", "").endswith("/google.cloud.bigquery.storage.v1.StorageError"):
@@ -169,21 +166,18 @@ class WriteApi:
 
     @property
     def client(self) -> Any:
-        """Google's client, one for all threads."""
         with self._lock:
             if self._client is None:
                 self._client = _open(self.bigquery)
             return self._client
 
     def close(self) -> None:
-        """Close the connection."""
         with self._lock:
             if self._client is not None:
                 self._client.transport.close()
                 self._client = None
 
     def create(self, table: str) -> str:
-        """Return the name of a new pending write stream into a table."""
         from google.cloud.bigquery_storage_v1 import types
 
         settings = self.bigquery.settings
@@ -303,7 +297,6 @@ class _Tries:
 
 
 def _moment(message: Any, name: str) -> datetime | None:
-    """Return a time of a message, if it is there."""
     when = getattr(message, name)
     return datetime.combine(when.date(), when.time(), UTC) if when else None
 

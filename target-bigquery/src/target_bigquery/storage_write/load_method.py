@@ -68,12 +68,10 @@ class PreparedRows:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
         return sum(span.rows for span in self.spans)
 
     @property
     def bytes(self) -> int:
-        """What they weigh in requests."""
         return sum(span.size for span in self.spans)
 
 
@@ -94,12 +92,10 @@ def row_field(field: pa.Field, columns: Sequence[Column]) -> pa.Field:
 
 
 def row_schema(schema: pa.Schema, columns: Sequence[Column]) -> pa.Schema:
-    """Return the schema with which uploads of a schema are sent."""
     return pa.schema([row_field(field, columns) for field in schema])
 
 
 def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert rows of an upload to its `row_schema`."""
     arrays = [_sent(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -285,7 +281,6 @@ class _Streamed(BigQueryLoadMethod):
         self.context.tally.add(rows=upload.rows, bytes=upload.bytes, **{kind: 1})
 
     def discard(self, parts: Sequence[Any]) -> None:
-        """Remove temporary files."""
         for part in parts:
             if isinstance(part, PreparedRows):
                 part.path.unlink(missing_ok=True)
@@ -299,7 +294,6 @@ class StreamedAppend(_Streamed, AppendOnly):
     streams = True
 
     def stage(self, parts: Sequence[Any]) -> None:
-        """Load a group."""
         try:
             ready, large = _sorted(self.fresh([p for p in parts if p.rows or p.rejects]))
             if large:
@@ -339,7 +333,6 @@ class StreamedUpsert(_Streamed, Upsert):
     """upsert: each group is one write stream into a staging table of its own, which is merged as ever."""
 
     def stage(self, parts: Sequence[Any]) -> Staged | None:
-        """Load a group into a staging table."""
         bigquery, table = self.context.client, self.context.destination
         ready, large = _sorted(parts)
         try:
@@ -375,7 +368,6 @@ def _sorted(parts: Sequence[Any]) -> tuple[list[PreparedRows], list[PreparedItem
 
 
 def _uploaded(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
-    """Return the rows and bytes that load methods count."""
     kind = _ROWS if any(isinstance(p, PreparedRows) for p in parts) else ""
     count = sum(p.rows if isinstance(p, PreparedRows) else p.kept for p in parts)
     return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)
