@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from local_cloud.programs import Programs, Ran
-from local_cloud.s3.times import METADATA as MODIFIED
+from local_cloud.s3.persistence import METADATA as MODIFIED
 
 
 def moment(number: int) -> datetime:

@@ -2,17 +2,20 @@
 
 import datetime as dt
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 
 
-def write_certificates(folder: Path) -> None:
+def write_certificates(folder: Path, hosts: Sequence[str] = ("localhost", "127.0.0.1")) -> None:
     """Write a new certificate authority, and a certificate of the server and one of a client that it signed."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     now = dt.datetime.now(dt.UTC)
-    hosts = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))])
+    names = x509.SubjectAlternativeName(
+        [x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host) for host in hosts]
+    )
     authority, signer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "local-cloud")]), None
     for name in ("ca", "server", "client"):
         key = ec.generate_private_key(ec.SECP256R1())
@@ -27,7 +30,7 @@ def write_certificates(folder: Path) -> None:
             .not_valid_before(now - dt.timedelta(days=1))
             .not_valid_after(now + dt.timedelta(days=365))
             .add_extension(x509.BasicConstraints(ca=name == "ca", path_length=None), critical=True)
-            .add_extension(hosts, critical=False)
+            .add_extension(names, critical=False)
             .sign(signer, hashes.SHA256())
         )
         file = folder / f"{name}.key"

@@ -43,7 +43,7 @@ class Cloud:
         latency_ms: float = 0.0,  # delay of each answer of S3, by a fault proxy
         faults: Sequence[RuleDict] = (),  # rules of that fault proxy, see `local_cloud.faults.rules.Rule`
         redshift_slices: int = 2,
-        redshift_tls: bool = False,  # with a self-signed certificate
+        redshift_tls: bool = False,  # with a certificate for localhost of an authority of its own
         flightsql_endpoints: int = 4,  # a process each
         flightsql_tls: str = "off",  # or `server`, or `mutual`: clients need a certificate too
         dask_workers: int = 2,  # a process each

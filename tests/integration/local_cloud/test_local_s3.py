@@ -18,8 +18,8 @@ from waiting import wait_until
 
 from local_cloud import Cloud, LocalCloudError, environment
 from local_cloud.faults.client import FaultProxy
-from local_cloud.s3 import setup, times
-from local_cloud.seed import sample_tables, seed
+from local_cloud.s3 import persistence, setup
+from local_cloud.seed import seed
 
 Client = Callable[..., Any]
 
@@ -67,7 +67,13 @@ def test_seeding_uploads_once(s3: Any, bucket: str) -> None:
     assert progress[-1] == f"sample data: 383 of 383 objects in s3://{bucket}"
     assert seed(s3, bucket, progress.append) == 0
     folders = s3.list_objects_v2(Bucket=bucket, Delimiter="/")["CommonPrefixes"]
-    assert {folder["Prefix"].rstrip("/") for folder in folders} == set(sample_tables())
+    assert {folder["Prefix"].rstrip("/") for folder in folders} == {
+        "flights",
+        "weather",
+        "planes",
+        "airports",
+        "airlines",
+    }
 
 
 def test_without_rules_nothing_changes(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> None:
@@ -165,7 +171,7 @@ def test_a_request_is_let_go_when_the_rules_change(
 def test_the_time_of_change_can_be_chosen(s3: Any, bucket: str) -> None:
     at = {"Bucket": bucket, "Key": "x"}
     chosen = datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
-    s3.put_object(**at, Body=b"x", Metadata={times.METADATA: chosen.isoformat()})
+    s3.put_object(**at, Body=b"x", Metadata={persistence.METADATA: chosen.isoformat()})
     assert s3.head_object(**at)["LastModified"] == chosen
     assert s3.list_objects_v2(Bucket=bucket)["Contents"][0]["LastModified"] == chosen
 

@@ -26,15 +26,15 @@ IAM = {"cluster_identifier": "c1", "db_user": "etl", "region": "eu-west-1"}
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Cloud]:
-    """Start a Redshift with TLS and a self-signed certificate for localhost."""
+    """Start a Redshift with TLS and a certificate for localhost of an authority of its own."""
     with Cloud(["redshift"], redshift_tls=True) as cloud:
         yield cloud
 
 
 @pytest.fixture
 def trusted(secured: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add that certificate to the trusted ones."""
-    [certificate] = secured.services["redshift"].log.parent.rglob("redshift.pem")
+    """Add that authority to the trusted ones."""
+    [certificate] = secured.services["redshift"].log.parent.rglob("ca.pem")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from local_cloud.demo.warehouse import Warehouse
 from local_cloud.flightsql.client import FlightSql
-from local_cloud.sample.nycflights import data_folder
+from local_cloud.seed import data_folder
 
 SOURCE, TABLE = "weather", "weather_by_query"
 """A table that was loaded from S3, and the one of the same rows by Flight SQL."""

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.flight as fl
 
 from local_cloud.flightsql.access import Access
+from local_cloud.flightsql.endpoint import Results, Ticket
 from local_cloud.flightsql.faults import Faults, Rule
 from local_cloud.flightsql.protocol import Command, parse, ticket
-from local_cloud.flightsql.results import Results, Ticket
 
 BATCH_ROWS = 8192
 _TABLES = """

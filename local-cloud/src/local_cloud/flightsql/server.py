@@ -27,9 +27,8 @@ def main() -> None:
 
     from local_cloud.certificates import write_certificates
     from local_cloud.flightsql.access import Access
-    from local_cloud.flightsql.endpoint import ACCESS
+    from local_cloud.flightsql.endpoint import ACCESS, Results
     from local_cloud.flightsql.front import Front
-    from local_cloud.flightsql.results import Results
     from local_cloud.process import Service
 
     password, tls = os.environ["LOCAL_CLOUD_FLIGHTSQL_PASSWORD"], os.environ["LOCAL_CLOUD_FLIGHTSQL_TLS"]

@@ -142,15 +142,8 @@ class Backend:
     def query(self, sql: str) -> list[list[str | None]]:
         """Return the rows of a query of the proxy's own."""
         self.send(wire.query(sql))
-        rows, failed = list[list[str | None]](), None
-        for kind, body in self._messages():
-            if kind == b"D":
-                rows.append([None if value is None else value.decode() for value in wire.row_of(body)])
-            elif kind == b"E":
-                failed = self._error(body)
-        if failed:
-            raise failed
-        return rows
+        rows = [wire.row_of(body) for kind, body in self._messages() if kind == b"D"]
+        return [[None if value is None else value.decode() for value in row] for row in rows]
 
     def run(self, sql: str) -> bool:
         """Execute a statement, pass on only its errors, and return whether it succeeded."""
@@ -160,43 +153,38 @@ class Backend:
     def result(self, sql: str) -> tuple[bytes, bytes]:
         """Return the description of a query's rows, and all data of a COPY TO STDOUT."""
         self.send(wire.query(sql))
-        described, data, failed = b"", list[bytes](), None
+        described, data = b"", list[bytes]()
         for kind, body in self._messages():
             if kind == b"T":
                 described = body
             elif kind == b"d":
                 data.append(body)
-            elif kind == b"E":
-                failed = self._error(body)
-        if failed:
-            raise failed
         return described, b"".join(data)
 
+    def _next(self) -> wire.Message:
+        while (found := self._stream.take()) is None:
+            self._wait()
+        return found
+
     def _messages(self) -> Iterator[wire.Message]:
-        """Yield PostgreSQL's messages until it is ready."""
-        while True:
-            found = self._stream.take()
-            if found is None:
-                self._wait()
-                continue
-            if found[0] == b"Z":
-                self.status = found[1]
-                return
+        """Yield PostgreSQL's messages until it is ready; raise its error then, if there was one."""
+        failed = None
+        while (found := self._next())[0] != b"Z":
+            if found[0] == b"E":
+                failed = self._error(found[1])
             yield found
+        self.status = found[1]
+        if failed:
+            raise failed
 
     def copy_in(self, sql: str, chunks: Iterable[bytes]) -> None:
         """Send rows to `COPY ... FROM STDIN`. An error of `chunks` fails the COPY and is raised."""
         self.send(wire.query(sql))
-        kind = b""
-        while kind not in (b"G", b"E"):
-            found = self._stream.take()
-            if found is None:
-                self._wait()
-                continue
-            kind, body = found
-        if kind == b"E":
+        while (found := self._next())[0] not in (b"G", b"E"):
+            pass
+        if found[0] == b"E":
             self._drain()
-            raise self._error(body)
+            raise self._error(found[1])
         try:
             for chunk in chunks:
                 self.send(wire.message(b"d", chunk))
@@ -205,20 +193,17 @@ class Backend:
             self._drain()
             raise
         self.send(wire.message(b"c"))
-        failed = None
-        for kind, body in self._messages():
-            if kind == b"E":
-                failed = self._error(body)
-        if failed:
-            raise failed
+        for _ in self._messages():
+            pass
 
     def _error(self, body: bytes) -> RedshiftError:
         words = translate.fields(wire.fields(body), self._names.in_text)
         return RedshiftError(words["M"], words["C"], words.get("D", ""))
 
     def _drain(self) -> None:
-        for _ in self._messages():
-            pass
+        with contextlib.suppress(RedshiftError):
+            for _ in self._messages():
+                pass
 
     def fail(self, error: RedshiftError) -> None:
         """Make PostgreSQL itself raise an error, so that the transaction fails, and pass the error on."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from local_cloud.redshift import copying, faults, unloading, wire
+from local_cloud.redshift import copying, faults, wire
 from local_cloud.redshift.backend import Backend
 from local_cloud.redshift.cluster import Cluster
 from local_cloud.redshift.errors import RedshiftError
@@ -56,7 +56,7 @@ def execute(
             words = f"Load into table '{table}' completed, {count} record(s) loaded successfully."
             return [_info(words), tag("COPY")]
         case Unload():
-            count = unloading.run_unload(statement, backend, cluster, settings)
+            count = copying.run_unload(statement, backend, cluster, settings)
             words = f"UNLOAD completed, {count} record(s) unloaded successfully."
             return [_info(words), tag("UNLOAD")]
         case CreateTable():

@@ -1,4 +1,4 @@
-"""Save and restore what the local S3 holds, because moto keeps everything in memory.
+"""What moto lacks: it keeps everything in memory, which is saved and restored; times of modification are chosen.
 
 Saved are the buckets, and for each object the newest version with its content, headers, ETag and time of
 modification. Queues, their messages and the configuration of buckets are created anew.
@@ -6,7 +6,7 @@ modification. Queues, their messages and the configuration of buckets are create
 
 import json
 import shutil
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +62,23 @@ def restore(directory: Path) -> None:
             )
             key.set_metadata(entry["metadata"], replace=True)
             key.last_modified = datetime.fromisoformat(entry["modified"])
+
+
+# Objects whose time of modification is chosen at upload, which the real S3 does not offer.
+
+METADATA = "local-cloud-modified"
+"""The metadata key of an object's time of modification, in ISO 8601 with an offset. A copy keeps it."""
+
+
+def patch() -> None:
+    """Make moto take the time of modification from the metadata."""
+    from moto.s3.models import FakeKey
+
+    set_metadata = FakeKey.set_metadata
+
+    def set_metadata_and_time(self: FakeKey, metadata: Any, replace: bool = False) -> None:
+        set_metadata(self, metadata, replace)
+        if chosen := self.metadata.get(f"x-amz-meta-{METADATA}"):
+            self.last_modified = datetime.fromisoformat(chosen).astimezone(UTC).replace(tzinfo=None)
+
+    FakeKey.set_metadata = set_metadata_and_time  # type: ignore[method-assign]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
-from local_cloud.s3 import persistence, times
+from local_cloud.s3 import persistence
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     # After the lifeline, because importing moto takes almost a second.
     from moto.server import ThreadedMotoServer
 
-    times.patch()
+    persistence.patch()
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     for directory in kept:

@@ -12,7 +12,7 @@ from local_bigquery.errors import BigQueryError
 from local_bigquery.jobs import load, runner, storage
 from local_bigquery.models import TableFieldSchema
 
-from local_cloud.bigquery.server.files import avro, files, json_lines
+from local_cloud.bigquery.server.files import avro, files
 from local_cloud.bigquery.server.tables import schemas
 
 MOST_URIS = 10_000
@@ -137,7 +137,7 @@ def patch() -> None:
                 _check_modes(config, {}, existing)
                 if kind == "NEWLINE_DELIMITED_JSON":
                     ignore = bool(config.ignoreUnknownValues)
-                    json_lines.check_keys(cursor, upload, _given(config), ignore_unknown=ignore)
+                    files.check_keys(cursor, upload, _given(config), ignore_unknown=ignore)
         return config
 
     load._decoded, load._projection, load.run = decode, project, load_job

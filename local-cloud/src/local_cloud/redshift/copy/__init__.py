@@ -7,9 +7,7 @@ for chunk in plan.chunks:                   # the payload of COPY table (plan.na
 plan.rows, plan.errors, plan.files          # complete once the chunks are consumed, or have failed
 
 columns      columns of the destination table
-command      the parsed COPY
-credentials  credentials of a COPY
-errors       errors of COPY and rows of stl_load_errors
+command      the parsed COPY, its credentials
 json         COPY of JSON
 parquet      COPY of Parquet
 parse        parses the text of a COPY
@@ -19,10 +17,10 @@ text         COPY of delimited text and CSV
 """
 
 from local_cloud.redshift.copy.columns import Column
-from local_cloud.redshift.copy.credentials import Credentials
-from local_cloud.redshift.copy.errors import RedshiftError
+from local_cloud.redshift.copy.command import Credentials
 from local_cloud.redshift.copy.parse import parse
 from local_cloud.redshift.copy.running import CopyPlan, run
 from local_cloud.redshift.copy.sources import S3Objects
+from local_cloud.redshift.errors import RedshiftError
 
 __all__ = ["Column", "CopyPlan", "Credentials", "RedshiftError", "S3Objects", "parse", "run"]

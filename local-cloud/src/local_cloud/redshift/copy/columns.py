@@ -1,11 +1,17 @@
-"""The columns of the destination table. Pure."""
+"""The columns of the destination table, and Arrow values that their readers share. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from local_cloud.redshift.copy.errors import UNDEFINED_COLUMN, RedshiftError
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from local_cloud.redshift.errors import UNDEFINED_COLUMN, RedshiftError
 
 TEXT = ("varchar", "char")
+STRING = pa.large_string()
+YEAR_1 = {"date": -719162, "timestamp": -62135596800000000}
+"""Days and microseconds from 1970 to the year 1."""
 INTEGERS = {"smallint": 2**15, "integer": 2**31, "bigint": 2**63}
 
 _SPELLED = {
@@ -70,3 +76,13 @@ def chosen(columns: Sequence[Column], names: Sequence[str] | None, *, explicit_i
             raise RedshiftError(f'cannot set an identity column to a value: "{name}" (use EXPLICIT_IDS)', "0A000")
         found.append(known[name])
     return found
+
+
+def scalar(text: str) -> pa.Scalar:
+    """Return a text as a value of `STRING`."""
+    return pa.scalar(text, STRING)
+
+
+def any_of(mask: pa.Array) -> bool:
+    """Return whether a value is true."""
+    return bool(pc.any(mask).as_py())

@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from local_cloud.redshift.copy.columns import TEXT, Column
-from local_cloud.redshift.copy.errors import UNSUPPORTED, RedshiftError, spectrum
+from local_cloud.redshift.copy.columns import STRING, TEXT, YEAR_1, Column, scalar
 from local_cloud.redshift.copy.json import nested
 from local_cloud.redshift.copy.sources import File
 from local_cloud.redshift.copy.text.pieces import Load, Piece, piece
 from local_cloud.redshift.copy.text.utf8 import invalid_text, replaced
+from local_cloud.redshift.errors import UNSUPPORTED, RedshiftError, spectrum
 
 _BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 12
-_YEAR_1 = {"date": -719162, "timestamp": -62135596800000000}
 # 294276-12-31, the last day of both, and 4713-11-24 BC, the first.
 _RANGES = {"date": (-2440588, 106751990), "timestamp": (-210866803200000000, 9223371331199999999)}
 _PLAIN = {
@@ -52,7 +51,7 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
     check(load, file, schema)
     try:
         for batch in reader.iter_batches(_rows_of(reader.metadata)):
-            missing = [pa.nulls(batch.num_rows, nested.TEXT)] * (len(load.columns) - batch.num_columns)
+            missing = [pa.nulls(batch.num_rows, STRING)] * (len(load.columns) - batch.num_columns)
             columns = zip(load.columns, (*batch.columns, *missing), strict=True)
             found = piece(load.columns, [_text(load, file, column, values) for column, values in columns])
             if found:
@@ -136,11 +135,11 @@ def _text(load: Load, file: File, column: Column, values: pa.Array) -> pa.Array:
         return hexadecimal(values)
     if column.type == "super":
         return _json(file, column, values)
-    return values.cast(nested.TEXT)
+    return values.cast(STRING)
 
 
 def _characters(load: Load, file: File, column: Column, values: pa.Array) -> pa.Array:
-    text = values.cast(nested.TEXT, safe=False)
+    text = values.cast(STRING, safe=False)
     bad = invalid_text(text)
     if bad is not None and load.command.invalid is not None:
         text = replaced(text, load.command.invalid)
@@ -174,14 +173,14 @@ def _moments(file: File, column: Column, values: pa.Array) -> pa.Array:
     least, most = _RANGES[column.type]
     bounds = pc.min_max(numbers).as_py()
     if bounds["min"] is None:
-        return values.cast(nested.TEXT)
+        return values.cast(STRING)
     if bounds["min"] < least or bounds["max"] > most:
         raise spectrum(
             15001, f"{column.type} out of range in column {column.name} (4713 BC to 294276). File name: {file.url}"
         )
-    text = values.cast(nested.TEXT)
-    if bounds["min"] < _YEAR_1[column.type]:
-        return pa.array([_before_christ(item) for item in text.to_pylist()], nested.TEXT)
+    text = values.cast(STRING)
+    if bounds["min"] < YEAR_1[column.type]:
+        return pa.array([_before_christ(item) for item in text.to_pylist()], STRING)
     return text
 
 
@@ -201,9 +200,9 @@ def hexadecimal(values: pa.Array) -> pa.Array:
     offsets = pa.Array.from_buffers(pa.int64(), values.offset + len(values) + 1, [None, ends])
     doubled = pc.multiply(offsets, 2)
     text = pa.Array.from_buffers(
-        nested.TEXT, len(values), [values.buffers()[0], doubled.buffers()[1], digits], offset=values.offset
+        STRING, len(values), [values.buffers()[0], doubled.buffers()[1], digits], offset=values.offset
     )
-    return pc.binary_join_element_wise(pa.scalar("\\x", nested.TEXT), text, pa.scalar("", nested.TEXT))
+    return pc.binary_join_element_wise(scalar("\\x"), text, scalar(""))
 
 
 def _json(file: File, column: Column, values: pa.Array) -> pa.Array:

@@ -4,16 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from local_cloud.redshift.copy.command import CopyCommand, Format
-from local_cloud.redshift.copy.credentials import credentials
-from local_cloud.redshift.copy.errors import SYNTAX, UNSUPPORTED, RedshiftError, unsupported
+from local_cloud.redshift.copy.command import CopyCommand, Format, credentials
+from local_cloud.redshift.errors import SYNTAX, UNSUPPORTED, RedshiftError, unsupported
 from local_cloud.redshift.sql import tokens
-from local_cloud.redshift.sql.reading import Reader
-from local_cloud.redshift.sql.tokens import Token
+from local_cloud.redshift.sql.tokens import Reader, Token
 
 MOST_ERRORS = 100_000
-
-
 _FORMATS = {"csv", "json", "parquet", "delimiter", "fixedwidth", "avro", "orc", "shapefile"}
 _FLAGS = {
     "manifest", "gzip", "bzip2", "zstd", "removequotes", "escape", "emptyasnull", "blanksasnull", "truncatecolumns",

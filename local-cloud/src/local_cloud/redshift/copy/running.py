@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from local_cloud.redshift.copy import parquet, sources
 from local_cloud.redshift.copy.columns import Column, chosen
 from local_cloud.redshift.copy.command import CopyCommand
-from local_cloud.redshift.copy.errors import LoadErrorRow, RedshiftError, load_failed
 from local_cloud.redshift.copy.json import objects as json
 from local_cloud.redshift.copy.sources import File, Objects
 from local_cloud.redshift.copy.text import delimited as text
 from local_cloud.redshift.copy.text.pieces import Load, Piece
+from local_cloud.redshift.errors import LoadErrorRow, RedshiftError, load_failed
 
 DEFAULT_SLICES = 2
 

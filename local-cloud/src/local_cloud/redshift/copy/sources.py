@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from local_cloud.redshift.copy.command import CopyCommand
-from local_cloud.redshift.copy.credentials import Credentials
-from local_cloud.redshift.copy.errors import RedshiftError, detailed, spectrum
+from local_cloud.redshift.copy.command import CopyCommand, Credentials
+from local_cloud.redshift.errors import RedshiftError, detailed, spectrum
 
 DENIED = "-denied"  # suffix of roles that may not read
 _READERS, _BUFFER = 4, 1 << 20

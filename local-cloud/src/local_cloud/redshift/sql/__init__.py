@@ -6,10 +6,9 @@ ddl          CREATE TABLE and ALTER TABLE
 expressions  differences inside statements: functions, casts, dates
 merge        MERGE in Redshift's form
 names        identifiers of up to 127 bytes on a PostgreSQL that allows 63
-reading      reads a statement token by token
 rewrite      translates statements for PostgreSQL or for the proxy, or refuses them
 statement    the translated statements
-tokens       SQL text as tokens
+tokens       SQL text as tokens, and their reader
 types        Redshift's types in DDL and casts
 unload       the text of an UNLOAD, and its rows as files
 """

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from local_cloud.redshift.errors import RedshiftError, syntax_error
 from local_cloud.redshift.sql.expressions import rewritten
-from local_cloud.redshift.sql.reading import Reader, spelled
 from local_cloud.redshift.sql.statement import Plain
-from local_cloud.redshift.sql.tokens import Token, quoted, significant
+from local_cloud.redshift.sql.tokens import Reader, Token, quoted, significant, spelled
 
 
 def _prefixed(token: Token, kind: str) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from local_cloud.redshift.errors import RedshiftError, syntax_error
 from local_cloud.redshift.sql.expressions import rewritten
-from local_cloud.redshift.sql.reading import Reader, spelled
-from local_cloud.redshift.sql.tokens import Token
+from local_cloud.redshift.sql.tokens import Reader, Token, spelled
 from local_cloud.redshift.sql.types import Type, read_type
 
 # PostgreSQL refuses most of them itself, but allows columns named oid today.

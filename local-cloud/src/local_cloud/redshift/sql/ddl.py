@@ -3,9 +3,8 @@
 from local_cloud.redshift.errors import RedshiftError, syntax_error
 from local_cloud.redshift.sql.columns import Column, read_column
 from local_cloud.redshift.sql.expressions import rewritten
-from local_cloud.redshift.sql.reading import Reader
 from local_cloud.redshift.sql.statement import AlterType, CreateTable, Layout, Nothing, Plain, Statement
-from local_cloud.redshift.sql.tokens import Token, significant, split_commas, sql_of
+from local_cloud.redshift.sql.tokens import Reader, Token, significant, split_commas, sql_of
 from local_cloud.redshift.sql.types import read_type
 
 _CONSTRAINTS = ("constraint", "unique", "primary", "foreign", "check")

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from local_cloud.redshift.errors import RedshiftError, syntax_error
-from local_cloud.redshift.sql.reading import Reader, spelled
-from local_cloud.redshift.sql.tokens import Token, closing, significant, split_commas
+from local_cloud.redshift.sql.tokens import Reader, Token, closing, significant, spelled, split_commas
 from local_cloud.redshift.sql.types import read_type
 
 _DATE_PARTS = ("dateadd", "datediff")

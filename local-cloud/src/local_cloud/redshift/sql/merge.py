@@ -2,9 +2,8 @@
 
 from local_cloud.redshift.errors import RedshiftError, syntax_error
 from local_cloud.redshift.sql.expressions import rewritten
-from local_cloud.redshift.sql.reading import Reader
 from local_cloud.redshift.sql.statement import Plain
-from local_cloud.redshift.sql.tokens import Token, significant, split_commas
+from local_cloud.redshift.sql.tokens import Reader, Token, significant, split_commas
 
 
 def merge(text: str, found: list[Token]) -> Plain:

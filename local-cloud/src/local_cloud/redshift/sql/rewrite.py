@@ -9,7 +9,6 @@ from local_cloud.redshift.sql import accounts, ddl
 from local_cloud.redshift.sql.expressions import rewritten
 from local_cloud.redshift.sql.merge import merge
 from local_cloud.redshift.sql.names import fold
-from local_cloud.redshift.sql.reading import Reader, spelled
 from local_cloud.redshift.sql.statement import (
     CaseSensitive,
     Copy,
@@ -21,7 +20,7 @@ from local_cloud.redshift.sql.statement import (
     Statement,
     Truncate,
 )
-from local_cloud.redshift.sql.tokens import Token, literal, quoted, significant, sql_of, tokens
+from local_cloud.redshift.sql.tokens import Reader, Token, literal, quoted, significant, spelled, sql_of, tokens
 from local_cloud.redshift.sql.unload import unload
 
 __all__ = ["named", "rewrite"]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from local_cloud.redshift.errors import RedshiftError
-from local_cloud.redshift.sql.reading import Reader
+from local_cloud.redshift.sql.tokens import Reader
 
 MOST_VARCHAR, MOST_CHAR, MOST_VARBYTE = 65535, 4096, 1_024_000
 _SIMPLE = {

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from local_cloud.redshift.errors import RedshiftError, syntax_error
-from local_cloud.redshift.sql.reading import Reader
 from local_cloud.redshift.sql.statement import Unload
-from local_cloud.redshift.sql.tokens import Token, significant
+from local_cloud.redshift.sql.tokens import Reader, Token, significant
 
 Row = list[str | None]
 _FLAGS = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_cloud.redshift.copy import Column
-from local_cloud.redshift.copy.json import blocks as json_blocks
+from local_cloud.redshift.copy.json import objects as json_objects
 from local_cloud.redshift.copy.json import paths as jsonpaths
 
 N, S, D, V = Column("n", "integer"), Column("s", "varchar", 10), Column("d", "double precision"), Column("v", "super")
@@ -232,7 +232,7 @@ def test_at_once_and_one_by_one_are_the_same(copied: Any, objects: list[dict[str
     options = f"JSON '{'auto ignorecase' if folding else 'auto'}' MAXERROR 99"
     quick = copied(options, [N, S, D, V], "\n".join(lines).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_blocks, "at_once", lambda *_: None)
+        patch.setattr(json_objects, "at_once", lambda *_: None)
         slow = copied(options, [N, S, D, V], "\n".join(lines).encode())
 
     def numbers(rows: list[tuple[str | None, ...]]) -> list[tuple[object, ...]]:
@@ -265,4 +265,4 @@ def test_where_a_path_leads(path: tuple[str | int, ...], found: str | None) -> N
 )
 def test_members_are_cut_out_of_the_line(line: str) -> None:
     expected = {name: value for name, value in json.loads(line).items() if name in ("a", "b") and value is not None}
-    assert {name: json.loads(text) for name, text in json_blocks.members(line, ["a", "b"]).items()} == expected
+    assert {name: json.loads(text) for name, text in json_objects.members(line, ["a", "b"]).items()} == expected

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_cloud.redshift.copy import Column, parse
-from local_cloud.redshift.copy.errors import BadValue, RedshiftError
 from local_cloud.redshift.copy.text import temporal as moments
 from local_cloud.redshift.copy.text import utf8, values
+from local_cloud.redshift.errors import BadValue, RedshiftError
 
 ROLE = "IAM_ROLE 'arn:aws:iam::123456789012:role/reader'"
 

@@ -2,6 +2,5 @@
 
 arrow_rows  Arrow rows of the Storage Write API, by the types that BigQuery documents
 avro        reads Avro files with JSON columns, faster than the server does
-files       checks of the files of a load job, as in BigQuery
-json_lines  checks of the keys in JSON Lines, at every depth
+files       checks of the files of a load job, as in BigQuery; of the keys in JSON Lines, at every depth
 """

@@ -1,11 +1,12 @@
-"""Checks of the files of a load job: what BigQuery refuses or reads differently. Pure."""
+"""Checks of the files of a load job: what BigQuery refuses or reads differently."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from local_bigquery.errors import BigQueryError
+from local_bigquery.jobs.storage import literal
 
 NUMERIC_SCALE, NUMERIC_INTEGER_DIGITS = 9, 29
 LARGEST_PRECISION = 38
@@ -86,3 +87,33 @@ def _walk(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
             waiting += [(f"{path}.{kind.field(i).name}", kind.field(i).type) for i in range(kind.num_fields)]
         elif _is_list(kind):
             waiting.append((f"{path}[]", kind.value_type))
+
+
+# Checks of the keys in JSON Lines, at every depth: keys without a field are refused, as in BigQuery.
+
+
+def check_keys(cursor: Any, upload: str, fields: Sequence[Any], *, ignore_unknown: bool) -> None:
+    """Refuse unknown keys, unless they are ignored, and keys that match a field in another case only."""
+    _check(cursor, f"SELECT json AS j FROM read_ndjson_objects({literal(upload)})", fields, "", ignore_unknown)  # noqa: S608 - a path of ours
+
+
+def _check(cursor: Any, rows: str, fields: Sequence[Any], shown: str, ignore_unknown: bool) -> None:
+    known = {field.name for field in fields}
+    folded = {name.casefold(): name for name in known}
+    found = cursor.execute(
+        f"SELECT DISTINCT unnest(json_keys(j)) FROM ({rows}) WHERE j IS NOT NULL AND json_type(j) = 'OBJECT'"  # noqa: S608 - made here
+    ).fetchall()
+    for (key,) in found:
+        if key not in known and key.casefold() in folded:
+            spelled = folded[key.casefold()]
+            raise unsupported(f"the key {shown}{key} is spelled otherwise than the field {shown}{spelled}")
+        if key not in known and not ignore_unknown:
+            raise refuse(f"Error while reading data, error message: JSON parsing error: No such field: {shown}{key}.")
+    present = {key for (key,) in found}
+    for field in fields:
+        if field.fields and field.name in present:
+            path = '$."' + field.name.replace('"', '\\"') + '"'
+            element = f"unnest(json_extract(j, {literal(path + '[*]')}))"
+            value = element if field.mode == "REPEATED" else f"json_extract(j, {literal(path)})"
+            inside = f"SELECT {value} AS j FROM ({rows}) WHERE json_type(j) = 'OBJECT'"  # noqa: S608 - made here
+            _check(cursor, inside, field.fields, f"{shown}{field.name}.", ignore_unknown)

@@ -1,10 +1,9 @@
 """Tables of the local BigQuery: changes, look-ups and records.
 
-alterations  ALTER COLUMN SET DATA TYPE, which the server's engine refuses
+alterations  ALTER COLUMN SET DATA TYPE, and MERGE that sets a column NULL
 databases    tables in DuckDB's own files instead of DuckLake's
 layouts      creation times, partitioning and clustering of tables
 lookups      look-ups of one table in constant time; bounded results of queries
-merges       MERGE that sets a column NULL
 pruning      the partitions of a table that a statement reads
 records      records of jobs, tables and datasets in SQLite instead of DuckDB
 schemas      changes of a table's schema

@@ -1,4 +1,4 @@
-"""ALTER COLUMN SET DATA TYPE, which the server's engine refuses: exactly BigQuery's coercions."""
+"""Statements that the server's engine refuses or misreads: SET DATA TYPE by BigQuery's coercions, MERGE with NULL."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from local_bigquery.catalog import names, tables
 from local_bigquery.engine import database, types
 from local_bigquery.engine.database import quote
 from local_bigquery.errors import BigQueryError
-from local_bigquery.jobs import query
+from local_bigquery.jobs import merge, query
 from sqlglot import exp
 
 from local_cloud.bigquery.server.files import files
@@ -55,8 +55,12 @@ def _alter(cursor: Any, reference: Reference, changes: list[tuple[str, str]]) ->
 
 
 def patch() -> None:
-    """Add ALTER COLUMN SET DATA TYPE to the server. The caller of a statement holds the table's lock."""
-    run = query._run
+    """Add ALTER COLUMN SET DATA TYPE to the server, and MERGE that sets a column NULL.
+
+    The caller of a statement holds the table's lock. The engine reads an assignment of NULL as a comparison, whose
+    value is NULL; comparisons with NULL are unchanged.
+    """
+    run, written = query._run, merge._sql
 
     def run_or_alter(cursor: Any, tree: Any, context: Any, *others: Any) -> Any:
         changes = _changes(tree)
@@ -70,4 +74,9 @@ def patch() -> None:
             _alter(database.cursor() if cursor is None else cursor, reference, changes)
         return statistics
 
-    query._run = run_or_alter
+    def sql_of(node: Any) -> Any:
+        if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Null):
+            return f"{written(node.this)} = NULL"
+        return written(node)
+
+    query._run, merge._sql = run_or_alter, sql_of

@@ -5,7 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-TEXT = pa.large_string()
+from local_cloud.redshift.copy.columns import STRING, any_of, scalar
+
 _CONTROLS = {chr(code): f"\\u{code:04x}" for code in range(32)} | {
     "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
 }  # fmt: skip
@@ -26,42 +27,42 @@ def json_text(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return json_text(values.dictionary_decode())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return string(values.cast(TEXT))
+        return string(values.cast(STRING))
     if pa.types.is_floating(kind):
         finite = pc.if_else(pc.is_finite(values), values, pa.scalar(None, kind))
-        return finite.cast(TEXT)
+        return finite.cast(STRING)
     if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        return values.cast(TEXT)
+        return values.cast(STRING)
     if pa.types.is_timestamp(kind):
-        return _join(_one('"'), values.cast(pa.timestamp(kind.unit)).cast(TEXT), _one('"'))
+        return _join(scalar('"'), values.cast(pa.timestamp(kind.unit)).cast(STRING), scalar('"'))
     if pa.types.is_date(kind) or pa.types.is_time(kind):
-        return _join(_one('"'), values.cast(TEXT), _one('"'))
+        return _join(scalar('"'), values.cast(STRING), scalar('"'))
     raise TypeError(str(kind))
 
 
 def string(values: pa.Array) -> pa.Array:
     """Return each text as a JSON string."""
     for plain, escaped in (("\\", "\\\\"), ('"', '\\"')):
-        if _any(pc.match_substring(values, plain)):
+        if any_of(pc.match_substring(values, plain)):
             values = pc.replace_substring(values, plain, escaped)
-    if _any(pc.match_substring_regex(values, r"[\x00-\x1f]")):
+    if any_of(pc.match_substring_regex(values, r"[\x00-\x1f]")):
         for plain, escaped in _CONTROLS.items():
             values = pc.replace_substring(values, plain, escaped)
-    return _join(_one('"'), values, _one('"'))
+    return _join(scalar('"'), values, scalar('"'))
 
 
 def _struct(values: pa.StructArray) -> pa.Array:
     parts: list[Any] = []
     for field, child in zip(values.type, values.flatten(), strict=True):
-        name = string(pa.array([field.name], TEXT))[0].as_py()
-        parts += [_one(("," if parts else "{") + name + ":"), json_text(child).fill_null("null")]
-    text = _join(*parts, _one("}")) if parts else pa.repeat(_one("{}"), len(values))
+        name = string(pa.array([field.name], STRING))[0].as_py()
+        parts += [scalar(("," if parts else "{") + name + ":"), json_text(child).fill_null("null")]
+    text = _join(*parts, scalar("}")) if parts else pa.repeat(scalar("{}"), len(values))
     return _with_nulls(text, values)
 
 
 def _list(values: pa.Array) -> pa.Array:
     inside = json_text(values.flatten()).fill_null("null")
-    return _with_nulls(_join(_one("["), _joined(inside, values), _one("]")), values)
+    return _with_nulls(_join(scalar("["), _joined(inside, values), scalar("]")), values)
 
 
 def _map(values: pa.MapArray) -> pa.Array:
@@ -71,8 +72,8 @@ def _map(values: pa.MapArray) -> pa.Array:
     named = json_text(keys)
     if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)):
         named = string(pc.utf8_trim(named, characters='"'))
-    inside = _join(named, _one(":"), json_text(items).fill_null("null"))
-    return _with_nulls(_join(_one("{"), _joined(inside, pairs), _one("}")), values)
+    inside = _join(named, scalar(":"), json_text(items).fill_null("null"))
+    return _with_nulls(_join(scalar("{"), _joined(inside, pairs), scalar("}")), values)
 
 
 def _joined(inside: pa.Array, values: pa.Array) -> pa.Array:
@@ -84,20 +85,12 @@ def _joined(inside: pa.Array, values: pa.Array) -> pa.Array:
         lengths = pc.list_value_length(values).cast(pa.int64()).fill_null(0)
     ends = pc.cumulative_sum(lengths)
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
-    return pc.binary_join(pa.LargeListArray.from_arrays(offsets, inside), _one(","))
+    return pc.binary_join(pa.LargeListArray.from_arrays(offsets, inside), scalar(","))
 
 
 def _with_nulls(text: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(values.is_valid(), text, pa.scalar(None, TEXT)) if values.null_count else text
+    return pc.if_else(values.is_valid(), text, pa.scalar(None, STRING)) if values.null_count else text
 
 
 def _join(*parts: Any) -> pa.Array:
-    return pc.binary_join_element_wise(*parts, _one(""))
-
-
-def _one(text: str) -> pa.Scalar:
-    return pa.scalar(text, TEXT)
-
-
-def _any(mask: pa.Array) -> bool:
-    return bool(pc.any(mask).as_py())
+    return pc.binary_join_element_wise(*parts, scalar(""))

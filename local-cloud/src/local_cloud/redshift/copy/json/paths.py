@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from local_cloud.redshift.copy.errors import RedshiftError, detailed
+from local_cloud.redshift.errors import RedshiftError, detailed
 
 Path = tuple[str | int, ...]
 Span = tuple[int, int]
@@ -20,11 +20,12 @@ class _Number(str):
     __slots__ = ()
 
 
-def _no_constant(constant: str) -> None:
+def no_constant(constant: str) -> None:
+    """Refuse NaN and infinity, which Python reads."""
     raise ValueError(f"{constant} is no JSON")
 
 
-DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_Number, parse_int=_Number)
+DECODER = json.JSONDecoder(parse_constant=no_constant, parse_float=_Number, parse_int=_Number)
 
 
 def paths(data: bytes, url: str, columns: int) -> list[Path]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from local_cloud.redshift.copy.errors import RedshiftError
 from local_cloud.redshift.copy.sources import File
 from local_cloud.redshift.copy.text.pieces import Load
+from local_cloud.redshift.errors import RedshiftError
 
 BLOCK = 2 << 20  # half of the largest record, so that a larger block is rare
 BOM = b"\xef\xbb\xbf"

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from local_cloud.redshift.copy import errors
+from local_cloud.redshift import errors
+from local_cloud.redshift.copy.columns import STRING
 from local_cloud.redshift.copy.command import CopyCommand
-from local_cloud.redshift.copy.errors import BadValue, unsupported
 from local_cloud.redshift.copy.sources import File
-from local_cloud.redshift.copy.text import blocks, utf8, values
+from local_cloud.redshift.copy.text import blocks, utf8
 from local_cloud.redshift.copy.text.blocks import Block
 from local_cloud.redshift.copy.text.pieces import Load, Piece
 from local_cloud.redshift.copy.text.records import Record, careful, quick
+from local_cloud.redshift.errors import BadValue, unsupported
 
 LONGEST_ROW = 4 << 20
 Fields = tuple[list[str], list[int]]
@@ -72,7 +73,7 @@ def _at_once(load: Load, data: bytes) -> list[pa.Array] | None:
                 ignore_empty_lines=command.has("ignoreblanklines"),
             ),
             arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, values.STRING),
+                column_types=dict.fromkeys(names, STRING),
                 null_values=[null] if null else [],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from local_cloud.redshift.copy.columns import Column
+from local_cloud.redshift.copy.columns import Column, scalar
 from local_cloud.redshift.copy.command import CopyCommand
-from local_cloud.redshift.copy.errors import LoadErrorRow
 from local_cloud.redshift.copy.sources import Objects
+from local_cloud.redshift.errors import LoadErrorRow
 
 NULL = "\\N"
 _SPECIAL = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
@@ -40,13 +40,9 @@ def piece(columns: Sequence[Column], texts: Sequence[pa.Array]) -> Piece | None:
     if not rows:
         return None
     cells = [_cell(column, text) for column, text in zip(columns, texts, strict=True)]
-    lines = pc.binary_join_element_wise(*cells, _one("\t"), null_handling="replace", null_replacement=NULL)
-    ended = pc.binary_join_element_wise(lines, _one(""), _one("\n"))
+    lines = pc.binary_join_element_wise(*cells, scalar("\t"), null_handling="replace", null_replacement=NULL)
+    ended = pc.binary_join_element_wise(lines, scalar(""), scalar("\n"))
     return Piece(data_of(ended), rows)
-
-
-def _one(text: str) -> pa.Scalar:
-    return pa.scalar(text, pa.large_string())
 
 
 def _cell(column: Column, text: pa.Array) -> pa.Array:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from local_cloud.redshift.copy.errors import BadValue, LoadErrorRow
+from local_cloud.redshift.copy.columns import STRING
 from local_cloud.redshift.copy.sources import File
 from local_cloud.redshift.copy.text import values
 from local_cloud.redshift.copy.text.pieces import Load, Piece, piece
+from local_cloud.redshift.errors import BadValue, LoadErrorRow
 
 _KEPT = 1024  # bytes of a line and of a field in stl_load_errors
 
@@ -43,7 +44,7 @@ def careful(load: Load, file: File, records: Sequence[Record]) -> Piece | None:
     found: list[pa.Array] = []
     wrong: dict[int, tuple[int, BadValue]] = {}
     for place, column in enumerate(load.columns):
-        texts = pa.array([record.fields[place] for record in good], values.STRING)
+        texts = pa.array([record.fields[place] for record in good], STRING)
         converted, bad = values.convert(load.command, column, texts)
         found.append(converted)
         for row, error in bad.items():

@@ -12,12 +12,11 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from local_cloud.redshift.copy import errors
-from local_cloud.redshift.copy.errors import BadValue
+from local_cloud.redshift import errors
+from local_cloud.redshift.copy.columns import STRING, YEAR_1, any_of
+from local_cloud.redshift.errors import BadValue
 
-STRING = pa.large_string()
 AUTO, SECONDS, MILLISECONDS = "auto", "epochsecs", "epochmillisecs"
-_YEAR_1 = {"date": -719162, "timestamp": -62135596800000000}
 _ZONE = r"(?P<zone>Z|UTC|[+-]\d{2}(?::?\d{2})?)"
 _TIME = r"(?P<hour>\d{2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:\.(?P<fraction>\d{1,6}))?)?"
 _ISO = r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
@@ -64,16 +63,12 @@ def sure(kind: str, given: str | None, texts: pa.Array) -> pa.Array | None:
         return texts if _all_days(texts, pa.date32(), (10, 10)) else None
     if given not in (None, AUTO, "YYYY-MM-DD HH:MI:SS", "YYYY-MM-DD HH24:MI:SS"):
         return None
-    if given != AUTO and _any(pc.match_substring_regex(texts, "[TtZz]")):
+    if given != AUTO and any_of(pc.match_substring_regex(texts, "[TtZz]")):
         return None
     if _all_days(texts, pa.timestamp("us"), (16, 26)):
         return texts
     zoned = kind == "timestamptz" or given == AUTO
     return texts if zoned and _all_days(texts, pa.timestamp("us", "UTC"), (17, 32)) else None
-
-
-def _any(mask: pa.Array) -> bool:
-    return bool(pc.any(mask).as_py())
 
 
 def _all_days(texts: pa.Array, kind: pa.DataType, lengths: tuple[int, int]) -> bool:
@@ -86,12 +81,10 @@ def _all_days(texts: pa.Array, kind: pa.DataType, lengths: tuple[int, int]) -> b
         found = texts.cast(kind)
     except pa.ArrowInvalid:
         return False
-    numbers = found.view(pa.int32() if pa.types.is_date(kind) else pa.int64())
-    least = pc.min(numbers).as_py()
-    return bool(
-        least
-        >= _YEAR_1["date" if pa.types.is_date(kind) else "timestamp"] + 86_400_000_000 * (not pa.types.is_date(kind))
-    )
+    is_date = pa.types.is_date(kind)
+    numbers = found.view(pa.int32() if is_date else pa.int64())
+    first = YEAR_1["date"] if is_date else YEAR_1["timestamp"] + 86_400_000_000
+    return bool(pc.min(numbers).as_py() >= first)
 
 
 def _epochs(given: str, texts: pa.Array) -> pa.Array | None:
@@ -100,7 +93,7 @@ def _epochs(given: str, texts: pa.Array) -> pa.Array | None:
         size = pc.max(pc.abs(numbers)).as_py() or 0
     except pa.ArrowInvalid:
         return None
-    if size > 250_000_000_000 * (1 if given == SECONDS else 1000) or _any(pc.less(numbers, 0)):
+    if size > 250_000_000_000 * (1 if given == SECONDS else 1000) or any_of(pc.less(numbers, 0)):
         return None
     return numbers.cast(pa.timestamp("s" if given == SECONDS else "ms")).cast(STRING)
 

@@ -12,13 +12,13 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from local_cloud.redshift.copy import errors
-from local_cloud.redshift.copy.columns import INTEGERS, TEXT, Column
+from local_cloud.redshift import errors
+from local_cloud.redshift.copy.columns import INTEGERS, STRING, TEXT, Column, any_of
 from local_cloud.redshift.copy.command import CopyCommand
-from local_cloud.redshift.copy.errors import BadValue
+from local_cloud.redshift.copy.json.paths import no_constant
 from local_cloud.redshift.copy.text import temporal as moments
+from local_cloud.redshift.errors import BadValue
 
-STRING = pa.large_string()
 Exact = Callable[[str], str | None]
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _SHOWN = {"smallint": "Short", "integer": "Integer", "bigint": "Long"}
@@ -46,7 +46,7 @@ def convert(command: CopyCommand, column: Column, texts: pa.Array) -> tuple[pa.A
 def _nulls(command: CopyCommand, column: Column, texts: pa.Array) -> pa.Array:
     """Return the fields with NULL in place of empty or blank fields that mean it."""
     void = column.type not in TEXT or command.has("emptyasnull")
-    if void and _any(pc.equal(texts, "")):
+    if void and any_of(pc.equal(texts, "")):
         texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, STRING), texts)
     if column.type in TEXT and command.has("blanksasnull"):
         blank = pc.equal(pc.ascii_trim(texts, characters=" \t\n\r\f\v"), "")
@@ -56,17 +56,13 @@ def _nulls(command: CopyCommand, column: Column, texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _any(mask: pa.Array) -> bool:
-    return bool(pc.any(mask).as_py())
-
-
 def _all(mask: pa.Array) -> bool:
     return bool(pc.all(mask).as_py() in (True, None))
 
 
 def _characters(command: CopyCommand, column: Column, texts: pa.Array) -> tuple[pa.Array, dict[int, BadValue]]:
     wrong: dict[int, BadValue] = {}
-    if _any(pc.match_substring(texts, "\0")):
+    if any_of(pc.match_substring(texts, "\0")):
         message = "String contains invalid or unsupported UTF8 codepoints. Bad UTF8 hex sequence: 00 (error 3)"
         for index in pc.indices_nonzero(pc.match_substring(texts, "\0")).to_pylist():
             wrong[index] = BadValue(errors.UTF8, message)
@@ -112,7 +108,7 @@ def _sure(command: CopyCommand, column: Column, texts: pa.Array) -> pa.Array | N
         return texts if _all(pc.match_substring_regex(texts, form)) else None
     if kind in ("date", "timestamp", "timestamptz"):
         return moments.sure(kind, command.date_format if kind == "date" else command.time_format, texts)
-    if kind == "super" and command.format == "json" and not _any(pc.match_substring(texts, "\\u")):
+    if kind == "super" and command.format == "json" and not any_of(pc.match_substring(texts, "\\u")):
         return texts
     if kind == "varbyte":
         form = "^([0-9A-Fa-f]{2})*$"
@@ -128,7 +124,7 @@ def _one(text: str) -> pa.Scalar:
 
 def _integers(kind: str, texts: pa.Array) -> pa.Array | None:
     # Arrow reads hexadecimal digits, which Redshift does not.
-    if _any(pc.match_substring(texts, "x")) or _any(pc.match_substring(texts, "X")):
+    if any_of(pc.match_substring(texts, "x")) or any_of(pc.match_substring(texts, "X")):
         return None
     try:
         texts.cast({"smallint": pa.int16(), "integer": pa.int32(), "bigint": pa.int64()}[kind])
@@ -260,13 +256,11 @@ def _varbyte(column: Column, text: str) -> str:
 
 def _super(text: str) -> str:
     try:
-        json.loads(text, parse_constant=_no_constant, parse_float=str, parse_int=str)
+        json.loads(text, parse_constant=no_constant, parse_float=str, parse_int=str)
         text.encode()
     except (ValueError, RecursionError) as error:
         raise BadValue(errors.SUPER, f"Input data is not properly formatted JSON for SUPER: {error}") from None
-    if "\\u" in text:
-        _check_escapes(text)
-    return text
+    return _super_of_json(text)
 
 
 def _super_of_json(text: str) -> str:
@@ -274,10 +268,6 @@ def _super_of_json(text: str) -> str:
     if "\\u" in text:
         _check_escapes(text)
     return text
-
-
-def _no_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
 
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # and no backslash before some letters
