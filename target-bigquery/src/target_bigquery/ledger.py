@@ -130,13 +130,11 @@ class StreamLedger(Ledger):
         for a job that is still running.
         """
         self._open(create=True)
-        self._identify()
         return self._loaded_at(self._lookup.early(batch_id) or ())
 
     def loaded_of(self, batches: Collection[str]) -> dict[str, datetime]:
         """Return those of the batches that were loaded into the table as it is now, and when; waits as `loaded`."""
         self._open(create=True)
-        self._identify()
         times = {batch: self._loaded_at(entries) for batch, entries in self._lookup.of(batches).items()}
         return {batch: when for batch, when in times.items() if when}
 
@@ -160,7 +158,6 @@ class StreamLedger(Ledger):
             self._ours.add(job_id)
         if not batches:
             return job_id, set()
-        self._identify()
         known = {entry.job_id for entries in self._lookup.of(batches).values() for entry in entries}
         self._write({**batches, **(more or {})}, job_id)
         theirs = self._loaded_meanwhile(batches, job_id, known)
@@ -236,7 +233,10 @@ class StreamLedger(Ledger):
             self.write_commits()
 
     def _open(self, *, create: bool) -> None:
-        """Read the marks and check whether the table is empty, before this run adds the first row."""
+        """Read the marks and check whether the table is empty, before this run adds the first row.
+
+        With `create`, the ledger is there afterwards, and about the table as it is now.
+        """
         with self._opening:
             if create and not self.exists:
                 if self.client.table(LEDGER) is None:
@@ -254,6 +254,8 @@ class StreamLedger(Ledger):
             if self.exists and not self._is_open:
                 self._lookup.open()
             self._is_open = True
+        if create:
+            self._identify()
 
     def _find(self, batches: Sequence[str]) -> Mapping[str, list[Entry]]:
         """Return the entries of batches; with the first ones also the marks since when entries count."""

@@ -18,7 +18,7 @@ from singer_arrow.sdk.target import WarehouseTarget
 from singer_arrow.storage.store import Storage
 from singer_arrow.warehouse.run import GRACE_SECONDS, RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
-from singer_arrow.warehouse.table import WarehouseTable, descriptions_of
+from singer_arrow.warehouse.table import WarehouseTable, descriptions_of, nullable_paths
 from target_bigquery import connection, sql, tables
 from target_bigquery import merge_pruning as bounds
 from target_bigquery.client import BigQuery
@@ -168,7 +168,7 @@ class BigQueryStreamTable(WarehouseTable):
             self.stream_name,
             self.given,
             keys=self.key_properties,
-            nullable=self.nullable,
+            nullable=frozenset(nullable_paths(self.schema["properties"])),
             descriptions=descriptions_of(self.schema),
         )
         self.run.claim_table(self.client.path(self.destination.name), self.stream_name)

@@ -252,7 +252,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             if not group.parts:
                 return None
             self.upload(group)
-            self._until_done(group, lambda: self._load_without_refused(group, lambda: self.staged(group)))
+            self._until_done(group, lambda: self.staged(group))
         except BaseException:
             self._discard(group)
             raise
@@ -262,7 +262,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         if group is None:
             return
         try:
-            self._until_done(group, lambda: self._load_without_refused(group, lambda: self._publish(group)))
+            self._until_done(group, lambda: self._publish(group))
         finally:
             self._discard(group)
 
@@ -359,15 +359,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 raise
             raise copy.failed_copy(context.client, tables, copy_batch, context.files.storage, error) from None
 
-    def _fit(self, group: Group) -> StagingTables:
-        try:
-            return self.make_fit(group)
-        except ConvertibleTextError:
-            if all(p.spool for p in group.parts):
-                raise
-            self.convert(group, _LONG)
-            return self.make_fit(group)
-
     def _load_without_refused(self, group: Group, step: Callable[[], object]) -> None:
         """Take a step of a group, without the rows for which Redshift refuses it, where there may be such rows."""
         while True:
@@ -444,14 +435,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             return Refusal(str(error), is_of_value=isinstance(error, RefusedDataError))
         return None
 
-    def write_dead_letters(self, session: Session, group: Group) -> None:
-        """Write the rejected rows, within the transaction."""
-        if group.rejected:
-            self.context.dead_letter_table.write(session, self.context.ledger.stream, group.rejected)
-
-    def dead_letters_written(self, group: Group) -> None:
-        self.log_rejected(group.rejected)
-
     def _warned(self, part: PreparedItem) -> PreparedItem:
         """Count the NUL characters and long texts of an item, and warn of the first of the stream; return the item."""
         context, source = self.context, "RECORD messages" if part.item.is_temporary else None
@@ -490,9 +473,19 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         while group.parts:
             if group.rejected:
                 self.context.dead_letter_table.prepare()
-            theirs = self._bring(group, self._fit(group) if group.rows else self.staged(group))
+            try:
+                tables = self.make_fit(group) if group.rows else self.staged(group)
+            except ConvertibleTextError:
+                if all(p.spool for p in group.parts):
+                    raise
+                self.convert(group, _LONG)
+                tables = self.make_fit(group)
+            theirs = self._bring(group, tables)
             if not theirs:
-                self.dead_letters_written(group)
+                if self.deferred:
+                    self.context.overwrite_staging.rejected.add(group.rejected, self.context.most_rejected)
+                else:
+                    self.log_rejected(group.rejected)
                 size = sum(copy_batch.bytes for copy_batch in group.copy_batches)
                 rows = sum(copy_batch.rows for copy_batch in group.copy_batches)
                 self.context.tally.add(load_jobs=len(group.copy_batches), rows=rows, bytes=size)
@@ -526,7 +519,8 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 return set() if is_staged_here else theirs
             if group.rows:
                 self.bring(tables)
-            self.write_dead_letters(session, group)
+            if group.rejected and not self.deferred:  # else they are written when the table is replaced
+                self.context.dead_letter_table.write(session, ledger.stream, group.rejected)
             new = {entry: rows for entry, rows in (batches | of_logs).items() if entry not in known}
             ledger.add(session, {**new, **({group.mark: group.rows} if needs_mark else {})})
             if needs_mark and not self._has_swept:
@@ -559,10 +553,10 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             self.context.files.discard(*group.parts)
 
     def _until_done(self, group: Group, step: Callable[[], object]) -> None:
-        """Run a step of a group, and retry while Redshift is busy or the connection breaks."""
+        """Run a step of a group, without refused rows; retry while Redshift is busy or the connection breaks."""
         for pause in pauses(DEADLINE_SECONDS, most=_LONGEST_PAUSE):
             try:
-                step()
+                self._load_without_refused(group, step)
             except RetriableError as error:
                 if pause is None or self.context.client.is_lost:
                     raise
@@ -676,12 +670,6 @@ class Overwrite(RedshiftLoadMethod):
         if self.context.client.settings.varchar_max < MAX_VARCHAR:
             tables.needed_bytes(self.context.destination, tables.staged, group.copy_batches, self.context.files.storage)
         return tables
-
-    def write_dead_letters(self, session: Session, group: Group) -> None:
-        """Do nothing: rejected rows are written when the table is replaced."""
-
-    def dead_letters_written(self, group: Group) -> None:
-        self.context.overwrite_staging.rejected.add(group.rejected, self.context.most_rejected)
 
     def replace_table(self) -> None:
         self.context.overwrite_staging.staging(self.context.destination)

@@ -27,7 +27,7 @@ def conversion(schema: pa.Schema, **options: Any) -> Conversion:
 def convert(rows: list[dict[str, Any]], schema: pa.Schema, **options: Any) -> list[dict[str, Any]]:
     made = conversion(schema, **options)
     batches = pa.Table.from_pylist(rows, made.read_schema).to_batches(max_chunksize=2)
-    return pa.Table.from_batches(list(made.batches(batches, "file"))).to_pylist()
+    return pa.Table.from_batches(list(made.all_batches([("file", batches)]))).to_pylist()
 
 
 def test_names_and_nanoseconds_at_every_depth() -> None:
@@ -48,7 +48,7 @@ def test_names_and_nanoseconds_at_every_depth() -> None:
 def test_what_is_finer_than_a_microsecond_is_cut_off() -> None:
     schema = pa.schema([("t", pa.timestamp("ns", "UTC"))])
     batch = pa.record_batch([pa.array([1_999, -1], pa.int64()).cast(schema.field(0).type)], schema=schema)
-    (made,) = conversion(schema).batches([batch], "file")
+    (made,) = conversion(schema).all_batches([("file", [batch])])
     assert made.column(0).cast(pa.int64()).to_pylist() == [1, -1]
 
 
@@ -62,13 +62,13 @@ def test_integers_become_floats_only_where_those_hold_them() -> None:
     lists: list[Any] = [[{"x y": 2**53, "z": "s"}, {"x y": None, "z": "t"}], None, [], [{"x y": -1, "z": None}], None]
     batch = pa.RecordBatch.from_pylist([{"a": n, "r": r} for n, r in enumerate(lists)], schema)
     for start in range(len(lists)):
-        (got,) = made.batches([batch.slice(start)], "file")
+        (got,) = made.all_batches([("file", [batch.slice(start)])])
         renamed = [r and [{"x_y": x["x y"], "z": x["z"]} for x in r] for r in lists[start:]]
         assert got.to_pylist() == [{"a": float(start + n), "r": r} for n, r in enumerate(renamed)]
         assert got.schema == made.upload_schema
     bad = {"a": 0, "r": [{"x y": 2**53 + 1}]}
     with pytest.raises(DataError, match=r"file, row 2, column 'r': Integer value 9007199254740993 not in range"):
-        list(made.batches([pa.RecordBatch.from_pylist([{"a": 1}, bad], schema)], "file"))
+        list(made.all_batches([("file", [pa.RecordBatch.from_pylist([{"a": 1}, bad], schema)])]))
 
 
 def test_constants_are_in_every_row_and_are_not_read() -> None:

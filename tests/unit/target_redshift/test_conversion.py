@@ -53,7 +53,7 @@ def test_rows_get_the_names_and_types_of_their_columns() -> None:
             "j": '{"a":1}',
         },
     )
-    (out,) = conversion.batches([rows], "s3://b/x")
+    (out,) = conversion.all_batches([("s3://b/x", [rows])])
     assert out.schema.names == ["id", "at", "t", "n", "j", "_sdc_order"]
     assert str(out.schema.field("at").type) == "timestamp[us, tz=UTC]"
     assert is_json(out.schema.field("j"))
@@ -63,7 +63,7 @@ def test_rows_get_the_names_and_types_of_their_columns() -> None:
 def test_a_key_must_not_be_null() -> None:
     conversion = Conversion(columns_of(TEXT), TEXT, {}, ("id",), 0)
     with pytest.raises(DataError, match=r"s3://b/x, row 1, column 'id': a key property is null"):
-        list(conversion.batches([batch(TEXT, {"id": None, "s": ""})], "s3://b/x"))
+        list(conversion.all_batches([("s3://b/x", [batch(TEXT, {"id": None, "s": ""})])]))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_text_in_super_is_quoted_whatever_it_looks_like() -> None:
     columns = columns_of(TEXT, super_texts={"s"})
     texts = ["123", "null", '{"a": 1}', 'é"\\ \n', "", None]
     rows = pa.RecordBatch.from_pylist([{"id": n, "s": t} for n, t in enumerate(texts)], schema=TEXT)
-    (out,) = Conversion(columns, TEXT).batches(checked([rows], columns, "u"), "u")
+    (out,) = Conversion(columns, TEXT).all_batches([("u", checked([rows], columns, "u"))])
     assert [None if v is None else json.loads(v) for v in out.column("s").to_pylist()] == texts
     assert is_json(out.schema.field("s"))
 

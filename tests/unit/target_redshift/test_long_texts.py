@@ -72,7 +72,7 @@ def test_long_texts_are_taken_out_of_their_columns() -> None:
     assert COLUMN not in conversion.read_schema.names
     read = [pa.RecordBatch.from_pylist(rows, schema=conversion.read_schema)]
     looked = checked(read, columns, "u", varchar_max=5, nul_text="replace", found=nuls, rescued=noted)
-    (out,) = conversion.batches(looked, "u")
+    (out,) = conversion.all_batches([("u", looked)])
     assert out.column("s").to_pylist() == ["short", None]
     assert out.column("t").to_pylist() == [None, None]
     assert out.column("n").to_pylist() == [1, 2]

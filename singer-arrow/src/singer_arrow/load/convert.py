@@ -202,10 +202,6 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         schema = pa.schema([self.upload_field(c) for c in self.columns])
         return schema if self.place is None else schema.append(pa.field(ORDER, pa.int64()))
 
-    def batches(self, source: Iterable[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch]:
-        """Convert the batches of one file."""
-        return self.all_batches([(url, source)])
-
     def all_batches(
         self,
         sources: Iterable[tuple[str, Iterable[pa.RecordBatch]]],

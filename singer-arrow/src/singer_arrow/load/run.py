@@ -110,12 +110,6 @@ class Checkpoints:
             if not self._has_state:
                 self._call_after(self._next)
 
-    @property
-    def pending(self) -> bool:
-        """Return whether a STATE waits for data that is not durable."""
-        with self._lock:
-            return bool(self._waiting)
-
     def _release(self) -> None:
         while self._lowest <= self._next and self._lowest not in self._open:
             self._lowest += 1

@@ -140,7 +140,8 @@ def is_nullable(prop: Any) -> bool:
     return prop is True or (isinstance(prop, Mapping) and fits_schema(None, validator(prop)))
 
 
-def _nullable(properties: Mapping[str, Any], path: PropertyPath) -> Iterator[PropertyPath]:
+def nullable_paths(properties: Mapping[str, Any], path: PropertyPath = ()) -> Iterator[PropertyPath]:
+    """Yield the paths of the properties that may be null, at every depth."""
     for name, prop in properties.items():
         at, node = (*path, name), prop
         if is_nullable(prop):
@@ -148,7 +149,7 @@ def _nullable(properties: Mapping[str, Any], path: PropertyPath) -> Iterator[Pro
         while isinstance(node, Mapping) and isinstance(node.get("items"), Mapping):
             node = node["items"]
         if isinstance(node, Mapping) and isinstance(inside := node.get("properties"), Mapping):
-            yield from _nullable(inside, at)
+            yield from nullable_paths(inside, at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,16 +326,6 @@ class WarehouseTable(abc.ABC):
         verb = "deleted" if hard else "marked as deleted"
         self.logger.info("Stream %r: version %d is active, %d older rows %s", self.stream_name, version, gone, verb)
 
-    @property
-    def deleted_column(self) -> str | None:
-        """Column that is not null where the row of its key is to be deleted; None without `hard_delete`."""
-        return self._names.get(DELETED_COLUMN) if self.run.settings.hard_delete else None
-
-    @property
-    def rank_column(self) -> str:
-        """Column of the rank of the rows; empty where rows are not merged."""
-        return self._names.get(RANK, "")
-
     def load_context(self, kind: type[ContextT], keys: tuple[str, ...], **more: Any) -> ContextT:
         """Return the context of a load method, with `more` that a warehouse's own has."""
         settings = self.run.settings
@@ -346,15 +337,10 @@ class WarehouseTable(abc.ABC):
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
             most_rejected=settings.most_rejected,
-            deleted_column=self.deleted_column,
-            rank_column=self.rank_column,
+            deleted_column=self._names.get(DELETED_COLUMN) if settings.hard_delete else None,
+            rank_column=self._names.get(RANK, ""),
             **more,
         )
-
-    @property
-    def nullable(self) -> frozenset[PropertyPath]:
-        """Paths of the properties that may be null, at every depth."""
-        return frozenset(_nullable(self.schema["properties"], ()))
 
     def _conversion(
         self, constants: Mapping[str, Any], ranks: Ranks = (), *, since: float | None = None

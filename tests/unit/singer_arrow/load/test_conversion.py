@@ -49,7 +49,7 @@ def test_files_are_read_by_property_and_uploaded_by_column() -> None:
 
 
 def test_rows_get_microseconds_and_constants() -> None:
-    (made,) = plain().batches([batch(1, 2)], "file")
+    (made,) = plain().all_batches([("file", [batch(1, 2)])])
     assert made.schema == plain().upload_schema
     assert made.column("at").cast(pa.int64()).to_pylist() == [1, 1]
     assert made.column("added").to_pylist() == [MOMENT, MOMENT]
@@ -69,7 +69,7 @@ def test_nanoseconds_are_rounded_down_also_before_1970(of: Callable[[pa.DataType
 
     schema = pa.schema([("at", of(NANO))])
     conversion = Plain((Column("at", "at", of(MICRO)),), schema)
-    (made,) = conversion.batches([pa.record_batch([column(values, NANO)], schema=schema)], "file")
+    (made,) = conversion.all_batches([("file", [pa.record_batch([column(values, NANO)], schema=schema)])])
     assert made.column("at").equals(column(cut, MICRO))
 
 
@@ -85,14 +85,14 @@ def test_null_keys_and_what_the_warehouse_refuses_name_file_and_column() -> None
         list(plain(keys=("the id",)).all_batches([("a", [batch(1)]), ("b", [batch(None)])]))
     with pytest.raises(DataError, match=r"^b, row \d, column 'the id': 13 has no place here$"):
         list(plain().all_batches([("a", [batch(1)]), ("b", [batch(13)])]))
-    assert list(plain().batches([batch(None)], "a"))
+    assert list(plain().all_batches([("a", [batch(None)])]))
 
 
 def test_a_day_whose_midnight_no_moment_can_be_is_named() -> None:
     columns = (Column("day", "day", MICRO),)
     days = pa.record_batch([pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())], names=["day"])
     with pytest.raises(DataError, match=r"^a, row 2, column 'day': .*out of bounds"):
-        list(Plain(columns, days.schema).batches([days], "a"))
+        list(Plain(columns, days.schema).all_batches([("a", [days])]))
 
 
 def test_rows_have_the_ranks_of_their_places_also_where_others_are_left_out() -> None:

@@ -129,24 +129,24 @@ def rows(*days: date | None) -> pa.RecordBatch:
 def test_a_conversion_notes_what_it_made_the_last_time() -> None:
     extents = Extents({"day": DAYS})
     conversion, day = plain(extents), date(1970, 1, 11)
-    list(conversion.batches([rows(date(1970, 1, 2)), rows(day)], "u"))
+    list(conversion.all_batches([("u", [rows(date(1970, 1, 2)), rows(day)])]))
     assert (extents.rows, extents.columns["day"].spans()) == (2, [(1, 1), (10, 10)])
-    list(conversion.batches([rows(day)], "u"))
+    list(conversion.all_batches([("u", [rows(day)])]))
     assert (extents.rows, extents.columns["day"].spans()) == (1, [(10, 10)])
-    begun = conversion.batches([rows(day), rows(day, day)], "u")
+    begun = conversion.all_batches([("u", [rows(day), rows(day, day)])])
     next(begun)
     assert extents.rows == 1
 
 
 def test_extents_count_only_for_all_rows_of_all_items() -> None:
     first, second = Extents({"day": DAYS}), Extents({"day": DAYS})
-    list(plain(first).batches([rows(date(1970, 1, 2))], "u"))
-    list(plain(second).batches([rows(date(1970, 1, 5), None)], "u"))
+    list(plain(first).all_batches([("u", [rows(date(1970, 1, 2))])]))
+    list(plain(second).all_batches([("u", [rows(date(1970, 1, 5), None)])]))
     joined = together([first, second], 3)["day"]
     assert (joined.spans(), joined.has_nulls) == ([(1, 1), (4, 4)], True)
     assert together([first, second], 4) == {}
     assert together([first, None], 1) == {}
     assert together([], 0) == {}
     with pytest.raises(DataError):
-        list(plain(second, keys=("d",)).batches([rows(date(1970, 1, 2)), rows(None)], "u"))
+        list(plain(second, keys=("d",)).all_batches([("u", [rows(date(1970, 1, 2)), rows(None)])]))
     assert together([first, second], 3) == {}

@@ -22,7 +22,7 @@ def sent(given: pa.Schema, content: list[dict[str, Any]], columns: tuple[Column,
     """Return the rows of a stream as they are sent."""
     conversion = Conversion(columns or columns_of(given), given)
     batch = pa.RecordBatch.from_pylist(content, conversion.read_schema)
-    (upload,) = conversion.batches([batch], "file")
+    (upload,) = conversion.all_batches([("file", [batch])])
     found = rows.converted(upload, rows.row_schema(conversion.upload_schema, conversion.columns))
     found.validate(full=True)
     return found

@@ -57,7 +57,7 @@ ROWS: list[dict[str, Any]] = [
 def written(tmp_path: Path, file_format: str) -> Path:
     columns = columns_of(GIVEN)
     conversion = Conversion(columns, GIVEN)
-    batches = conversion.batches([pa.RecordBatch.from_pylist(ROWS, schema=conversion.read_schema)], "u")
+    batches = conversion.all_batches([("u", [pa.RecordBatch.from_pylist(ROWS, schema=conversion.read_schema)])])
     encoding = UploadEncoding(file_format, staging.file_schema(columns, file_format))
     path = tmp_path / f"file{encoding.suffix}"
     assert encoding.write(batches, path) == 2

@@ -111,5 +111,5 @@ def test_what_is_always_null_is_not_staged_in_a_type_that_nothing_becomes() -> N
     assert 'SELECT "id", CAST(NULL AS TIMETZ)' in sql.insert('"t"', '"s"', staged, columns)
     assert isinstance(jsonl_columns(columns), NotCopyable)
     batch = pa.record_batch({"id": [1], "a": pa.nulls(1)})
-    (made,) = Conversion(columns, schema).batches([batch], "f")
+    (made,) = Conversion(columns, schema).all_batches([("f", [batch])])
     assert made.column("a").to_pylist() == [None]
