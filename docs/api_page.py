@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -42,12 +43,22 @@ def _described(name: str, value: Any) -> Iterator[str]:
     elif inspect.isclass(value):
         yield f"`class {name}{_signature(value)}`"
         yield from _text(value)
+        if settings := list(_settings(value)):
+            yield "\n".join(["Settings:", "", *settings])
         yield from _members(value)
     elif callable(value):
         yield f"`{name}{_signature(value)}`"
         yield from _text(value)
     else:
         yield f"A mapping of names to instances of `Format`: {', '.join(f'`{key}`' for key in value)}."
+
+
+def _settings(kind: type) -> Iterator[str]:
+    """Return a line for each field that is a setting, as it is declared."""
+    for part in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+        if declared := part.metadata.get("setting"):
+            words = f"- `{part.name}`: {declared.keywords['description']}"
+            yield textwrap.fill(words, 120, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _errors(module: ModuleType) -> Iterator[str]:

@@ -30,7 +30,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path, self.storage = path, Storage()
-        self.batch = BatchSettings(Url.parse(str(path / "out")), "", "parquet", "zstd", 1 << 20)
+        self.batch = BatchSettings("parquet", Url.parse(str(path / "out")), "zstd", target_bytes=1 << 20)
         self.worker = Worker(JOB, self.storage, Budget(), Progress("orders"))
 
     def csv(self, name: str, first: int, rows: int) -> ObjectInfo:

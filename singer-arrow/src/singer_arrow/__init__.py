@@ -19,6 +19,7 @@ run_figures   The figures of a run, by stream
 runtime       Threads, executors, temporary files, memory of the process
 schema        Arrow schema <-> JSON Schema
 sdk           The seam to singer-sdk; the only place that uses its private members
+settings      Settings, each declared once; their JSON Schema and values
 storage       Object stores, URLs, credentials, retries
 warehouse     What warehouse targets share
 """

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from singer_arrow.compression import CODECS
 from singer_arrow.errors import DataError
+from singer_arrow.settings import setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,47 +26,30 @@ RESCUED = "_sdc_rescued"
 class FixedColumn:
     """Position of a column in a file of fixed width: `width` characters from character `start`, counted from 1."""
 
-    name: str
-    start: int
-    width: int
+    name: str = setting("Name of the column.", required=True)
+    start: int = setting("Its first character, counted from 1.", required=True, minimum=1)
+    width: int = setting("Its number of characters.", required=True, minimum=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options for reading files; a format ignores those that do not apply to it.
+    """Options for reading files; a format ignores those that do not apply to it. Settings of the tap come first.
 
     Attributes:
-        compression: A name in `compression.codecs.CODECS` or an archive type; `auto` detects codecs by the first bytes
-            of a file and archives by its name.
-        delimiter: ASCII character between fields. Default: a tab in `.tsv` and `.tab` files, `|` in `.psv` files,
-            otherwise detected from the head of each file (comma, semicolon, tab or `|`).
-        quote: Character around quoted fields, doubled within them. None or empty: fields are never quoted.
-        escape: Character that makes the next one literal, inside and outside quoted fields.
-        encoding: Name of a Python codec; with a Unicode encoding, a UTF-16 or UTF-32 byte order mark has priority.
-        header: Whether the first line holds the column names; without a header they are `column_1`, `column_2`, ...
-            `auto`: it does, unless one of its fields is a number, a date or a boolean.
-        skip_rows: Number of lines before the header, or before the data if there is no header.
-        null_values: Unquoted fields that mean null; in columns that are not text, quoted and empty fields too.
-        comment: First character of lines that are skipped.
-        date_formats: `strftime` formats of dates in text files, tried in order after ISO 8601.
-        timestamp_formats: `strftime` formats of dates with a time, tried in order after ISO 8601.
-        decimal_point: Character between the integer and the fraction of numbers in text files.
-        thousands_separator: Optional character between groups of three digits.
-        true_values: Texts for true besides `true` in any case. `1` and `0` count only if neither list is given.
-        false_values: Texts for false besides `false` in any case.
-        type_tolerance: Share of a column's sampled values (0 to 1) that may be of another type than the column. With 0
-            a single value makes the column text.
-        fixed_width: Columns of files of fixed width.
-        sheet: Name or number (from 1) of a workbook's sheet. Default: the first.
+        delimiter: One ASCII character.
+        escape: Makes the next character literal, inside and outside quoted fields.
+        header: Without one, columns are `column_1`, `column_2`, ...
+        null_values: In columns that are not text, quoted and empty fields mean null too.
+        date_formats: `strftime` formats, tried in order after ISO 8601; so are those of timestamps.
+        true_values: `1` and `0` are booleans only if neither this list nor that of `false_values` is given.
         loose_text: Accept JSON numbers, booleans, arrays and objects as JSON text in text columns, as for a schema that
             allows several types. Otherwise they do not fit.
         rounds_decimals: Round decimals with a fraction in float columns of columnar files, as for a JSON Schema of
             `number`. Otherwise only numbers that a float represents exactly fit.
         cuts_digits: Cut off digits beyond microseconds of columnar files where the schema has microseconds, with a
             warning, as in text. Otherwise such values do not fit.
-        on_bad_row: Policy for rows that cannot be read or hold a value that does not fit its column: `fail` raises
-            DataError, `skip` drops the row, `dead_letter` drops it and passes it to `ReadProgress.on_skip`, `rescue`
-            keeps it and moves those values to `RESCUED`.
+        on_bad_row: `fail` raises DataError; `dead_letter` passes the row to `ReadProgress.on_skip`; `rescue` moves the
+            values to `RESCUED`.
         on_drift: Policy for columns that the schema lacks and for files with other column types: `ignore` reads the
             columns of the schema only, `count` does too and counts what JSON has beside them in
             `ReadProgress.left_out`, `raise` raises DriftError, `rescue` moves such values to `RESCUED`.
@@ -82,28 +67,82 @@ class ReadOptions:
             it: a run that repeats another one needs the same value.
     """
 
-    compression: str = "auto"
-    delimiter: str | None = None
-    quote: str | None = '"'
-    escape: str | None = None
-    encoding: str = "utf-8"
-    header: bool | Literal["auto"] = True
-    skip_rows: int = 0
-    null_values: tuple[str, ...] = ("",)
-    comment: str | None = None
-    date_formats: tuple[str, ...] = ()
-    timestamp_formats: tuple[str, ...] = ()
-    decimal_point: str = "."
-    thousands_separator: str | None = None
-    true_values: tuple[str, ...] = ()
-    false_values: tuple[str, ...] = ()
-    type_tolerance: float = 0.0
-    fixed_width: tuple[FixedColumn, ...] = ()
-    sheet: str | int | None = None
+    compression: str = setting(
+        "Compression of the objects; `auto`: from their first bytes and names.", default="auto", enum=["auto", *CODECS]
+    )
+    delimiter: str | None = setting(
+        "What separates the values of a line; by default a tab in `.tsv` and `.tab`, `|` in `.psv`, otherwise detected "
+        "at the beginning of each file: a comma, a semicolon, a tab or `|`.",
+        name="csv.delimiter",
+        of_object="How CSV files are written. Options that make sense for lines, fixed-width files and workbooks "
+        "apply to them too.",
+    )
+    quote: str | None = setting("Character that quotes a value. Empty: none.", default='"', name="csv.quote")
+    escape: str | None = setting(
+        "Character that escapes a quote inside a quoted value; by default quotes are doubled.", name="csv.escape"
+    )
+    encoding: str = setting(
+        "Encoding of the text, by its Python name. A byte order mark of UTF-16 or UTF-32 takes precedence, and UTF-16 "
+        "without a mark is recognised if the first two characters are ASCII.",
+        default="utf-8",
+        name="csv.encoding",
+    )
+    header: bool | Literal["auto"] = setting(
+        "Whether the first line names the columns. `auto`: it does unless one of its values is a number, a date or a "
+        "boolean.",
+        default=True,
+        name="csv.header",
+        enum=[True, False, "auto"],
+    )
+    skip_rows: int = setting("Lines to skip before the header.", default=0, name="csv.skip_rows", minimum=0)
+    null_values: tuple[str, ...] = setting(
+        "Texts that mean null when they are not quoted.", default=("",), name="csv.null_values"
+    )
+    comment: str | None = setting("Lines that begin with this are skipped.", name="csv.comment")
+    date_formats: tuple[str, ...] = setting(
+        "How CSV and fixed-width files write dates, beside `YYYY-MM-DD`: a list such as `%d/%m/%Y`, of which the first "
+        "that fits a value counts. Without it, `31/12/2025` is text.",
+        default=(),
+    )
+    timestamp_formats: tuple[str, ...] = setting(
+        "How they write dates with a time, such as `%d/%m/%Y %H:%M:%S`.", default=()
+    )
+    decimal_point: str = setting("Character before the fraction of their numbers.", default=".")
+    thousands_separator: str | None = setting(
+        "Character between groups of three digits of their numbers; by default none."
+    )
+    true_values: tuple[str, ...] = setting(
+        "What they write for true, in any case, beside `true`. `1` is then a number only.", default=()
+    )
+    false_values: tuple[str, ...] = setting("What they write for false, in any case, beside `false`.", default=())
+    type_tolerance: float = setting(
+        "Up to which share of the sampled values of a column may be of another type without changing the column's "
+        "type, for CSV and fixed-width files: with 0.01, one value in a hundred. `on_bad_row` then decides about these "
+        "values. By default one value makes the column text.",
+        default=0,
+        minimum=0,
+        maximum=1,
+    )
+    fixed_width: tuple[FixedColumn, ...] = setting(
+        "Positions of the columns on each line of fixed-width files, in characters.", default=()
+    )
+    sheet: str | int | None = setting(
+        "Which sheet: its name, or its number from 1; by default the first.",
+        name="excel.sheet",
+        of_object="How workbooks are read.",
+        minimum=1,
+    )
+    on_bad_row: str = setting(
+        "What to do with a row that cannot be read, or with a value that does not fit its column: `fail` ends the run "
+        "and names file, line and column; `skip` leaves the row out and counts it; `rescue` keeps it, with what does "
+        "not fit in the column `_sdc_rescued`; `dead_letter` leaves it out, and our targets put it with the reason "
+        "into the table `_sdc_rejected`.",
+        default="fail",
+        enum=["fail", "skip", "rescue", "dead_letter"],
+    )
     loose_text: bool = False
     rounds_decimals: bool = False
     cuts_digits: bool = False
-    on_bad_row: str = "fail"
     on_drift: str = "ignore"
     known_columns: frozenset[str] | None = None
     excluded_members: frozenset[str] = frozenset()

@@ -10,10 +10,11 @@ from typing import Any
 
 from singer_sdk import typing as th
 
-from singer_arrow.batch.message import BATCH_CONFIG, BatchSettings
+from singer_arrow.batch.message import BatchSettings
 from singer_arrow.errors import ConfigError
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.runtime.threads import default_workers
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import AWS, secret, text
@@ -81,14 +82,14 @@ class Settings:
         if twice := next((n for n in names if names.count(n) > 1), None):
             msg = f"Setting 'streams' has two streams named {twice!r}; give each a name of its own"
             raise ConfigError(msg)
-        batch = BatchSettings.from_config(config.get("batch_config"))
+        batch = BatchSettings.from_config(config["batch_config"]) if config.get("batch_config") else None
         root = config.get("plan_root")
         return cls(
             server=_server(config),
             streams=streams,
             batch=batch,
             plan_root=Url.parse(root) if root else batch.root if batch else None,
-            aws=AwsOptions.from_config(config.get("aws")),
+            aws=AwsOptions.from_config(config.get("aws") or {}),
             max_workers=config.get("max_workers") or default_workers(),
             memory_bytes=(config.get("memory_limit_mb") or 512) * MIB,
         )
@@ -247,7 +248,11 @@ CONFIG_JSONSCHEMA: dict[str, Any] = th.PropertiesList(
         th.ObjectType(additional_properties=th.StringType),
         "Headers of each request, by name; InfluxDB 3 needs `database`.",
     ),
-    _setting("batch_config", th.CustomType(BATCH_CONFIG), BATCH_CONFIG["description"]),
+    _setting(
+        "batch_config",
+        th.CustomType({**json_schema(BatchSettings), "type": ["object", "null"]}),
+        "Send BATCH messages: format and place of the batch files. Without it, RECORD messages are sent.",
+    ),
     _setting(
         "plan_root",
         th.StringType,

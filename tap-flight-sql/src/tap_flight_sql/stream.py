@@ -486,7 +486,7 @@ class QueryStream(ArrowStream):
             self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
         at = self._bookmark()
         with temporary_folder("tap-flight-sql-") as folder:
-            batch = BatchSettings(Url.parse(str(folder)), "", "parquet", "zstd", 128 << 20)
+            batch = BatchSettings("parquet", Url.parse(str(folder)), "zstd")
             window = self._read(at, batch, at.window)
             if window is None:
                 return

@@ -26,13 +26,12 @@ from singer_arrow.reading.parallel import Budget
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
-from tap_s3_files.config_schema import DaskSettings
 from tap_s3_files.convert import Step, convert_task
 from tap_s3_files.plan_model import Cuts, PendingTask, RangeStarts, Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read import UNREADABLE, row_starts, scan_range, scanned_spans, syntax_of
 from tap_s3_files.run import make_budget
-from tap_s3_files.settings import Settings
+from tap_s3_files.settings import DaskSettings, Settings
 from tap_s3_files.stream_job import StreamJob, Worker
 
 if TYPE_CHECKING:

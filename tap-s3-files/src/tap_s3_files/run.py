@@ -76,16 +76,16 @@ class TapRun:
         kept = self._listings.pop(stream.name, None)
         if kept is not None:
             return kept
-        if self.settings.manifest:
+        if self.settings.replication.manifest:
             return self._inventory[stream.name]
         return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
 
     @cached_property
     def _inventory(self) -> dict[str, Listing]:
         """The objects of the inventory by stream; it is read once for all of them."""
-        assert self.settings.manifest is not None
+        assert self.settings.replication.manifest is not None
         found = [(self.object_filter(stream), Listing()) for stream in self.settings.streams]
-        for bucket, rows in read_inventory(self.storage, self.settings.manifest, self.budget):
+        for bucket, rows in read_inventory(self.storage, self.settings.replication.manifest, self.budget):
             for object_filter, listing in found:
                 listing.add_rows(bucket, rows.filter(object_filter.select(bucket, rows["key"])))
         return {object_filter.stream: listing for object_filter, listing in found}
@@ -128,11 +128,11 @@ class TapRun:
             self.object_filter(stream),
             target_bytes,
             settings=rows_identity,
-            overlap=self.settings.overlap,
+            overlap=self.settings.replication.overlap,
             from_queue=self.settings.sqs is not None,
             shard=self.settings.shard if log is not None else None,
             division=division,
-            keys_ascend=self.settings.keys_ascend,
+            keys_ascend=self.settings.replication.keys_ascend,
             sends=sends,
         )
 
@@ -149,7 +149,7 @@ class TapRun:
         yield from plan.unfinished_segments()
         if plan.shard is not None:
             return
-        found = self.listing(stream, begin=plan.last_key if self.settings.keys_ascend else None)
+        found = self.listing(stream, begin=plan.last_key if self.settings.replication.keys_ascend else None)
         if not found and plan.since is None and not plan.is_begun and not self.settings.is_backfill(stream):
             raise no_match(stream)
         expect(*plan.probably_new(found))

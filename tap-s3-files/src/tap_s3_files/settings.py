@@ -1,24 +1,26 @@
-"""The settings: read, defaulted and checked; shards; the bookmark in STATE."""
+"""The settings, declared and checked; shards; the bookmark in STATE."""
 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from singer_arrow.batch.message import BatchSettings
-from singer_arrow.errors import ConfigError
+from singer_arrow.batch.message import BatchSettings, batch_setting
+from singer_arrow.errors import ConfigError, one_line
+from singer_arrow.formats import FORMATS
 from singer_arrow.formats.base import HELD_BYTES
-from singer_arrow.read_options import FixedColumn, ReadOptions
+from singer_arrow.read_options import ReadOptions
 from singer_arrow.runtime.threads import default_workers
-from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.settings import inline, read_settings, setting
+from singer_arrow.storage.aws import AwsOptions, aws_setting
 from singer_arrow.storage.urls import Url
-from tap_s3_files.config_schema import DaskSettings
 from tap_s3_files.paths import (
-    NO_PARTITIONS,
     Partitions,
     check_date_pattern,
     check_groups,
@@ -73,14 +75,13 @@ def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> N
     theirs = given.get("shard")
     if theirs is not None and theirs != (str(shard) if shard else None):
         ours = f"of shard {shard}" if shard else "without setting 'shard'"
-        msg = (
+        raise ConfigError(
             f"The STATE of stream {stream!r} is of shard {theirs} and this run is {ours}: give it a STATE of its own "
             "(Meltano: --state-id-suffix); without STATE it follows the whole plan, and a target skips what is loaded"
         )
-        raise ConfigError(msg)
 
 
-# The settings of the tap, read and checked; declared in `config_schema`.
+# The settings of a stream.
 
 MIB = 1 << 20
 TARGET_BYTES = 128 * MIB
@@ -90,38 +91,94 @@ OVERLAP_MINUTES = {"polling": 10, "sqs": 10, "inventory": 2880}
 """How late an object may appear: a listing shows what there is, an inventory may miss its last hours."""
 READ = ReadOptions(loose_text=True)
 """How files are read without settings."""
-_SPELLING = (
-    "date_formats",
-    "timestamp_formats",
-    "decimal_point",
-    "thousands_separator",
-    "true_values",
-    "false_values",
-    "type_tolerance",
-)
-"""Settings of a stream that `ReadOptions` has under the same names."""
+
+
+def _urls(given: str | list[str]) -> tuple[Url, ...]:
+    return tuple(Url.parse(path) for path in ([given] if isinstance(given, str) else given))
+
+
+def _bytes(megabytes: float) -> int:
+    return int(megabytes * MIB)
+
+
+def _moment(text: str, name: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"Setting {name!r} is {text!r}, it must be a date or a time like 2024-05-01T00:00:00Z"
+        raise ConfigError(msg) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """One entry of `streams`. Groups of `paths` have lost their names, which `partitions` keeps.
+    """One entry of `streams`.
 
     `read` has how files are read; `FileStream` adds to it what depends on the catalog and on the run. Numbers are
     accepted in text columns: merging the types of several files may have made the column text.
     """
 
-    name: str
-    paths: tuple[Url, ...]
-    format: str = "auto"
-    key_properties: tuple[str, ...] = ()
-    types: Mapping[str, str] = field(default_factory=dict)
-    columns: tuple[str, ...] | None = None
-    read: ReadOptions = READ
-    partitions: Partitions = NO_PARTITIONS
-    on_drift: str = "evolve"
-    max_bad_rows: int = 1000
-    archived: str = "fail"
-    replication_method: str | None = None
+    name: str = setting("Name of the stream, and of the table it becomes.", required=True)
+    urls: tuple[Url, ...] = setting(
+        "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such URLs. `s3://`, "
+        "`gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. `{date:%Y/%m/%d}` "
+        "matches the dates from `start_date` to `end_date`. `{country:*}` is a wildcard with a name: what it matches "
+        "becomes a column `country`.",
+        required=True,
+        name="path",
+        kind=str | tuple[str, ...],
+        parse=_urls,
+    )
+    format: str = setting(
+        "Format of the objects; `auto`: from each object's name.", default="auto", enum=["auto", *FORMATS]
+    )
+    key_properties: tuple[str, ...] = setting("Columns that together identify a row.", default=())
+    types: Mapping[str, str] = setting(
+        "Types of columns, overriding the inferred ones: string, integer, number, boolean, date, time, timestamp, "
+        "decimal(p,s), binary, json, or an Arrow type such as int32, uint64, float32; timestamp[ns] and time[ns] keep "
+        "nanoseconds.",
+        default={},
+        name="schema",
+    )
+    columns: tuple[str, ...] | None = setting("Read these columns only.")
+    read: ReadOptions = inline(READ)
+    max_bad_rows: int = setting(
+        "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per object, if RECORD messages are "
+        "sent); one more ends the run.",
+        default=1000,
+        minimum=1,
+    )
+    on_drift: Literal["evolve", "fail", "rescue"] = setting(
+        "What to do if a file has columns that the schema lacks, or other types: `evolve` sends a wider SCHEMA before "
+        "its rows; `fail` ends the run and names file, column and both types; `rescue` puts what does not fit into the "
+        "column `_sdc_rescued`.",
+        default="evolve",
+    )
+    replication_method: Literal["INCREMENTAL", "FULL_TABLE"] | None = setting(
+        "What a run sends: `INCREMENTAL`, what is new since its STATE; `FULL_TABLE`, all objects that there are, "
+        "without a plan log, in batches with ids of their own. By default what the catalog has, else INCREMENTAL. "
+        "`load_method: overwrite` needs FULL_TABLE, or runs without STATE."
+    )
+    archived: Literal["fail", "skip"] = setting(
+        "What to do with archived objects (GLACIER, DEEP_ARCHIVE) that were not restored: `fail` ends the run, `skip` "
+        "leaves them out for good.",
+        default="fail",
+    )
+    partition_columns: bool = setting(
+        "Add a column for each folder such as `year=2024` in the keys: an integer, a date or text, unless `schema` "
+        "sets another type.",
+        default=False,
+    )
+
+    @property
+    def paths(self) -> tuple[Url, ...]:
+        """Its URLs; groups have lost their names, which `partitions` keeps."""
+        return tuple(without_names(url) for url in self.urls)
+
+    @property
+    def partitions(self) -> Partitions:
+        """Its columns that come from the keys of objects."""
+        return Partitions(self.urls if any(map(group_names, self.urls)) else (), hive=self.partition_columns)
 
     @property
     def rescues(self) -> bool:
@@ -131,42 +188,274 @@ class StreamSettings:
     @property
     def is_dated(self) -> bool:
         """Whether its paths have dates in them, which `start_date` and `end_date` then bound."""
-        return has_date(self.paths[0])
+        return has_date(self.urls[0])
+
+
+def _check_stream(given: Mapping[str, Any], where: str) -> None:
+    urls = _urls(given["path"]) if given["name"] and given["path"] and all(given["path"]) else ()
+    if not urls:
+        raise ConfigError(f"Settings '{where}name' and '{where}path' must not be empty")
+    for url in urls:
+        if has_date(url) != has_date(urls[0]):
+            msg = f"Setting '{where}path': either all paths of a stream have a date in them or none, {url} differs"
+            raise ConfigError(msg)
+        if has_date(url):
+            check_date_pattern(url, f"{where}path")
+    check_groups(urls, f"{where}path")
+    if given.get("columns") == []:
+        raise ConfigError(f"Setting '{where}columns' is empty; leave it out to read all columns")
+    from singer_arrow.casting.spelling import Spelling
+
+    Spelling.of(read_settings(ReadOptions, given))
+
+
+# The settings of the tap.
 
 
 @dataclass(frozen=True, slots=True)
-class SqsSettings:
-    """Settings of the replication method sqs."""
+class Replication:
+    """The setting `replication`."""
 
-    queue_url: str
-    visibility_timeout: int = 300
-    max_wait_seconds: float = 20
-    delete_unmatched: bool = False
+    method: Literal["polling", "sqs", "inventory"] = setting(
+        "How new objects are found. `polling`: by listing. `sqs`: from the events that S3 sends to a queue. "
+        "`inventory`: from the lists that S3 Inventory writes.",
+        default="polling",
+    )
+    overlap_minutes: float | None = setting(
+        "For polling and inventory: how many minutes after its time of last change an object may appear in listings "
+        "and still be read; by default 10, for inventory 2880. Requires a plan root: `plan_root`.",
+        minimum=0,
+    )
+    keys_ascend: bool = setting(
+        "For polling: a promise that keys of later objects sort after those of earlier ones, as with dates in them, "
+        "and that none is overwritten. A listing then begins where the last run ended.",
+        default=False,
+    )
+    manifest: Url | None = setting(
+        "For inventory: URL of a `manifest.json` of S3 Inventory, or of the folder of an inventory configuration, "
+        "ending with `/`: then the newest one below it is used.",
+        name="manifest_url",
+        kind=str,
+        parse=Url.parse,
+    )
+    queue_url: str = setting("For sqs: URL of the queue.", default="")
+    visibility_timeout: int = setting(
+        "For sqs: seconds after which a message comes again if this process has died; while it runs, it keeps the "
+        "messages it works on invisible.",
+        default=300,
+        minimum=3,
+        maximum=43200,
+    )
+    max_wait_seconds: float = setting(
+        "For sqs: the run ends when the queue has been empty for this many seconds.",
+        default=20,
+        parse=float,
+        minimum=0,
+    )
+    delete_unmatched: bool = setting(
+        "For sqs: what to do with messages that name no object of a stream: `keep` leaves them in the queue for "
+        "others; `delete` deletes them, for a queue that has no other reader.",
+        default="keep",
+        name="unmatched_events",
+        kind=Literal["keep", "delete"],
+        parse=lambda given: given == "delete",
+    )
+
+    @property
+    def overlap(self) -> timedelta:
+        """How late an object may appear."""
+        given = self.overlap_minutes
+        return timedelta(minutes=float(OVERLAP_MINUTES[self.method] if given is None else given))
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Paths of the certificates for a scheduler at tls://."""
+
+    ca_file: str = setting(
+        "Path of the certificate of the authority that signed those of the cluster, as PEM.", default=""
+    )
+    cert_file: str = setting("Path of the tap's own certificate, as PEM.", default="")
+    key_file: str = setting("Path of the key of that certificate, as PEM.", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class DaskSettings:
+    """Which cluster runs tasks, and how it is reached.
+
+    `wait_seconds`: how long a cluster without workers, or a scheduler that does not answer, is waited for; `window`:
+    tasks in flight, None: two for each thread of the cluster.
+    """
+
+    scheduler: str = setting(
+        "For dask: address of the scheduler, such as `tls://dask.example.com:8786`; `tcp://` is for loopback only.",
+        default="",
+        name="dask_scheduler",
+    )
+    tls: Tls | None = setting("For dask: certificates for a scheduler at `tls://`.", name="dask_tls")
+    wait_seconds: float = setting(
+        "For dask: how long a run waits for workers, when there is none, or for an answer of the scheduler, before it "
+        "ends with an error.",
+        default=600,
+        name="dask_wait_seconds",
+        parse=float,
+        exclusiveMinimum=0,
+    )
+    shares_files: bool = setting(
+        "For dask: `file://` URLs name folders that this machine and all workers share.",
+        default=False,
+        name="dask_shared_files",
+    )
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings, read and checked."""
+    """All settings."""
 
-    streams: tuple[StreamSettings, ...]
-    start: datetime | None
-    end: datetime | None
-    batch: BatchSettings | None
-    plan_root: Url | None
-    overlap: timedelta
-    keys_ascend: bool
-    manifest: Url | None
-    sqs: SqsSettings | None
-    metadata_columns: bool
-    passthrough: bool
-    aws: AwsOptions
-    max_workers: int
-    memory_bytes: int
-    sample_files: int
-    sample_bytes: int
-    shard: Shard | None = None
-    dask: DaskSettings | None = None
-    range_bytes: int | None = None
+    streams: tuple[StreamSettings, ...] = setting(
+        "The streams, each with its own objects.",
+        required=True,
+        examples=[[{"name": "orders", "path": "s3://bucket/orders/**/*.csv"}]],
+    )
+    start: datetime | None = setting(
+        "Only objects changed at this time or later. Without a zone: UTC.",
+        name="start_date",
+        kind=str,
+        format="date-time",
+        parse=lambda text: _moment(text, "start_date"),
+    )
+    end: datetime | None = setting(
+        "Only objects changed before this time.",
+        name="end_date",
+        kind=str,
+        format="date-time",
+        parse=lambda text: _moment(text, "end_date"),
+    )
+    replication: Replication = setting("How the tap finds new objects.", default=Replication())
+    batch: BatchSettings | None = batch_setting()
+    own_plan_root: Url | None = setting(
+        "URL below which the plan log is kept: which objects were read as which batches, decided for ever. Without it, "
+        "batches that are loaded could not be recognised, so remove it only with the stream's table and STATE. By "
+        "default the root of the batch storage.",
+        name="plan_root",
+        kind=str,
+        parse=Url.parse,
+    )
+    passthrough: bool = setting(
+        "Put objects that already are batch files into manifests as they are, without reading their rows: Parquet with "
+        "the columns and types of SCHEMA, or gzip JSON Lines. The target must be able to read them where they are. "
+        "Other objects are converted, and the reason is logged; metadata_columns must be false.",
+        default=False,
+    )
+    metadata_columns: bool = setting(
+        "Add `_sdc_source_bucket`, `_sdc_source_file`, `_sdc_source_lineno`, `_sdc_source_modified_at` and "
+        "`_sdc_source_etag` to each row.",
+        default=True,
+    )
+    shard: Shard | None = setting(
+        "`2/4`: this run is number 2, from 0, of 4 that share the plan which `--write-plan` has written. It lists "
+        "nothing and sends its tasks of the plan only. It needs `--catalog`, `batch_config`, and a STATE of its own. "
+        "The target must be append-only.",
+        kind=str,
+        parse=Shard.parse,
+    )
+    aws: AwsOptions = aws_setting()
+    workers: int | None = setting(
+        "Objects converted at the same time. Default: the number of cores, at least 2. For dask, tasks in flight; "
+        "default: two for each thread of the cluster.",
+        name="max_workers",
+        minimum=1,
+    )
+    memory_bytes: int = setting(
+        "Megabytes of data in memory, for all objects that are being converted: fetched, decoded, or gathered for a "
+        "row group. The process takes up to 250 more.",
+        default=512,
+        name="memory_limit_mb",
+        parse=_bytes,
+        minimum=64,
+    )
+    emit_activate_version_messages: bool = setting(
+        "Send ACTIVATE_VERSION for streams that the catalog replicates as FULL_TABLE.", default=False
+    )
+    executor: Literal["threads", "dask"] = setting(
+        "Where objects are converted: in `threads` of this process, or on the workers of a `dask` cluster, see "
+        "docs/dask.md.",
+        default="threads",
+    )
+    cluster: DaskSettings = inline(DaskSettings())
+    range_bytes: int | None = setting(
+        "Megabytes of the ranges into which larger objects are divided when they are planned, each a task of its own: "
+        "uncompressed CSV and JSON Lines, and Parquet. Default: 256 with executor dask and with `--write-plan`, whose "
+        "tasks may run on several machines, otherwise 0: never. Needs `batch_config`.",
+        name="object_range_mb",
+        kind=float,
+        parse=_bytes,
+        minimum=0,
+    )
+    sample_files: int = setting(
+        "From how many objects of a stream, newest and oldest, its schema is inferred.",
+        default=5,
+        name="schema_sample_files",
+        minimum=1,
+    )
+    sample_bytes: int = setting(
+        "How many megabytes of each of them are sampled, for formats without a schema of their own.",
+        default=1,
+        name="schema_sample_mb",
+        kind=float,
+        parse=_bytes,
+        exclusiveMinimum=0,
+    )
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Settings:
+        """Read a configuration that the JSON Schema has found valid; ConfigError if settings contradict each other."""
+        for number, stream in enumerate(config.get("streams", ())):
+            _check_stream(stream, f"streams[{number}].")
+        settings = read_settings(cls, config)
+        names = [s.name for s in settings.streams]
+        if not names:
+            raise ConfigError("Setting 'streams' is empty; give it at least one stream, with a name and a path")
+        if twice := next((n for n in names if names.count(n) > 1), None):
+            raise ConfigError(f"Setting 'streams' has two streams named {twice!r}; give each a name of its own")
+        start, end = settings.start, settings.end
+        if start and end and start >= end:
+            raise ConfigError("Setting 'start_date' must be before 'end_date'")
+        for stream in (s for s in settings.streams if s.is_dated):
+            if end and not start:
+                raise ConfigError(
+                    f"Stream {stream.name!r} has dates in its path: set 'start_date' too, the first date that there is"
+                )
+            for path in stream.paths:
+                check_moment(path, start, "start_date")
+                check_moment(path, end, "end_date")
+        _check_replication(settings)
+        _check_executor(settings)
+        if settings.aws.sse_customer_key and settings.passthrough:
+            msg = "Setting 'passthrough' would send objects that only aws.sse_customer_key decrypts; set one of them"
+            raise ConfigError(msg)
+        return settings
+
+    @property
+    def plan_root(self) -> Url | None:
+        """Where the plan log is."""
+        return self.own_plan_root or (self.batch.root if self.batch else None)
+
+    @property
+    def sqs(self) -> Replication | None:
+        """The replication by a queue that names new objects, if there is one."""
+        return self.replication if self.replication.method == "sqs" else None
+
+    @property
+    def dask(self) -> DaskSettings | None:
+        """The cluster on which objects are converted; None: in this process."""
+        return replace(self.cluster, window=self.workers) if self.executor == "dask" else None
+
+    @property
+    def max_workers(self) -> int:
+        """Objects that this process converts at the same time."""
+        return self.workers or default_workers()
 
     @property
     def target_bytes(self) -> int:
@@ -193,62 +482,89 @@ class Settings:
         """Return whether only places of some dates are listed, so that an empty one is no error."""
         return stream.is_dated and self.start is not None
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Settings:
-        """Read a configuration that the JSON Schema has found valid."""
-        config = _given(config)
-        streams = tuple(_stream(s, number) for number, s in enumerate(config.get("streams", ())))
-        names = [s.name for s in streams]
-        if not names:
-            msg = "Setting 'streams' is empty; give it at least one stream, with a name and a path"
-            raise ConfigError(msg)
-        if twice := next((n for n in names if names.count(n) > 1), None):
-            msg = f"Setting 'streams' has two streams named {twice!r}; give each a name of its own"
-            raise ConfigError(msg)
-        start, end = _moment(config, "start_date"), _moment(config, "end_date")
-        if start and end and start >= end:
-            msg = "Setting 'start_date' must be before 'end_date'"
-            raise ConfigError(msg)
-        for stream in (s for s in streams if s.is_dated):
-            if end and not start:
-                msg = (
-                    f"Stream {stream.name!r} has dates in its path: set 'start_date' too, the first date that there is"
-                )
-                raise ConfigError(msg)
-            for path in stream.paths:
-                check_moment(path, start, "start_date")
-                check_moment(path, end, "end_date")
-        batch = BatchSettings.from_config(config.get("batch_config"))
-        root = Url.parse(config["plan_root"]) if "plan_root" in config else batch.root if batch else None
-        replication = _given(config.get("replication", {}))
-        method = replication.get("method", "polling")
-        sqs = _sqs(replication, streams, root)
-        aws = AwsOptions.from_config(config.get("aws"))
-        if aws.sse_customer_key and config.get("passthrough"):
-            msg = "Setting 'passthrough' would send objects that only aws.sse_customer_key decrypts; set one of them"
-            raise ConfigError(msg)
-        places = [url for s in streams for url in s.paths] + [url for url in (batch and batch.root, root) if url]
-        return cls(
-            streams=streams,
-            start=start,
-            end=end,
-            batch=batch,
-            plan_root=root,
-            overlap=timedelta(minutes=float(replication.get("overlap_minutes", OVERLAP_MINUTES[method]))),
-            keys_ascend=replication.get("keys_ascend", False),
-            manifest=_manifest(replication, streams),
-            sqs=sqs,
-            metadata_columns=config.get("metadata_columns", True),
-            passthrough=config.get("passthrough", False),
-            aws=aws,
-            max_workers=config.get("max_workers", default_workers()),
-            memory_bytes=config.get("memory_limit_mb", 512) * MIB,
-            sample_files=config.get("schema_sample_files", 5),
-            sample_bytes=int(config.get("schema_sample_mb", 1) * MIB),
-            shard=_shard(config, batch, sqs),
-            dask=DaskSettings.from_config(config, batch=batch, urls=places, aws=aws),
-            range_bytes=int(config["object_range_mb"] * MIB) if "object_range_mb" in config else None,
+
+def _check_replication(settings: Settings) -> None:
+    method, url = settings.replication.method, settings.replication.queue_url
+    elsewhere = next((p for s in settings.streams for p in s.paths if p.scheme != "s3"), None)
+    if method != "sqs" and url:
+        msg = "Setting 'replication.queue_url' is for the method sqs; set replication.method to sqs, or leave it out"
+        raise ConfigError(msg)
+    if method == "sqs" and not re.match(r"https?://[^/]+/.", url):
+        given = f"is {url!r}, it must be the queue's URL" if url else "is missing: the URL of the queue"
+        msg = f"Setting 'replication.queue_url' {given}, like https://sqs.eu-west-1.amazonaws.com/123456789012/events"
+        raise ConfigError(msg)
+    if method == "sqs" and settings.plan_root is None:
+        raise ConfigError(
+            "Setting 'replication.method' is sqs: it needs 'plan_root', a place that outlives the run, where what the "
+            "queue named is stored before its messages are deleted"
         )
+    if method == "sqs" and elsewhere:
+        msg = f"Setting 'replication.method' is sqs, which names objects on S3 only; {elsewhere} needs polling"
+        raise ConfigError(msg)
+    if (method == "inventory") != (settings.replication.manifest is not None):
+        raise ConfigError(
+            "Setting 'replication.manifest_url' is missing: the URL of a manifest.json of S3 Inventory"
+            if method == "inventory"
+            else "Setting 'replication.manifest_url' is for the method inventory; set replication.method to inventory"
+        )
+    if method == "inventory" and elsewhere:
+        msg = f"Setting 'replication.method' is inventory, which lists objects on S3 only; {elsewhere} needs polling"
+        raise ConfigError(msg)
+
+
+def _check_executor(settings: Settings) -> None:
+    """Refuse shards and clusters that would load rows twice, get secrets, or need files that they cannot read."""
+    batch, dask, tls = settings.batch, settings.dask, settings.cluster.tls
+    if settings.shard and batch is None:
+        raise ConfigError("Setting 'shard' needs 'batch_config': rows that are sent as records twice are loaded twice")
+    if settings.shard and settings.sqs:
+        msg = "Setting 'shard' is not for replication.method sqs, where no run lists; use polling or inventory"
+        raise ConfigError(msg)
+    if dask is None:
+        if given := "dask_scheduler" if settings.cluster.scheduler else "dask_tls" if tls else None:
+            raise ConfigError(f"Setting '{given}' is for executor dask; set executor to dask, or leave it out")
+        return
+    _check_scheduler(dask.scheduler, tls or Tls())
+    if batch is None:
+        msg = "Setting 'executor' is dask, which needs 'batch_config': workers write batch files, and no records"
+        raise ConfigError(msg)
+    if secret := next((f.name for f in fields(AwsOptions) if not f.repr and getattr(settings.aws, f.name)), None):
+        raise ConfigError(
+            f"Setting 'executor' is dask: aws.{secret} would be sent to its scheduler and workers; leave it out, "
+            "and let workers use a role of their machine, aws.role_arn or aws.profile"
+        )
+    for url in (*(url for s in settings.streams for url in s.paths), batch.root, settings.plan_root or batch.root):
+        if one_line(str(url)) != str(url):
+            msg = f"Setting 'executor' is dask: the password in {url} would be sent to its scheduler and workers"
+            raise ConfigError(msg)
+        if url.scheme == "file" and not dask.shares_files:
+            raise ConfigError(
+                f"Setting 'executor' is dask: {url} is on a disk of one machine; use an object store, or set "
+                "dask_shared_files to true if all workers have the same folder there"
+            )
+
+
+def _check_scheduler(address: str, tls: Tls) -> None:
+    if not re.fullmatch(r"(tls|tcp)://(\[[^\]\s]+\]|[^\s/:@]+):\d+", address):
+        given = f"is {address!r}" if address else "is missing"
+        msg = f"Setting 'dask_scheduler' {given}; it must be the scheduler's address, like tls://dask.example.com:8786"
+        raise ConfigError(msg)
+    if address.startswith("tcp:"):
+        host = urlsplit(address).hostname or ""
+        try:
+            is_loopback = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            is_loopback = host == "localhost"
+        if not is_loopback:
+            raise ConfigError(
+                f"Setting 'dask_scheduler' is {address}: a client that reaches a port without TLS can run code on the "
+                "workers; use tls:// and set dask_tls"
+            )
+        if tls != Tls():
+            raise ConfigError("Setting 'dask_tls' is for a scheduler at tls://; change dask_scheduler, or leave it out")
+    elif missing := next((f.name for f in fields(tls) if not getattr(tls, f.name)), None):
+        msg = f"Setting 'dask_tls.{missing}' is missing: a scheduler at tls:// needs ca_file, cert_file and key_file"
+        raise ConfigError(msg)
 
 
 def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata_columns: bool) -> str:
@@ -262,133 +578,6 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
     some = (stream.format, read.compression, sorted(stream.types.items()), stream.columns, read.on_bad_row)
     more = (stream.on_drift, changed, stream.partitions, sorted(deselected), metadata_columns)
     return hashlib.sha256(repr((some, more)).encode()).hexdigest()[:16]
-
-
-def _given(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are not null."""
-    return {k: v for k, v in config.items() if v is not None}
-
-
-def _stream(config: Mapping[str, Any], number: int) -> StreamSettings:
-    config = _given(config)
-    where = f"streams[{number}]."
-    paths = [config["path"]] if isinstance(config["path"], str) else config["path"]
-    if not config["name"] or not paths or not all(paths):
-        msg = f"Settings '{where}name' and '{where}path' must not be empty"
-        raise ConfigError(msg)
-    urls = tuple(Url.parse(p) for p in paths)
-    for url in urls:
-        if has_date(url) != has_date(urls[0]):
-            msg = f"Setting '{where}path': either all paths of a stream have a date in them or none, {url} differs"
-            raise ConfigError(msg)
-        if has_date(url):
-            check_date_pattern(url, f"{where}path")
-    check_groups(urls, f"{where}path")
-    columns = config.get("columns")
-    if columns is not None and not columns:
-        msg = f"Setting '{where}columns' is empty; leave it out to read all columns"
-        raise ConfigError(msg)
-    return StreamSettings(
-        name=config["name"],
-        paths=tuple(without_names(url) for url in urls),
-        format=config.get("format", "auto"),
-        key_properties=tuple(config.get("key_properties", ())),
-        types=config.get("schema", {}),
-        columns=tuple(columns) if columns else None,
-        read=_read_options(config),
-        partitions=Partitions(urls if group_names(urls[0]) else (), hive=config.get("partition_columns", False)),
-        on_drift=config.get("on_drift", "evolve"),
-        max_bad_rows=config.get("max_bad_rows", 1000),
-        archived=config.get("archived", "fail"),
-        replication_method=config.get("replication_method"),
-    )
-
-
-def _read_options(config: Mapping[str, Any]) -> ReadOptions:
-    """Return how a stream's files are read."""
-    options = {name: config[name] for name in ("compression", "on_bad_row") if name in config}
-    options |= _given(config.get("csv", {}))
-    if "null_values" in options:
-        options["null_values"] = tuple(options["null_values"])
-    spelling = {name: config[name] for name in _SPELLING if config.get(name) is not None}
-    options |= {name: tuple(value) if isinstance(value, list) else value for name, value in spelling.items()}
-    options |= _given(config.get("excel", {}))
-    if columns := config.get("fixed_width"):
-        options["fixed_width"] = tuple(FixedColumn(**c) for c in columns)
-    read = replace(READ, **options)
-    if spelling:
-        from singer_arrow.casting.spelling import Spelling
-
-        Spelling.of(read)
-    return read
-
-
-def _manifest(config: Mapping[str, Any], streams: Sequence[StreamSettings]) -> Url | None:
-    is_inventory = config.get("method", "polling") == "inventory"
-    if is_inventory != ("manifest_url" in config):
-        msg = (
-            "Setting 'replication.manifest_url' is missing: the URL of a manifest.json of S3 Inventory"
-            if is_inventory
-            else "Setting 'replication.manifest_url' is for the method inventory; set replication.method to inventory"
-        )
-        raise ConfigError(msg)
-    if is_inventory and (elsewhere := next((p for s in streams for p in s.paths if p.scheme != "s3"), None)):
-        msg = f"Setting 'replication.method' is inventory, which lists objects on S3 only; {elsewhere} needs polling"
-        raise ConfigError(msg)
-    return Url.parse(config["manifest_url"]) if is_inventory else None
-
-
-def _shard(config: Mapping[str, Any], batch: BatchSettings | None, sqs: SqsSettings | None) -> Shard | None:
-    if "shard" not in config:
-        return None
-    if batch is None:
-        msg = "Setting 'shard' needs 'batch_config': rows that are sent as records twice are loaded twice"
-        raise ConfigError(msg)
-    if sqs is not None:
-        msg = "Setting 'shard' is not for replication.method sqs, where no run lists; use polling or inventory"
-        raise ConfigError(msg)
-    return Shard.parse(config["shard"])
-
-
-def _sqs(config: Mapping[str, Any], streams: Sequence[StreamSettings], root: Url | None) -> SqsSettings | None:
-    if config.get("method", "polling") != "sqs":
-        if "queue_url" in config:
-            msg = (
-                "Setting 'replication.queue_url' is for the method sqs; set replication.method to sqs, or leave it out"
-            )
-            raise ConfigError(msg)
-        return None
-    url = config.get("queue_url", "")
-    if not re.match(r"https?://[^/]+/.", url):
-        given = f"is {url!r}, it must be the queue's URL" if url else "is missing: the URL of the queue"
-        msg = f"Setting 'replication.queue_url' {given}, like https://sqs.eu-west-1.amazonaws.com/123456789012/events"
-        raise ConfigError(msg)
-    if root is None:
-        msg = (
-            "Setting 'replication.method' is sqs: it needs 'plan_root', a place that outlives the run, where what the "
-            "queue named is stored before its messages are deleted"
-        )
-        raise ConfigError(msg)
-    if elsewhere := next((p for s in streams for p in s.paths if p.scheme != "s3"), None):
-        msg = f"Setting 'replication.method' is sqs, which names objects on S3 only; {elsewhere} needs polling"
-        raise ConfigError(msg)
-    return SqsSettings(
-        queue_url=url,
-        visibility_timeout=config.get("visibility_timeout", 300),
-        max_wait_seconds=float(config.get("max_wait_seconds", 20)),
-        delete_unmatched=config.get("unmatched_events") == "delete",
-    )
-
-
-def _moment(config: Mapping[str, Any], name: str) -> datetime | None:
-    if name not in config:
-        return None
-    try:
-        moment = datetime.fromisoformat(config[name])
-    except ValueError:
-        msg = f"Setting {name!r} is {config[name]!r}, it must be a date or a time like 2024-05-01T00:00:00Z"
-        raise ConfigError(msg) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 # What the STATE of a stream holds, and how it moves. Pure.
@@ -489,11 +678,10 @@ class Bookmark:
                 raise TypeError
             return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows, log)
         except (AttributeError, KeyError, TypeError, ValueError):
-            msg = (
+            raise ConfigError(
                 f"The STATE of stream {stream!r} is not one that this tap wrote; "
                 "restore an earlier one, or run without the stream's state to read all objects again"
-            )
-            raise ConfigError(msg) from None
+            ) from None
 
 
 def latest(a: Watermark | None, b: Watermark | None) -> Watermark | None:

@@ -32,7 +32,7 @@ from singer_arrow.storage.urls import ObjectInfo, Url, glob_prefix
 from tap_s3_files.paths import ObjectFilter
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_model import Segment, Version, in_window, version_of
-from tap_s3_files.settings import SqsSettings
+from tap_s3_files.settings import Replication
 
 # A queue of SQS: receive, keep invisible while a message is worked on, delete, release. The one place of its errors.
 #
@@ -279,7 +279,7 @@ class SqsEvents:
         plans: Mapping[str, StreamPlan],
         others: Sequence[ObjectFilter],
         storage: Storage,
-        settings: SqsSettings,
+        settings: Replication,
     ) -> None:
         self.plans = plans
         self._queue, self._others, self._storage, self._settings = queue, others, storage, settings
@@ -555,7 +555,7 @@ def _setup_queue(
     if not prefixes:
         msg = "No path is given; name one (tap-s3-files setup-queue s3://bucket/folder/), or a --config with streams"
         raise ConfigError(msg)
-    options = AwsOptions.from_config(settings.get("aws"))
+    options = AwsOptions.from_config(settings.get("aws") or {})
     session = aws.session(options)
     region = options.region or aws.bucket_region(session, next(iter(prefixes)), anonymous=False)
     endpoint = {"endpoint_url": options.endpoint_url} if options.endpoint_url else {}

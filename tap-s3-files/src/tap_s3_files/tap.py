@@ -14,8 +14,8 @@ from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArr
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.settings import add_setting_options, config_input
 from singer_arrow.sdk.tap import ArrowTap
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.urls import Url, has_glob
-from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
 from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
 from tap_s3_files.plan import start_of
 from tap_s3_files.plan_log import PlanLog
@@ -121,7 +121,7 @@ class TapS3Files(ArrowTap):
 
     name = "tap-s3-files"
     package_name = "singer-arrow-tap-s3-files"
-    config_jsonschema: ClassVar[dict[str, Any]] = CONFIG_JSONSCHEMA
+    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(Settings)
     settings: Settings
 
     def check_settings(self) -> None:

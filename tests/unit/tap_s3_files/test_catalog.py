@@ -27,7 +27,7 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def stream(**more: Any) -> StreamSettings:
-    return StreamSettings(name="orders", paths=(Url("s3", "b", "*.csv"),), **more)
+    return StreamSettings(name="orders", urls=(Url("s3", "b", "*.csv"),), **more)
 
 
 def info(day: int, size: int = 1) -> ObjectInfo:

@@ -10,14 +10,12 @@ from singer_sdk.exceptions import ConfigValidationError
 
 from singer_arrow.batch.message import BatchSettings
 from singer_arrow.errors import ConfigError
-from singer_arrow.formats import FORMATS
-from singer_arrow.read_options import ReadOptions
+from singer_arrow.read_options import FixedColumn, ReadOptions
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
-from tap_s3_files import config_schema as declared
-from tap_s3_files.config_schema import CONFIG_JSONSCHEMA
 from tap_s3_files.paths import Partitions
-from tap_s3_files.settings import Settings, SqsSettings, StreamSettings
+from tap_s3_files.settings import Replication, Settings, StreamSettings
 from tap_s3_files.tap import TapS3Files
 
 STREAM = {"name": "a", "path": "s3://b/*.csv"}
@@ -33,24 +31,20 @@ def read(**config: Any) -> Settings:
 
 def test_defaults() -> None:
     settings = read(max_workers=3)
-    assert settings == Settings(
-        streams=(StreamSettings("a", (Url("s3", "b", "*.csv"),)),),
-        start=None,
-        end=None,
-        batch=None,
-        plan_root=None,
-        overlap=timedelta(minutes=10),
-        keys_ascend=False,
-        manifest=None,
-        sqs=None,
-        metadata_columns=True,
-        passthrough=False,
-        aws=AwsOptions(),
-        max_workers=3,
-        memory_bytes=512 << 20,
-        sample_files=5,
-        sample_bytes=1 << 20,
+    assert settings == Settings((StreamSettings("a", (Url("s3", "b", "*.csv"),)),), workers=3)
+    assert (settings.start, settings.end, settings.batch, settings.plan_root) == (None, None, None, None)
+    assert (settings.sqs, settings.dask, settings.shard, settings.range_bytes) == (None, None, None, None)
+    assert settings.replication.overlap == timedelta(minutes=10)
+    assert (settings.replication.keys_ascend, settings.replication.manifest, settings.passthrough) == (
+        False,
+        None,
+        False,
     )
+    assert settings.metadata_columns
+    assert settings.aws == AwsOptions()
+    assert (settings.max_workers, settings.memory_bytes) == (3, 512 << 20)
+    assert (settings.sample_files, settings.sample_bytes) == (5, 1 << 20)
+    assert settings.streams[0].read == ReadOptions(loose_text=True)
     assert read().max_workers >= 2
 
 
@@ -66,6 +60,7 @@ def test_everything_set() -> None:
                 "schema": {"id": "integer"},
                 "columns": ["id", "x"],
                 "csv": {"delimiter": ";", "null_values": ["", "NA"], "quote": None},
+                "fixed_width": [{"name": "id", "start": 1, "width": 5}],
                 "on_bad_row": "fail",
                 "on_drift": "evolve",
                 "partition_columns": True,
@@ -89,35 +84,23 @@ def test_everything_set() -> None:
         schema_sample_files=2,
         schema_sample_mb=Decimal("0.25"),
     )
-    assert settings == Settings(
-        streams=(
-            StreamSettings(
-                name="a",
-                paths=(Url("s3", "b", "1/**"), Url("gs", "c", "2/*.json")),
-                format="csv",
-                key_properties=("id",),
-                types={"id": "integer"},
-                columns=("id", "x"),
-                read=ReadOptions(compression="gzip", loose_text=True, delimiter=";", null_values=("", "NA")),
-                partitions=Partitions(hive=True),
-            ),
-        ),
-        start=datetime(2024, 5, 1, tzinfo=UTC),
-        end=datetime(2024, 5, 2, tzinfo=timezone(timedelta(hours=5))),
-        batch=BatchSettings(Url("file", "", "tmp/out"), "p-", "parquet", "snappy", 512 << 10),
-        plan_root=Url("s3", "plans", "x"),
-        overlap=timedelta(seconds=30),
-        keys_ascend=False,
-        manifest=None,
-        sqs=None,
-        metadata_columns=False,
-        passthrough=False,
-        aws=AwsOptions(profile="p"),
-        max_workers=1,
-        memory_bytes=100 << 20,
-        sample_files=2,
-        sample_bytes=256 << 10,
-    )
+    (stream,) = settings.streams
+    assert stream.paths == (Url("s3", "b", "1/**"), Url("gs", "c", "2/*.json"))
+    assert (stream.name, stream.format, stream.key_properties) == ("a", "csv", ("id",))
+    assert (stream.types, stream.columns) == ({"id": "integer"}, ("id", "x"))
+    columns = (FixedColumn("id", 1, 5),)
+    csv = ReadOptions("gzip", loose_text=True, delimiter=";", null_values=("", "NA"), fixed_width=columns)
+    assert stream.read == csv
+    assert stream.partitions == Partitions(hive=True)
+    assert settings.start == datetime(2024, 5, 1, tzinfo=UTC)
+    assert settings.end == datetime(2024, 5, 2, tzinfo=timezone(timedelta(hours=5)))
+    assert settings.batch == BatchSettings("parquet", Url("file", "", "tmp/out"), "snappy", "p-", 512 << 10)
+    assert settings.plan_root == Url("s3", "plans", "x")
+    assert settings.replication.overlap == timedelta(seconds=30)
+    assert not settings.metadata_columns
+    assert settings.aws == AwsOptions(profile="p")
+    assert (settings.max_workers, settings.memory_bytes) == (1, 100 << 20)
+    assert (settings.sample_files, settings.sample_bytes) == (2, 256 << 10)
 
 
 def test_plans_are_kept_with_the_batch_files() -> None:
@@ -125,9 +108,15 @@ def test_plans_are_kept_with_the_batch_files() -> None:
 
 
 def test_a_queue() -> None:
-    assert read(batch_config=BATCH, replication=SQS).sqs == SqsSettings(QUEUE)
+    assert read(batch_config=BATCH, replication=SQS).sqs == Replication("sqs", queue_url=QUEUE)
     more = {"visibility_timeout": 30, "max_wait_seconds": Decimal("0.5"), "unmatched_events": "delete"}
-    assert read(plan_root="s3://p", replication={**SQS, **more}).sqs == SqsSettings(QUEUE, 30, 0.5, True)
+    assert read(plan_root="s3://p", replication={**SQS, **more}).sqs == Replication(
+        "sqs",
+        queue_url=QUEUE,
+        visibility_timeout=30,
+        max_wait_seconds=0.5,
+        delete_unmatched=True,
+    )
 
 
 @pytest.mark.parametrize(("kind", "compression"), [("parquet", "zstd"), ("jsonl", "gzip")])
@@ -228,19 +217,14 @@ def test_every_setting_has_a_description() -> None:
             check(setting, f"{where}{name}.")
             check(setting.get("items", {}), f"{where}{name}[].")
 
-    check(CONFIG_JSONSCHEMA, "")
+    check(json_schema(Settings), "")
 
 
 def test_secrets_are_marked() -> None:
-    aws = CONFIG_JSONSCHEMA["properties"]["aws"]["properties"]
+    aws = json_schema(Settings)["properties"]["aws"]["properties"]
     secret = {"access_key_id", "secret_access_key", "session_token", "sse_customer_key"}
     assert {n for n, s in aws.items() if s.get("secret")} == secret
     assert set(aws) == set(AwsOptions.__dataclass_fields__)
-
-
-def test_formats_and_options_are_those_of_the_library() -> None:
-    assert set(declared.FORMATS) - {"auto"} <= set(FORMATS)
-    assert set(declared.CSV.to_dict()["properties"]) <= set(ReadOptions.__dataclass_fields__)
 
 
 def test_how_values_are_written_is_set_by_stream() -> None:
@@ -248,7 +232,6 @@ def test_how_values_are_written_is_set_by_stream() -> None:
     (stream,) = read(streams=[{**STREAM, **spelling, "true_values": ["ja"], "false_values": None}]).streams
     expected = {**spelling, "date_formats": ("%d/%m/%Y",), "true_values": ("ja",)}
     assert stream.read == ReadOptions(loose_text=True, **expected)
-    assert {s.name for s in declared.SPELLING} <= set(ReadOptions.__dataclass_fields__)
     with pytest.raises(ConfigError, match="is not a date format"):
         read(streams=[{**STREAM, "date_formats": ["dd/mm/yyyy"]}])
 

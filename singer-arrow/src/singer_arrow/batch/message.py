@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
-from typing import Any, NamedTuple
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.read_options import Skipped
+from singer_arrow.settings import read_settings, setting
 from singer_arrow.storage.urls import CONTROL, Url, shown
 
 # The BATCH message: the SDK's keys, and additional top-level keys, which other targets ignore.
@@ -123,23 +124,19 @@ class Batch:
         """
         stream, encoding, manifest = message.get("stream"), message.get("encoding"), message.get("manifest")
         if not isinstance(stream, str) or not stream:
-            msg = "A BATCH message names no stream; the tap must set 'stream'"
-            raise DataError(msg)
+            raise DataError("A BATCH message names no stream; the tap must set 'stream'")
         where = f"BATCH message of stream {stream!r}"
         if not isinstance(encoding, Mapping) or not isinstance(encoding.get("format"), str):
-            msg = f"{where} has no 'encoding' with a 'format'"
-            raise DataError(msg)
+            raise DataError(f"{where} has no 'encoding' with a 'format'")
         if encoding["format"] not in FORMATS:
             supported = " or ".join(FORMATS)
             msg = f"{where} is in the format {encoding['format'][:40]!r}; set the tap's encoding.format to {supported}"
             raise DataError(msg)
         if not isinstance(manifest, list | tuple) or not all(isinstance(u, str) and u for u in manifest):
-            msg = f"{where}: 'manifest' must be a list of URLs"
-            raise DataError(msg)
+            raise DataError(f"{where}: 'manifest' must be a list of URLs")
         for url in manifest:
             if reason := _unreadable(url):
-                msg = f"{where}: {shown(url)!r} in its manifest {reason}; this is an error of the tap"
-                raise DataError(msg)
+                raise DataError(f"{where}: {shown(url)!r} in its manifest {reason}; this is an error of the tap")
         return cls(
             stream=stream,
             format=encoding["format"],
@@ -159,8 +156,7 @@ class Batch:
 def _optional(message: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
     value = message.get(key)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        msg = f"{where}: {key!r} must be {'text' if kind is str else 'an integer'}, it is {repr(value)[:80]}"
-        raise DataError(msg)
+        raise DataError(f"{where}: {key!r} must be {'text' if kind is str else 'an integer'}, it is {repr(value)[:80]}")
     if isinstance(value, int) and not (_LEAST[key] <= value <= _LARGEST):
         msg = f"{where}: {key!r} must be an integer from {_LEAST[key]} to {_LARGEST}, it is {repr(value)[:80]}"
         raise DataError(msg)
@@ -182,10 +178,9 @@ def _ranks(value: Any, files: int, where: str) -> Ranks:
         if found and len(found) != files:
             raise ValueError
     except (TypeError, ValueError, AttributeError):
-        msg = (
+        raise DataError(
             f"{where}: 'ranks' must hold for each file a list of [rows or null, 'word text'], it is {repr(value)[:80]}"
-        )
-        raise DataError(msg) from None
+        ) from None
     return found
 
 
@@ -194,8 +189,7 @@ def _plan_log(value: Any, where: str) -> PlanLogId | None:
         return None
     log, source = [str(value.get(key)) for key in ("log", "source")] if isinstance(value, Mapping) else ("", "")
     if not all(re.fullmatch(r"\w{1,64}", text, re.ASCII) for text in (log, source)):
-        msg = f"{where}: 'plan_log' must hold two ids, 'log' and 'source', it is {repr(value)[:80]}"
-        raise DataError(msg)
+        raise DataError(f"{where}: 'plan_log' must hold two ids, 'log' and 'source', it is {repr(value)[:80]}")
     return PlanLogId(log, source, bool(value.get("has_state")))
 
 
@@ -245,7 +239,7 @@ def _unreadable(text: str) -> str | None:
     return None
 
 
-# The setting `batch_config` of taps: declared here once, as JSON Schema, and read here.
+# The setting `batch_config` of taps.
 
 COMPRESSIONS = {
     "parquet": ("zstd", "snappy", "gzip", "none"),
@@ -255,90 +249,54 @@ COMPRESSIONS = {
 """Compressions of batch files by format; the first is the default, except for Arrow files on local disk."""
 
 
-def _text(description: str, *kinds: str, **more: Any) -> dict[str, Any]:
-    return {"type": ["string", *kinds], "description": description, **more}
-
-
-BATCH_CONFIG: dict[str, Any] = {
-    "type": ["object", "null"],
-    "description": "Send BATCH messages: format and place of the batch files. Without it, RECORD messages are sent.",
-    "properties": {
-        "encoding": {
-            "type": "object",
-            "description": "Format of batch files.",
-            "properties": {
-                "format": _text(
-                    "Format of batch files. `arrow` is Arrow IPC: cheap to write and large, for other targets on the "
-                    "same machine.",
-                    enum=[*COMPRESSIONS],
-                ),
-                "compression": _text(
-                    "Compression of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` "
-                    "(default) or `none` for jsonl, `zstd`, `lz4` or `none` for arrow (default: `none` on local disk, "
-                    "else `zstd`).",
-                    "null",
-                    enum=["zstd", "snappy", "gzip", "lz4", "none"],
-                ),
-            },
-            "required": ["format"],
-        },
-        "storage": {
-            "type": "object",
-            "description": "Where batch files are written.",
-            "properties": {
-                "root": _text("URL below which batch files are written: `s3://`, `gs://`, `az://`, `file://`."),
-                "prefix": _text("Prefix of the names of batch files.", "null"),
-            },
-            "required": ["root"],
-        },
-        "target_file_mb": {
-            "type": ["number", "null"],
-            "exclusiveMinimum": 0,
-            "default": 128,
-            "description": (
-                "Roughly how many megabytes a batch file holds; see the operations guide for how they are counted."
-            ),
-        },
-    },
-    "required": ["encoding", "storage"],
-}
-
-
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
     """The setting `batch_config`."""
 
-    root: Url
-    prefix: str
-    format: str
-    compression: str
-    target_bytes: int
+    format: Literal["parquet", "jsonl", "arrow"] = setting(
+        "Format of batch files. `arrow` is Arrow IPC: cheap to write and large, for other targets on the same machine.",
+        required=True,
+        name="encoding.format",
+        of_object="Format of batch files.",
+    )
+    root: Url = setting(
+        "URL below which batch files are written: `s3://`, `gs://`, `az://`, `file://`.",
+        required=True,
+        name="storage.root",
+        of_object="Where batch files are written.",
+        kind=str,
+        parse=Url.parse,
+    )
+    compression: str = setting(
+        "Compression of batch files: `zstd` (default), `snappy`, `gzip` or `none` for parquet, `gzip` (default) or "
+        "`none` for jsonl, `zstd`, `lz4` or `none` for arrow (default: `none` on local disk, else `zstd`).",
+        default="",
+        name="encoding.compression",
+        kind=Literal["zstd", "snappy", "gzip", "lz4", "none"],
+    )
+    prefix: str = setting("Prefix of the names of batch files.", default="", name="storage.prefix")
+    target_bytes: int = setting(
+        "Roughly how many megabytes a batch file holds; see the operations guide for how they are counted.",
+        default=128,
+        name="target_file_mb",
+        kind=float,
+        parse=lambda megabytes: max(1, int(megabytes * (1 << 20))),
+        exclusiveMinimum=0,
+    )
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any] | None) -> BatchSettings | None:
-        """Read a value that `BATCH_CONFIG` allows; None without one.
-
-        Raises ConfigError if batch files of the format have no such compression, or the root is no URL.
-        """
-        if config is None:
-            return None
-        encoding, storage = config["encoding"], config["storage"]
-        root, allowed = Url.parse(storage["root"]), COMPRESSIONS[encoding["format"]]
-        default = "none" if encoding["format"] == "arrow" and root.scheme == "file" else allowed[0]
-        compression = encoding.get("compression") or default
+    def from_config(cls, config: Mapping[str, Any]) -> BatchSettings:
+        """Read a value that the JSON Schema allows; ConfigError if files of the format have no such compression."""
+        settings = read_settings(cls, config)
+        allowed = COMPRESSIONS[settings.format]
+        default = "none" if settings.format == "arrow" and settings.root.scheme == "file" else allowed[0]
+        compression = settings.compression or default
         if compression not in allowed:
-            msg = (
+            raise ConfigError(
                 f"Setting 'batch_config.encoding.compression' is {compression!r}, "
-                f"{encoding['format']} batch files have {' or '.join(allowed)}"
+                f"{settings.format} batch files have {' or '.join(allowed)}"
             )
-            raise ConfigError(msg)
-        return cls(
-            root=root,
-            prefix=storage.get("prefix") or "",
-            format=encoding["format"],
-            compression=compression,
-            target_bytes=max(1, int((config.get("target_file_mb") or 128) * (1 << 20))),
-        )
+        return replace(settings, compression=compression)
 
     @property
     def can_pass(self) -> bool:
@@ -354,3 +312,9 @@ class BatchSettings:
     def message_compression(self) -> str | None:
         """The compression as BATCH messages name it."""
         return None if self.compression == "none" else self.compression
+
+
+def batch_setting() -> Any:
+    """Declare the setting `batch_config` of a tap."""
+    words = "Send BATCH messages: format and place of the batch files. Without it, RECORD messages are sent."
+    return setting(words, name="batch_config", parse=BatchSettings.from_config)

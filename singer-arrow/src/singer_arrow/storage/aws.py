@@ -9,13 +9,14 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import ConfigError
+from singer_arrow.settings import setting
 from singer_arrow.storage.errors import no_credentials, translate_credential_errors
 
 # The setting `aws` of a connector: `AwsOptions`; access to AWS from it and the environment alone: `static_access`.
@@ -31,23 +32,27 @@ _ROLE = re.compile(r"arn:[\w-]+:iam::\d+:role/[\w+=,.@/-]+", re.ASCII)
 class AwsOptions:
     """Values of the setting `aws` of a connector; missing ones come from boto3's default chain."""
 
-    profile: str | None = None
-    region: str | None = None
-    endpoint_url: str | None = None
-    access_key_id: str | None = field(default=None, repr=False)
-    secret_access_key: str | None = field(default=None, repr=False)
-    session_token: str | None = field(default=None, repr=False)
-    role_arn: str | None = None
-    external_id: str | None = None
-    role_session_name: str | None = None
-    anonymous: bool = False
-    requester_pays: bool = False
-    sse_customer_key: str | None = field(default=None, repr=False)
+    profile: str | None = setting("Profile in `~/.aws/config`.")
+    region: str | None = setting("Region; detected if not set.")
+    endpoint_url: str | None = setting("URL of another S3 than Amazon's.")
+    access_key_id: str | None = setting("Access key; by default AWS's default chain finds credentials.", secret=True)
+    secret_access_key: str | None = setting("Secret of the access key.", secret=True)
+    session_token: str | None = setting("Session token of temporary credentials.", secret=True)
+    role_arn: str | None = setting("Role to assume.")
+    external_id: str | None = setting("External id for the role.")
+    role_session_name: str | None = setting("Name of the role's session, which AWS logs; by default `singer-arrow`.")
+    anonymous: bool = setting("Read public buckets without credentials.", factory=bool)
+    requester_pays: bool = setting("Pay for requests to requester-pays buckets.", factory=bool)
+    sse_customer_key: str | None = setting(
+        "Your own key (SSE-C) that objects are encrypted with, base64 of its 32 bytes. They are read with it; other "
+        "objects are read as they are, and nothing is written with it.",
+        secret=True,
+    )
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any] | None) -> AwsOptions:
+    def from_config(cls, config: Mapping[str, Any]) -> AwsOptions:
         """Validate the setting `aws`."""
-        config = {k: v for k, v in (config or {}).items() if v is not None}
+        config = {k: v for k, v in config.items() if v is not None}
         known = [f.name for f in fields(cls)]
         if unknown := sorted(set(config) - set(known)):
             raise ConfigError(f"Setting 'aws' has no {unknown[0]!r}; it has {', '.join(known)}")
@@ -63,6 +68,12 @@ class AwsOptions:
         if "sse_customer_key" in config:
             _check_key(config["sse_customer_key"])
         return cls(**config)
+
+
+def aws_setting() -> Any:
+    """Declare the setting `aws` of a connector."""
+    words = "How S3 is accessed; by default as the AWS command line does."
+    return setting(words, factory=AwsOptions, parse=AwsOptions.from_config)
 
 
 def _check_key(text: str) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from singer_arrow.errors import ConfigError, DataError, SchemaError
 from singer_arrow.naming import NamingRules, digest, distinct_table_name, table_name
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import CONTROL, Url, shown
 
@@ -450,25 +451,9 @@ class LoadSettings:
 
 
 AWS: dict[str, Any] = {
+    **json_schema(AwsOptions),
     "type": ["object", "null"],
     "description": "How S3 is accessed; by default as the AWS command line does.",
-    "properties": {
-        "profile": text("Profile in `~/.aws/config`."),
-        "region": text("Region; detected if not set."),
-        "endpoint_url": text("URL of another S3 than Amazon's."),
-        "access_key_id": secret("Access key; by default AWS's default chain finds credentials."),
-        "secret_access_key": secret("Secret of the access key."),
-        "session_token": secret("Session token of temporary credentials."),
-        "role_arn": text("Role to assume."),
-        "external_id": text("External id for the role."),
-        "role_session_name": text("Name of the role's session, which AWS logs; by default `singer-arrow`."),
-        "anonymous": {"type": ["boolean", "null"], "description": "Read public buckets without credentials."},
-        "requester_pays": {"type": ["boolean", "null"], "description": "Pay for requests to requester-pays buckets."},
-        "sse_customer_key": secret(
-            "Your own key (SSE-C) that objects are encrypted with, base64 of its 32 bytes. They are read with it; "
-            "other objects are read as they are, and nothing is written with it."
-        ),
-    },
 }
 """The setting `aws`; `AwsOptions.from_config` reads it."""
 

@@ -25,9 +25,9 @@ from singer_arrow.reading.parallel import Budget
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Fetched, Url
 from tap_s3_files import plan_model as plan
-from tap_s3_files import settings as tap_settings
 from tap_s3_files.paths import ObjectFilter
 from tap_s3_files.plan import MAX_TRIES, StreamPlan
+from tap_s3_files.settings import StreamSettings
 from tap_s3_files.tap import TapS3Files
 
 TIME = 1_700_000_000
@@ -98,7 +98,8 @@ class Source:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches small, so that rows are sent in many steps."""
-    monkeypatch.setattr(tap_settings, "READ", replace(tap_settings.READ, block_bytes=1 << 20))
+    read = StreamSettings.__dataclass_fields__["read"]
+    monkeypatch.setattr(read, "default", replace(read.default, block_bytes=1 << 20))
 
 
 @pytest.fixture(params=MODES)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.storage.urls import Url
 from tap_s3_files import plan_model as plan
-from tap_s3_files import settings as tap_settings
+from tap_s3_files.settings import StreamSettings
 from tap_s3_files.tap import TapS3Files
 
 
@@ -132,7 +132,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "SEGMENT_OBJECTS", 5)
     monkeypatch.setattr(plan, "BUNDLE_OBJECTS", 2)
     monkeypatch.setattr(plan, "SMALL_OBJECT", 600)
-    monkeypatch.setattr(tap_settings, "READ", replace(tap_settings.READ, block_bytes=150, batch_rows=16))
+    read = StreamSettings.__dataclass_fields__["read"]
+    monkeypatch.setattr(read, "default", replace(read.default, block_bytes=150, batch_rows=16))
 
 
 def states(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from tap_s3_files.paths import ObjectFilter
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Task, after_task, unsent
-from tap_s3_files.settings import Bookmark, SqsSettings
+from tap_s3_files.settings import Bookmark, Replication
 from tap_s3_files.sqs import Message, Queue, SqsEvents
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -137,7 +137,7 @@ def test_a_message_is_deleted_when_no_stream_needs_it(tmp_path: Path, unmatched:
     )
     plan = plan_of(log_in(tmp_path))
     others = [ObjectFilter("other", (Url("s3", "b", "**/*.csv"),))]
-    settings = SqsSettings("q", delete_unmatched=unmatched == "delete", max_wait_seconds=0)
+    settings = Replication("sqs", queue_url="q", delete_unmatched=unmatched == "delete", max_wait_seconds=0)
     events = SqsEvents(queue, {"orders": plan}, others, Objects(), settings)
     planned = [info for wave in events.waves("orders") for segment in wave for info in segment.objects]
     assert queue.deleted == {"ours"} | ({"ours and unmatched", "unmatched"} if unmatched == "delete" else set())
