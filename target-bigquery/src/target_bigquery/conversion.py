@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.spelling import beyond_years
 from singer_arrow.errors import DataError
 from singer_arrow.load import convert
@@ -139,14 +138,6 @@ def _is_loadable(t: pa.DataType, column: Column) -> bool:
 def quoted_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema with text for numbers that JSON readers may change, such as integers beyond 2^53."""
     return pa.schema([f.with_type(_quoted(f.type)) for f in schema])
-
-
-def quote_numbers(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches of `schema` as batches of its `quoted_schema`."""
-    quoted = quoted_schema(schema)
-    for batch in batches:
-        arrays = [fit(array, f) for array, f in zip(batch.columns, quoted, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=quoted)
 
 
 def _quoted(t: pa.DataType) -> pa.DataType:

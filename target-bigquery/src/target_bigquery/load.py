@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +29,7 @@ from target_bigquery.client import BigQuery, Fields
 from target_bigquery.connection import logger
 from target_bigquery.ledger import StreamLedger
 from target_bigquery.merge_pruning import bounds
-from target_bigquery.resources import ErrorKind, QuotaError, RefusedDataError, Table
+from target_bigquery.resources import AlreadyExistsError, ErrorKind, QuotaError, RefusedDataError
 from target_bigquery.sql import ColumnRanges
 from target_bigquery.tables import Destination
 from target_bigquery.types import job_prefix
@@ -129,7 +130,11 @@ class DeadLetterTable:
         client, name = self._client, staging_name(REJECTED, uuid.uuid4().hex)
         with self._lock:
             if not self._exists:
-                tables.prepare_rejected(client)
+                if client.table(REJECTED) is None:
+                    fields = [*tables.REJECTED_FIELDS, {"name": "rejected_at", "type": "TIMESTAMP"}]
+                    about = "Rows that were not loaded, and why. Written by target-bigquery."
+                    with suppress(AlreadyExistsError):
+                        client.create_table(REJECTED, fields, cluster=("stream", "batch_id"), description=about)
                 tables.remove_leftovers(client, REJECTED)
                 self._exists = True
             path, rows = self._temporary(".parquet"), list(table_rows(stream, batches, most_record=MOST_RECORD))
@@ -180,7 +185,17 @@ class OverwriteStaging:
             if self._name is None:
                 return None
             client, table = self._client, self._client.table(destination.name) or destination.table
-            if self._must_stay(table):  # its rows are replaced; BigQuery bills what the staging table holds
+            has_policies = client.has_row_policies(table.name)
+            if has_policies is None:
+                logger.info(
+                    "Table %s: its row access policies may not be listed, and a copy would remove them, so its rows "
+                    "are replaced by a query, which bills them once; grant bigquery.rowAccessPolicies.list to spare "
+                    "that",
+                    client.path(table.name),
+                )
+            # a copy would remove row access policies and declared keys
+            if has_policies is not False or table.resource.table_constraints:
+                # its rows are replaced; BigQuery bills what the staging table holds
                 staging = client.table(self._name)
                 assert staging
                 names = [c.name for c in staging.columns]
@@ -193,18 +208,6 @@ class OverwriteStaging:
             client.delete_table(self._name)
             self._name = None
             return when
-
-    def _must_stay(self, table: Table) -> bool:
-        """Return whether the table has something that a copy would remove: row access policies, or declared keys."""
-        has_policies = self._client.has_row_policies(table.name)
-        if has_policies is None:
-            logger.info(
-                "Table %s: its row access policies may not be listed, and a copy would remove them, so its rows are "
-                "replaced by a query, which bills them once; grant bigquery.rowAccessPolicies.list to spare that",
-                self._client.path(table.name),
-            )
-            return True
-        return has_policies or bool(table.resource.table_constraints)
 
 
 # The base of the load methods.
@@ -406,13 +409,16 @@ class Upsert(BigQueryLoadMethod):
                 )
                 raise SchemaError(msg)
         self._is_estimated = False
+        fields = context.destination.load_fields
+        nullable = [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
+        self.fields: Fields = [*nullable, {"name": ORDER, "type": "INTEGER"}]
+        """The columns of staging tables."""
         tables.remove_leftovers(context.client, context.destination.name)
 
     def stage(self, parts: Sequence[PreparedItem]) -> Staged | None:
-        fields = [*tables.nullable(self.context.destination.load_fields), {"name": ORDER, "type": "INTEGER"}]
-        return self.load_without_refused(parts, lambda some: self._stage(some, fields), fields)
+        return self.load_without_refused(parts, self._stage, self.fields)
 
-    def _stage(self, parts: Sequence[PreparedItem], fields: Fields) -> Staged | None:
+    def _stage(self, parts: Sequence[PreparedItem]) -> Staged | None:
         live = [p for p in parts if p.rows or p.rejects]
         if not live:
             return None
@@ -423,8 +429,8 @@ class Upsert(BigQueryLoadMethod):
             if not upload.rows:
                 return None
             name = staging_name(table.name, uuid.uuid4().hex)
-            tables.create_staging_table(bigquery, name, fields)
-            run_until_done(bigquery, upload, name, fields)
+            tables.create_staging_table(bigquery, name, self.fields)
+            run_until_done(bigquery, upload, name, self.fields)
         except RefusedDataError:
             bigquery.delete_table(name)
             raise

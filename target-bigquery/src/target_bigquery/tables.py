@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
-from singer_arrow.naming import REJECTED, staging_name, stream_label
+from singer_arrow.naming import staging_name, stream_label
 from singer_arrow.warehouse.settings import EVOLVE, UPSERT, siblings
 from singer_arrow.warehouse.table import Descriptions, PropertyPath, layout_column, log_new, warn_of_layout
 from target_bigquery import columns as drift
@@ -59,7 +58,6 @@ REJECTED_FIELDS: list[dict[str, Any]] = [
     {"name": "record", "type": "STRING", "description": "The row as JSON text"},
     {"name": "part", "type": "INTEGER", "description": _PART},
 ]
-_REJECTED_AT = {"name": "rejected_at", "type": "TIMESTAMP"}
 
 
 class Destination:
@@ -155,24 +153,9 @@ def follow(client: BigQuery, table: Table, like: Table) -> None:
         client.set_fields(now, like.fields)
 
 
-def prepare_rejected(client: BigQuery) -> None:
-    if client.table(REJECTED) is None:
-        with suppress(AlreadyExistsError):
-            client.create_table(
-                REJECTED,
-                [*REJECTED_FIELDS, _REJECTED_AT],
-                cluster=("stream", "batch_id"),
-                description="Rows that were not loaded, and why. Written by target-bigquery.",
-            )
-
-
 def create_staging_table(client: BigQuery, name: str, fields: Sequence[Mapping[str, Any]], **options: Any) -> None:
     """Create a staging table, which BigQuery deletes after `STAGING_DAYS` days."""
     client.create_table(name, fields, expires=datetime.now(UTC) + timedelta(days=STAGING_DAYS), **options)
-
-
-def nullable(fields: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
 
 
 def remove_leftovers(client: BigQuery, table: str) -> None:

@@ -49,7 +49,7 @@ class BigQueryRun(WarehouseRun[Settings]):
     def __init__(self, settings: Settings, context: RunContext) -> None:
         super().__init__(settings, context)
         self._clients: dict[str, BigQuery] = {}
-        self._warnings: set[str] = set()
+        self.warnings: set[str] = set()  # each is logged once in a run
 
     @property
     def limits(self) -> Limits:
@@ -100,11 +100,6 @@ class BigQueryRun(WarehouseRun[Settings]):
 
     def dataset_of(self, table: str) -> tuple[str, str]:
         return "bigquery", table
-
-    def warn_once(self, what: str) -> None:
-        if what not in self._warnings:
-            self._warnings.add(what)
-            self.logger.warning(what)
 
     def write_commits(self) -> None:
         """Write what was committed into the ledgers, before BigQuery forgets it; the end of the run waits a little."""
@@ -194,7 +189,10 @@ class BigQueryStreamTable(WarehouseTable):
         if settings.load_via == STORAGE_WRITE:
             if (reason := why_not(load_method, destination.columns)) is None:
                 return STREAMED[load_method](context)
-            run.warn_once(f"Stream {self.stream_name!r} goes by load jobs: {reason}")
+            warning = f"Stream {self.stream_name!r} goes by load jobs: {reason}"
+            if warning not in run.warnings:
+                run.warnings.add(warning)
+                self.logger.warning(warning)
         return METHODS[load_method](context)
 
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:

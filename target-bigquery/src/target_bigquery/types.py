@@ -214,7 +214,11 @@ def column_of(
         return Column(name, field.name, "JSON", pa.string())
     t = field.type
     if pt.is_list(t) or pt.is_large_list(t):
-        return _list_column(field, name, nested, existing, depth)
+        inner = t.value_field
+        if nested == "json" or (pt.is_nested(inner.type) and not pt.is_struct(inner.type)):
+            return Column(name, field.name, "JSON", pa.string())
+        item = column_of(inner.with_name(field.name), name, nested, existing, depth)
+        return item if item.kind == "JSON" else replace(item, repeated=True, arrow=pa.list_(item.arrow))
     if pt.is_struct(t):
         stays = existing is not None and existing.kind == "RECORD"  # members that it lacks are left out, and named
         if nested == "json" or depth > MAX_DEPTH or not t.num_fields or (is_open(field) and not stays):
@@ -240,8 +244,13 @@ def named_as(column: Column, existing: TableColumn) -> Column:
 
 
 def as_bignumeric(column: Column) -> Column:
-    """Return a column of numbers, or of lists of them, as one for BIGNUMERIC."""
-    item = _bignumeric(column.arrow.value_type if column.repeated else column.arrow)
+    """Return a column of numbers, or of lists of them, as one for BIGNUMERIC.
+
+    Its type is one that load jobs take for that, by its digits, and that holds all values of a narrower one.
+    """
+    t = column.arrow.value_type if column.repeated else column.arrow
+    before, scale = (t.precision - t.scale, t.scale) if pt.is_decimal(t) else (19, 0)
+    item = pa.decimal128(38, 10) if before <= 28 and scale <= 10 else _AS_UPLOADED["BIGNUMERIC"]
     return replace(column, kind="BIGNUMERIC", arrow=pa.list_(item) if column.repeated else item)
 
 
@@ -260,16 +269,6 @@ def _empty_as(column: Column, existing: TableColumn) -> Column | None:
     return replace(
         column, kind=existing.kind, arrow=pa.list_(item) if is_list else item, repeated=is_list, fields=fields
     )
-
-
-def _list_column(field: pa.Field, name: str, nested: str, existing: TableColumn | None, depth: int) -> Column:
-    inner = field.type.value_field
-    if nested == "json" or (pt.is_nested(inner.type) and not pt.is_struct(inner.type)):
-        return Column(name, field.name, "JSON", pa.string())
-    item = column_of(inner.with_name(field.name), name, nested, existing, depth)
-    if item.kind == "JSON":
-        return item
-    return replace(item, repeated=True, arrow=pa.list_(item.arrow))
 
 
 def _scalar(t: pa.DataType, column: str) -> tuple[str, pa.DataType]:
@@ -304,12 +303,6 @@ def decimal_kind(t: pa.DataType) -> str:
     if before <= 29 and scale <= 9:
         return "NUMERIC"
     return "BIGNUMERIC" if before <= 38 and scale <= 38 else "STRING"
-
-
-def _bignumeric(t: pa.DataType) -> pa.DataType:
-    """Return a type that load jobs take for BIGNUMERIC, by its digits, and that holds all values of a narrower one."""
-    before, scale = (t.precision - t.scale, t.scale) if pt.is_decimal(t) else (19, 0)
-    return pa.decimal128(38, 10) if before <= 28 and scale <= 10 else _AS_UPLOADED["BIGNUMERIC"]
 
 
 def _struct(fields: Sequence[Column]) -> pa.DataType:

@@ -32,7 +32,7 @@ from singer_arrow.formats.avro import can_write_fast
 from singer_arrow.formats.avro_container import header_size
 from singer_arrow.load import method as items
 from singer_arrow.load import row_spool
-from singer_arrow.load.convert import converted_batches
+from singer_arrow.load.convert import converted_batches, fit_batches
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
 from singer_arrow.load.method import LocalFile
 from singer_arrow.load.row_spool import Spool
@@ -44,7 +44,6 @@ from target_bigquery.conversion import (
     columns_to_check,
     loads_as_it_is,
     needs_check,
-    quote_numbers,
     quoted_schema,
 )
 from target_bigquery.types import Column, has_kind
@@ -315,7 +314,8 @@ class Files:
         if file_format == "avro" and not can_write_fast(schema):
             return self._write_nested(batches, schema, path)
         if file_format == "jsonl":
-            batches, schema = quote_numbers(batches, schema), quoted_schema(schema)
+            schema = quoted_schema(schema)
+            batches = fit_batches(batches, schema)
         codec = {"avro": AVRO_CODEC, "parquet": PARQUET_CODEC}.get(file_format, "gzip")
         return WRITABLE[file_format].write(batches, schema, path, compression=codec)
 

@@ -18,14 +18,13 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.batch.files import missing_file
-from singer_arrow.casting.from_arrow import fit
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls, read_footer
 from singer_arrow.load import method as items
 from singer_arrow.load import row_spool as spool
 from singer_arrow.load import staging as stage
-from singer_arrow.load.convert import RANK, converted_batches
+from singer_arrow.load.convert import RANK, converted_batches, fit_batches
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.row_spool import Spool
 from singer_arrow.reading.objects import ObjectReader
@@ -75,13 +74,6 @@ class UploadEncoding:
                     out.write(_csv(batch.slice(start, step)))
                 rows += batch.num_rows
         return rows
-
-
-def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        pairs = zip(batch.columns, schema, strict=True)
-        arrays = [array if array.type == field.type else fit(array, field) for array, field in pairs]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _spelled(batch: pa.RecordBatch) -> pa.RecordBatch:

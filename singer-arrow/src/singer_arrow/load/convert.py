@@ -15,6 +15,7 @@ from pyarrow import types as pt
 
 from singer_arrow.batch.files import read_file
 from singer_arrow.batch.message import Ranks
+from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.spelling import to_microseconds, without_exponents
 from singer_arrow.enforcement.bad_rows import row_to_json, rows_except
 from singer_arrow.errors import DataError, LoadError
@@ -378,6 +379,14 @@ def _fit_leaves(array: pa.Array, target: pa.DataType) -> pa.Array:
         offsets = pa.concat_arrays([starts, pa.array([len(values)], starts.type)])
         return pa.ListArray.from_arrays(offsets, values, type=pa.list_(t.value_field.with_type(values.type)))
     return array
+
+
+def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the batches in exactly that schema, column by column."""
+    for batch in batches:
+        pairs = zip(batch.columns, schema, strict=True)
+        arrays = [array if array.type == field.type else fit(array, field) for array, field in pairs]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 # Converted rows without those that a warehouse refuses.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import LoadError
-from singer_arrow.load.convert import ORDER, converted_batches
+from singer_arrow.load.convert import converted_batches
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.method import Item as AnyItem
 from singer_arrow.naming import staging_name
@@ -88,7 +88,15 @@ def unsupported_column(columns: Sequence[Column], path: str = "") -> str | None:
 def row_field(field: pa.Field, columns: Sequence[Column]) -> pa.Field:
     """Return a field of an upload as it is sent; `columns` are those that it may be."""
     column = next((c for c in columns if c.name == field.name), None)
-    return pa.field(field.name, field.type if column is None else _row_type(column, field.type))
+    if column is None:
+        return pa.field(field.name, field.type)
+    item = field.type.value_type if column.repeated else field.type
+    if column.fields:
+        item = pa.struct([row_field(f, column.fields) for f in item])
+    elif column.kind in _NUMBERS and pt.is_decimal(item):
+        is_too_long = column.kind == "NUMERIC" and item.precision > 38
+        item = pa.decimal128(38, 9) if is_too_long else _NUMBERS[column.kind](item.precision, item.scale)
+    return pa.field(field.name, pa.list_(item) if column.repeated else item)
 
 
 def row_schema(schema: pa.Schema, columns: Sequence[Column]) -> pa.Schema:
@@ -142,20 +150,16 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held) if len(held) > 1 else held[0]
 
 
-def _row_type(column: Column, t: pa.DataType) -> pa.DataType:
-    item = t.value_type if column.repeated else t
-    if column.fields:
-        item = pa.struct([row_field(f, column.fields) for f in item])
-    elif column.kind in _NUMBERS and pt.is_decimal(item):
-        is_too_long = column.kind == "NUMERIC" and item.precision > 38
-        item = pa.decimal128(38, 9) if is_too_long else _NUMBERS[column.kind](item.precision, item.scale)
-    return pa.list_(item) if column.repeated else item
-
-
 def _sent(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Convert an array to the type that is sent; a null list becomes an empty one, at every depth."""
     if pt.is_list(target):
-        return _without_null_lists(array, target)
+        import pyarrow.compute as pc
+
+        values = _sent(array.flatten(), target.value_type)  # without what null lists may hide
+        lengths = pc.fill_null(pc.list_value_length(array), 0)
+        ends = pc.cumulative_sum(lengths).cast(pa.int32())
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        return pa.ListArray.from_arrays(offsets, values, type=target)
     if pt.is_struct(target):
         if array.type != target or _holds_lists(target):
             arrays = [_sent(array.field(n), target.field(n).type) for n in range(target.num_fields)]
@@ -163,16 +167,6 @@ def _sent(array: pa.Array, target: pa.DataType) -> pa.Array:
             return pa.StructArray.from_arrays(arrays, fields=list(target), mask=mask)
         return array
     return array if array.type == target else array.cast(target)
-
-
-def _without_null_lists(array: pa.Array, target: pa.DataType) -> pa.Array:
-    import pyarrow.compute as pc
-
-    values = _sent(array.flatten(), target.value_type)  # without what null lists may hide
-    lengths = pc.fill_null(pc.list_value_length(array), 0)
-    ends = pc.cumulative_sum(lengths).cast(pa.int32())
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(offsets, values, type=target)
 
 
 def _holds_lists(t: pa.DataType) -> bool:
@@ -339,14 +333,13 @@ class StreamedUpsert(_Streamed, Upsert):
             if not ready and not large:
                 return None
             name = staging_name(table.name, uuid.uuid4().hex)
-            fields = [*tables.nullable(table.load_fields), {"name": ORDER, "type": "INTEGER"}]
-            tables.create_staging_table(bigquery, name, fields)
+            tables.create_staging_table(bigquery, name, self.fields)
             self.write_dead_letters(ready)
             if large:
                 upload = self.join(large)
                 self.write_dead_letters(large)
                 try:
-                    run_until_done(bigquery, upload, name, fields)
+                    run_until_done(bigquery, upload, name, self.fields)
                 finally:
                     self.context.files.discard(upload)
             if rest := [p for p in ready if p.rows]:
