@@ -114,15 +114,7 @@ class RecordingTable(WarehouseTable):
         return [Column(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> Recording:
-        settings = self.run.settings
-        context = LoadContext(
-            stream=self.stream_name,
-            tally=self.tally,
-            logger=self.run.logger,
-            replay_loads=settings.replay_loads,
-            keys=keys,
-            removes_batches=settings.clean_up_batch_files,
-        )
+        context = self.load_context(LoadContext, keys)
         self.methods.append(METHODS[load_method](context, load_method))
         return self.methods[-1]
 

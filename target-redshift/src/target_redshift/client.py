@@ -26,10 +26,6 @@ class Redshift(Connection):
     def quoted(self, table: str) -> str:
         return sql.quoted(self.settings.schema, table)
 
-    def has_schema(self) -> bool:
-        what = f"Looking for schema {self.settings.schema}"
-        return bool(self.query(sql.SCHEMA_EXISTS, [self.settings.schema], what=what).rows)
-
     def table(self, name: str) -> Table | None:
         """Return a table; None if it does not exist. A view of that name is an error."""
         key, what = [self.settings.schema, name], f"Reading table {self.path(name)}"

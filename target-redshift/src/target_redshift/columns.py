@@ -198,14 +198,9 @@ def file_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = 
     Parquet cannot be COPYed into TIME, so its TIME columns are text. In JSON Lines decimals are text too, because COPY
     reads JSON's numbers as doubles, and doubles, because JSON has no NaN.
     """
-    fields = [_upload_field(c, file_format) for c in columns]
+    texts = ("TIME", "DECIMAL", *_FLOATS) if file_format == "jsonl" else ("TIME",)
+    fields = [pa.field(c.name, pa.string()) if c.kind in texts else upload_field(c) for c in columns]
     return pa.schema([*fields, *([pa.field(ORDER, pa.int64())] if ordered else [])])
-
-
-def _upload_field(column: Column, file_format: str) -> pa.Field:
-    if column.kind == "TIME" or (file_format == "jsonl" and column.kind in ("DECIMAL", *_FLOATS)):
-        return pa.field(column.name, pa.string())
-    return upload_field(column)
 
 
 def _complete(staged: list[StagingColumn], keys: Sequence[str]) -> list[StagingColumn] | NotCopyable:

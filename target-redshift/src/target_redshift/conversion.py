@@ -170,23 +170,15 @@ class Check:
                 raise bad.error(url, name, before, self.file_format)
         if rescues:
             texts = long_texts.objects(batch.num_rows, {c.name: a for c, a in long.items()})
-            if too_much := _too_long_a_row(fit, texts):
-                at = next(c.source for c, a in long.items() if a[too_much.row].is_valid)
-                raise too_much.error(url, at, before, self.file_format)
+            for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
+                if (size := long_texts.json_bytes(fit, row, texts[row].as_py())) > MAX_JSON:
+                    reason = f"the row has {size:,} bytes with its long texts, and COPY takes {MAX_JSON:,}"
+                    at = next(c.source for c, a in long.items() if a[row].is_valid)
+                    raise UnloadableValue(row, reason, _SHORTEN).error(url, at, before, self.file_format)
             fit = fit.append_column(long_texts.COLUMN, texts)
         for report, count, place in notes:
             report.note(count, url, place)
         return fit
-
-
-def _too_long_a_row(batch: pa.RecordBatch, texts: pa.Array) -> UnloadableValue | None:
-    """Return the first row that, with its long texts, is more than COPY takes of JSON Lines."""
-    for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
-        if (size := long_texts.json_bytes(batch, row, texts[row].as_py())) > MAX_JSON:
-            return UnloadableValue(
-                row, f"the row has {size:,} bytes with its long texts, and COPY takes {MAX_JSON:,}", _SHORTEN
-            )
-    return None
 
 
 def holds_json(column: Column) -> bool:

@@ -143,34 +143,30 @@ class StreamLedger(Ledger):
             ((oldest, _, mark),) = self.client.query(text, [self.stream], what=what).rows
         self._has_mark = mark is not None and mark == self._mark
         if oldest is not None and (not self._has_mark or self.client.is_empty(self._table.name)):
-            with self.client.session() as session:
-                self._remove_void(session)
-
-    def _remove_void(self, session: Session) -> None:
-        what = f"Removing void entries from {self.client.path(LEDGER)}"
-        with session.transaction(what):
-            self.lock(session)
-            text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
-            ((_, newest, mark),) = session.execute(text, [self.stream], what=what).rows
-            created = self._table.created
-            is_void = newest is not None and created is not None and newest < created
-            is_ours = mark == self._mark or (mark is None and not is_void)  # earlier versions wrote none
-            path = self.client.path(self._table.name)
-            if not session.execute(sql.has_rows(self.client.quoted(self._table.name)), what=what).rows:
-                logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
-                self.clear(session)
-                return
-            if not is_ours and self._replay is None:
-                raise another_table(path, self.stream)
-            if not is_ours and self._replay == "load":
-                self.clear(session)
-            elif is_ours and created is not None:
-                values = [self.stream, created]
-                session.execute(sql.delete_ledger_entries(self._quoted, TABLE_MARK), values, what=what)
-            if self._mark:
-                session.execute(sql.delete_table_mark(self._quoted, TABLE_MARK), [self.stream], what=what)
-                session.execute(sql.add_ledger_entries(self._quoted, 1), [self._mark, self.stream, 0], what=what)
-                self._has_mark = True
+            what = f"Removing void entries from {self.client.path(LEDGER)}"
+            with self.client.session() as session, session.transaction(what):
+                self.lock(session)
+                text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
+                ((_, newest, mark),) = session.execute(text, [self.stream], what=what).rows
+                created = self._table.created
+                is_void = newest is not None and created is not None and newest < created
+                is_ours = mark == self._mark or (mark is None and not is_void)  # earlier versions wrote none
+                path = self.client.path(self._table.name)
+                if not session.execute(sql.has_rows(self.client.quoted(self._table.name)), what=what).rows:
+                    logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
+                    self.clear(session)
+                    return
+                if not is_ours and self._replay is None:
+                    raise another_table(path, self.stream)
+                if not is_ours and self._replay == "load":
+                    self.clear(session)
+                elif is_ours and created is not None:
+                    values = [self.stream, created]
+                    session.execute(sql.delete_ledger_entries(self._quoted, TABLE_MARK), values, what=what)
+                if self._mark:
+                    session.execute(sql.delete_table_mark(self._quoted, TABLE_MARK), [self.stream], what=what)
+                    session.execute(sql.add_ledger_entries(self._quoted, 1), [self._mark, self.stream, 0], what=what)
+                    self._has_mark = True
 
     def _find(self, batches: Sequence[str]) -> Mapping[str, datetime]:
         def find() -> dict[str, datetime]:

@@ -318,19 +318,21 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
 
     def _unfit(self, group: Group, tables: StagingTables) -> str | None:
         """COPY a group into staging tables, or return why its files must be read and uploaded first."""
-        try:
-            for copy_batch in group.copy_batches:
-                self._copy(copy_batch, tables)
-        except NulError:
-            if self.context.files.nul_text == NUL_FAIL:
-                raise
-            return "its files hold NUL characters"
-        except ConvertibleTextError:
-            return _LONG
-        return "its JSON Lines lack values that the SCHEMA requires" if self._is_unfilled(group, tables) else None
-
-    def _is_unfilled(self, group: Group, tables: StagingTables) -> bool:
-        """Return whether rows of JSON Lines that COPY read in place lack a required value, or all rows all values."""
+        context = self.context
+        for copy_batch in group.copy_batches:
+            try:
+                tables.copy(copy_batch, self.what)
+            except LoadError as error:
+                puts_aside = context.most_rejected is not None and not copy_batch.is_staged_here
+                if isinstance(error, CountError) or puts_aside:
+                    raise
+                found = copy.failed_copy(context.client, tables, copy_batch, context.files.storage, error)
+                if isinstance(found, NulError) and context.files.nul_text != NUL_FAIL:
+                    return "its files hold NUL characters"
+                if isinstance(found, ConvertibleTextError):
+                    return _LONG
+                raise found from None
+        # of JSON Lines that COPY read in place: do rows lack a required value, or all rows all values?
         required = {name for p in group.parts for name in p.item.conversion.never_null}
         for copy_batch, (name, columns) in zip(group.copy_batches, tables.columns.items(), strict=True):
             if copy_batch.layout.file_format == "jsonl" and not copy_batch.is_staged_here:
@@ -339,8 +341,8 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 ((*nulls,),) = tables.session.execute(sql.key_facts(name, [c.name for c in read]), what=self.what).rows
                 lacking = dict(zip((c.name for c in read), nulls, strict=True))
                 if any(lacking[name] for name in needed) or min(nulls, default=0) == copy_batch.rows:
-                    return True
-        return False
+                    return "its JSON Lines lack values that the SCHEMA requires"
+        return None
 
     def convert(self, group: Group, why: str) -> None:
         """Read and upload also the files that COPY was to load in place."""
@@ -349,15 +351,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         self.forget(group)
         group.parts = parts
         self.upload(group)
-
-    def _copy(self, copy_batch: CopyBatch, tables: StagingTables) -> None:
-        try:
-            tables.copy(copy_batch, self.what)
-        except LoadError as error:
-            context = self.context
-            if isinstance(error, CountError) or (context.most_rejected is not None and not copy_batch.is_staged_here):
-                raise
-            raise copy.failed_copy(context.client, tables, copy_batch, context.files.storage, error) from None
 
     def _load_without_refused(self, group: Group, step: Callable[[], object]) -> None:
         """Take a step of a group, without the rows for which Redshift refuses it, where there may be such rows."""

@@ -166,7 +166,7 @@ class Destination:
 def prepare_schema(client: Redshift) -> None:
     """Make sure that there are the schema and the ledger in it."""
     schema = client.settings.schema
-    if not client.has_schema():
+    if not client.query(sql.SCHEMA_EXISTS, [schema], what=f"Looking for schema {schema}").rows:
         with suppress(AlreadyExistsError):  # another run may create it just now
             client.query(sql.create_schema(schema), what=f"Creating schema {schema}")
         for grantee in dict.fromkeys(grantee for _, grantee in client.settings.grantees):

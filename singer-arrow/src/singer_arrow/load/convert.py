@@ -291,7 +291,15 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             if array.null_count and (
                 column.source in self.keys or column.source in self.required or column.source in self.never_null
             ):
-                raise self._null(column, array, at)
+                row = at.before + pc.index(array.is_null(), True).as_py() + 1
+                if column.source in self.keys:
+                    reason, hint = "a key property is null", "Set other key_properties, or load_method: append-only"
+                elif column.source in self.never_null:
+                    reason, hint = "it is null or missing, and the SCHEMA requires it", "Correct it in the tap"
+                else:
+                    reason = f"it is null, and column {column.name!r} of the table must not be"
+                    hint = "Let the table's column be null, or correct it in the tap"
+                raise DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
             self.check(array, column, at.url)
             try:
                 yield self.array(array, column)
@@ -300,17 +308,6 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         if self.place is not None:
             ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
             yield pc.add(pc.cumulative_sum(ones), (self.place << ORDER_BITS) + at.row - 1)
-
-    def _null(self, column: ColumnT, array: pa.Array, at: _At) -> DataError:
-        row = at.before + pc.index(array.is_null(), True).as_py() + 1
-        if column.source in self.keys:
-            reason, hint = "a key property is null", "Set other key_properties, or load_method: append-only"
-        elif column.source in self.never_null:
-            reason, hint = "it is null or missing, and the SCHEMA requires it", "Correct it in the tap"
-        else:
-            reason = f"it is null, and column {column.name!r} of the table must not be"
-            hint = "Let the table's column be null, or correct it in the tap"
-        return DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
 
 
 def converted_batches(

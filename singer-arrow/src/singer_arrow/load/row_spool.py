@@ -50,15 +50,11 @@ def read(spools: Sequence[Spool], start: int, end: int) -> Iterator[pa.RecordBat
     first = 0
     for spool in spools:
         if first < end and start < first + spool.rows:
-            yield from _read_one(spool, start - first, end - first)
+            with pa.memory_map(str(spool.path)) as source:
+                reader, before = pa.ipc.open_file(source), first
+                for number, count in enumerate(spool.counts):
+                    low, high = max(start - before, 0), min(end - before, count)
+                    if low < high:
+                        yield reader.get_batch(number).slice(low, high - low)
+                    before += count
         first += spool.rows
-
-
-def _read_one(spool: Spool, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    with pa.memory_map(str(spool.path)) as source:
-        reader, first = pa.ipc.open_file(source), 0
-        for number, count in enumerate(spool.counts):
-            low, high = max(start - first, 0), min(end - first, count)
-            if low < high:
-                yield reader.get_batch(number).slice(low, high - low)
-            first += count

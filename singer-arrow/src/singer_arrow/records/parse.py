@@ -462,13 +462,9 @@ class MetadataColumns:
         """The columns that records get from their message, or from the target."""
         if are_added:
             self.of_records = tuple(c for c in METADATA_COLUMNS if c != DELETED_COLUMN)
-
-    @property
-    def of_messages(self) -> tuple[str, ...]:
+        version = ("version",) if self.of_records else ()
+        self.of_messages = ("time_extracted", *version) if "_sdc_extracted_at" in self.of_records else version
         """The keys of RECORD messages, beside the record, that fill a column."""
-        if "_sdc_extracted_at" in self.of_records:
-            return ("time_extracted", "version")
-        return ("version",) if self.of_records else ()
 
     def values(self, version: int | None) -> dict[str, Any]:
         """Return the values of `constants` for a BATCH message that was received now."""

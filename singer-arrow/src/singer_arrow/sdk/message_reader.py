@@ -153,15 +153,26 @@ class LineReader(SingerReader):
             at = stop
 
     def _take_message(self, line: bytes, head: _Head | None) -> None:
-        if head is None and (stream := _stream_of_record(line)) is not None and self._takes(stream):
-            self.number -= 1
-            self._take_records(stream, line if line.endswith(b"\n") else line + b"\n", 1)
-            return
+        if head is None:  # msgspec cannot parse it; it may be a RECORD line nevertheless
+            try:
+                given = json.loads(line)
+            except (ValueError, RecursionError):
+                given = None
+            stream = given.get("stream") if isinstance(given, dict) and given.get("type") == "RECORD" else None
+            if isinstance(stream, str) and self._takes(stream):
+                self.number -= 1
+                self._take_records(stream, line if line.endswith(b"\n") else line + b"\n", 1)
+                return
         message = self.deserialize_json(line)
         try:
             self.assert_line_requires(message, {"type"})
             kind = message["type"]
-            _check_stream(message)
+            named, stream = isinstance(kind, str) and kind in _OF_STREAMS, message.get("stream", "x")
+            if named and not (isinstance(stream, str) and stream and is_unicode_text(stream)):
+                fault = f"must be text, it is {json_kind(stream)}"
+                if isinstance(stream, str):
+                    fault = f"is {'no Unicode' if stream else 'empty'}"
+                raise DataError(f"The 'stream' of a {kind} message {fault}; this is an error of the tap")
             callback = self._callbacks.get(kind) if isinstance(kind, str) else None
             if callback is None:
                 self._process_unknown_message(message)
@@ -229,28 +240,6 @@ def _split(chunk: bytes) -> list[bytes]:
         return chunk.splitlines(keepends=True)
     *lines, rest = chunk.split(b"\n")
     return [*(line + b"\n" for line in lines), *([rest] if rest else [])]
-
-
-def _stream_of_record(line: bytes) -> str | None:
-    """Return the stream of a RECORD line that msgspec cannot parse; None if it is no RECORD line."""
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    stream = message.get("stream") if isinstance(message, dict) and message.get("type") == "RECORD" else None
-    return stream if isinstance(stream, str) else None
-
-
-def _check_stream(message: dict[str, Any]) -> None:
-    kind, stream = message["type"], message.get("stream", "x")
-    if not isinstance(kind, str) or kind not in _OF_STREAMS:
-        return
-    if isinstance(stream, str) and not (stream and is_unicode_text(stream)):
-        msg = f"The 'stream' of a {kind} message is {'no Unicode' if stream else 'empty'}; this is an error of the tap"
-        raise DataError(msg)
-    if not isinstance(stream, str):
-        msg = f"The 'stream' of a {kind} message must be text, it is {json_kind(stream)}; this is an error of the tap"
-        raise DataError(msg)
 
 
 def _no_constant(name: str) -> Any:

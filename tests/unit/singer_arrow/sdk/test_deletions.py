@@ -116,7 +116,7 @@ def test_the_column_of_deletions(config: dict[str, Any], declares: bool, deletio
     sink = target.get_sink("s")
     assert isinstance(sink, LoadSink)
     assert isinstance(sink.table, RecordingTable)
-    assert sink.table.deleted_column == deletion_column
+    assert sink.table.method.context.deleted_column == deletion_column
     target.process_endofpipe()
     target.run.close()
 
