@@ -47,32 +47,6 @@ class RunFigures:
     is_read: bool = True  # all input of a target is read, so that what is left has an end
 
 
-class SentRows:
-    """Counts what a tap's stream has sent."""
-
-    def __init__(self) -> None:
-        self.rows = self.batches = self.bytes = 0
-        self._began = self._ended = 0.0
-
-    def begin(self) -> None:
-        """Mark the begin of the stream."""
-        self._began = time.monotonic()
-
-    def add(self, rows: int, *, batches: int = 0, size: int = 0) -> None:
-        """Add rows, and the batches and bytes that they are in."""
-        self.rows, self.batches, self.bytes = self.rows + rows, self.batches + batches, self.bytes + size
-
-    def end(self) -> None:
-        """Mark the end of the stream."""
-        self._ended = time.monotonic()
-
-    def figures(self, stream: str, **more: Any) -> StreamFigures:
-        """Return the counts with other figures of the stream."""
-        counts = {"rows_written": self.rows, "batch_files": self.batches, "bytes": self.bytes}
-        seconds = (self._ended or time.monotonic()) - self._began if self._began else 0.0
-        return StreamFigures(stream=stream, is_complete=bool(self._ended), counts=counts, seconds=seconds, **more)
-
-
 def watermark_of(state: Mapping[str, Any] | None, stream: str) -> datetime | None:
     """Return the watermark of a stream in a STATE: of this project's taps, or a replication key that is a time."""
     entry = ((state or {}).get("bookmarks") or {}).get(stream)

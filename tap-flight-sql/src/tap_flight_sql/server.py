@@ -107,8 +107,7 @@ class Server:
                 except NotSupportedError:
                     _, found = cursor.adbc_execute_partitions(query)
         if found is None:
-            msg = f"{self.uri}: the server does not name the columns of the query; it cannot be read"
-            raise ConfigError(msg)
+            raise ConfigError(f"{self.uri}: the server does not name the columns of the query; it cannot be read")
         return found
 
     def value(self, query: str) -> pa.Scalar:
@@ -189,8 +188,7 @@ def _translation(error: Exception, uri: str, doing: str, *, is_retriable: bool) 
     code = getattr(getattr(error, "status_code", None), "name", "IO")
     text = _text(error)
     if "larger than max" in text:
-        msg = f"{uri}: {doing}: {text}; raise max_message_mb, or let the server send smaller batches"
-        return ConfigError(msg)
+        return ConfigError(f"{uri}: {doing}: {text}; raise max_message_mb, or let the server send smaller batches")
     if "x509:" in text or "tls:" in text or "certificate" in text:
         msg = f"{uri}: {text}; set tls.ca_file to the authority of the server, and tls.cert_file if it asks for one"
         return ConfigError(msg)
@@ -235,11 +233,10 @@ def query_schema(server: Server, stream: StreamSettings) -> dict[str, Any]:
     """
     found = server.schema(stream.query)
     if stream.replication_key in stream.types:
-        msg = (
+        raise ConfigError(
             f"Stream {stream.name!r}: setting 'schema' names the replication key {stream.replication_key!r}, whose "
             "type is the server's, which compares its values; take it out, or convert it in the query"
         )
-        raise ConfigError(msg)
     types = {name: parse_type(name, text) for name, text in stream.types.items()}
     found = pa.schema([types.get(field.name, field) for field in found])
     if len(set(found.names)) < len(found.names):
@@ -252,18 +249,16 @@ def query_schema(server: Server, stream: StreamSettings) -> dict[str, Any]:
         except SchemaError as error:
             logger.warning("Stream %r: %s; the column is left out", stream.name, error)
     if not fields:
-        msg = f"Stream {stream.name!r}: its query has no column that can be read"
-        raise SchemaError(msg)
+        raise SchemaError(f"Stream {stream.name!r}: its query has no column that can be read")
     schema = pa.schema(fields)
     keys = (("key_properties", stream.key_properties), ("replication_key", [stream.replication_key]))
     for setting, names in (*keys, ("schema", stream.types)):
         for name in names:
             if name is not None and name not in schema.names:
                 known = ", ".join(schema.names[:20])
-                msg = (
+                raise ConfigError(
                     f"Stream {stream.name!r}: setting {setting!r} names {name!r}, which is no column; there are {known}"
                 )
-                raise ConfigError(msg)
     if stream.replication_key is not None:
         check_key_type(stream.name, stream.replication_key, schema.field(stream.replication_key).type)
     return to_json_schema(schema, keys=stream.key_properties)

@@ -67,8 +67,7 @@ def check_key_type(stream: str, key: str, t: pa.DataType) -> None:
     """Check that values of a type can be compared by literals."""
     if not (pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t) or pt.is_temporal(t) or pt.is_string(t)):
         kinds = "it must be a number, a date, a time or text"
-        msg = f"Stream {stream!r}: the replication key {key!r} is of type {t}; {kinds}"
-        raise ConfigError(msg)
+        raise ConfigError(f"Stream {stream!r}: the replication key {key!r} is of type {t}; {kinds}")
 
 
 def bound_of(value: pa.Scalar) -> Bound:

@@ -177,12 +177,11 @@ class WindowLog:
         elif head and not at.log and at.window == head.first and at.value != head.before:
             problem = f"the window log {self._folder} begins elsewhere than its STATE"
         if problem:
-            msg = (
+            raise IdentityError(
                 f"Stream {self._stream!r}: {problem}; rows would be lost or sent twice, so nothing was read. Was "
                 "plan_root, or the root of the batch storage, changed, or files of the log removed? Restore them; or, "
                 "to read all rows again into an empty table, set another plan_root and run without STATE"
             )
-            raise IdentityError(msg)
 
     @property
     def next_number(self) -> int:
@@ -553,8 +552,7 @@ class QueryStream(ArrowStream):
     def _key_type(self) -> pa.DataType:
         assert self._key is not None
         if self._key not in self.schema["properties"]:
-            msg = f"Stream {self.name!r}: the replication key {self._key!r} is no column of its schema"
-            raise ConfigError(msg)
+            raise ConfigError(f"Stream {self.name!r}: the replication key {self._key!r} is no column of its schema")
         return from_json_schema(self.schema).field(self._key).type
 
     def _bookmark(self) -> Bookmark:

@@ -120,11 +120,10 @@ def check_versions(found: Versions, expected: Versions, worker: str) -> None:
     """Check that a worker has the versions of the tap's own process; the error names the worker and both versions."""
     for name, ours in expected.items():
         if found.get(name) != ours:
-            msg = (
+            raise ConfigError(
                 f"Dask worker {worker} has {name} {found.get(name)}, and this process {ours}: they would write other "
                 "batch files under the same names; install the same versions everywhere"
             )
-            raise ConfigError(msg)
 
 
 def run_task(remote: RemoteTask) -> TaskResult:
@@ -364,11 +363,10 @@ class Cluster:
             except KilledWorker as error:
                 first, *more = [str(o.url) for o in task.objects]
                 names = f"{first} and {len(more)} more" if more else first
-                msg = (
+                raise ServiceError(
                     f"the task that reads {names} ended each of {error.allowed_failures + 1} Dask workers that ran it; "
                     "see their logs: often they have less memory than memory_limit_mb and 250 MB need"
-                )
-                raise ServiceError(msg) from None
+                ) from None
 
     @property
     def _window(self) -> int:
@@ -408,12 +406,11 @@ class Cluster:
             if self._threads is None:
                 raise self._gone()
             lacking = f"no worker but {self._paused} paused" if self._paused else "no worker"
-            msg = (
+            raise ServiceError(
                 f"the Dask scheduler at {self._address} has had {lacking} for {self._settings.wait_seconds:g} s, after "
                 f"{self._done} of {self._sent} tasks; start workers{' with more memory' if self._paused else ''}, then "
                 "run again with the last STATE"
             )
-            raise ServiceError(msg)
         elif is_due:
             what = "does not answer; waiting for it" if self._threads is None else "has no worker; waiting for one"
             what = f"has {self._paused} workers, all paused for lack of memory; waiting" if self._paused else what
@@ -438,11 +435,10 @@ class Cluster:
             self._threads = sum(found.values())
 
     def _gone(self) -> ServiceError:
-        msg = (
+        return ServiceError(
             f"the Dask scheduler at {self._address} is gone after {self._done} of {self._sent} tasks; run again with "
             "the last STATE"
         )
-        return ServiceError(msg)
 
 
 def _client(settings: DaskSettings) -> Any:
@@ -458,8 +454,7 @@ def _client(settings: DaskSettings) -> Any:
     if tls := settings.tls:
         for name, path in asdict(tls).items():
             if not Path(path).is_file():
-                msg = f"Setting 'dask_tls.{name}': there is no file {path}"
-                raise ConfigError(msg)
+                raise ConfigError(f"Setting 'dask_tls.{name}': there is no file {path}")
         security = Security(  # type: ignore[no-untyped-call] # distributed types its API in part
             require_encryption=True, tls_ca_file=tls.ca_file, tls_client_cert=tls.cert_file, tls_client_key=tls.key_file
         )

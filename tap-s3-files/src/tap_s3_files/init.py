@@ -392,8 +392,7 @@ def write_config(
     `config` has the settings for access, such as `aws`; `streams` in it are ignored.
     """
     if output.exists():
-        msg = f"{output} exists already; remove it, or name another file with --output"
-        raise ConfigError(msg)
+        raise ConfigError(f"{output} exists already; remove it, or name another file with --output")
     inspection = _Inspection(config, [Url.parse(batch_root)] if batch_root else [])
     found = [c for url in urls for c in inspection.candidates_of(Url.parse(url))]
     if not found:
@@ -402,8 +401,7 @@ def write_config(
         raise NotFoundError(msg)
     streams = [inspection.stream(name, c) for name, c in zip(unique_names(found), found, strict=True)]
     if all(isinstance(s.found, str) for s in streams):
-        msg = f"{', '.join(urls)}: no object can be read: {streams[0].found}"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"{', '.join(urls)}: no object can be read: {streams[0].found}")
     if meltano:
         text = meltano_file(streams, inspection.notes, project=output.absolute().parent.name, batch_root=batch_root)
     else:
@@ -412,8 +410,7 @@ def write_config(
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        msg = f"{output} cannot be written: {error.strerror}; name another file with --output"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{output} cannot be written: {error.strerror}; name another file with --output") from None
     return [s.name for s in streams if not isinstance(s.found, str)]
 
 

@@ -436,11 +436,10 @@ def read_inventory(storage: Storage, manifest: Url, budget: Budget) -> Iterator[
     if manifest.key.endswith("/"):  # folders are named by the time, and a manifest is written last
         manifests = [o for o in storage.list(manifest) if o.url.name == "manifest.json"]
         if not manifests:
-            msg = (
+            raise NotFoundError(
                 f"No manifest.json is below {manifest}; check replication.manifest_url, and whether an inventory was "
                 "made yet"
             )
-            raise NotFoundError(msg)
         url = max(manifests, key=lambda o: (o.modified, o.url)).url
     found = read_manifest(storage, url)
     for file in found.files:
@@ -485,8 +484,7 @@ def _objects(storage: Storage, manifest: Manifest, file: Url, budget: Budget) ->
     except DataError as error:
         raise error.at(f"{file} of {manifest.url}") from None
     except SingerArrowError as error:
-        msg = f"{manifest.url} names a file that cannot be read: {error}"
-        raise type(error)(msg) from None
+        raise type(error)(f"{manifest.url} names a file that cannot be read: {error}") from None
 
 
 def _newest_versions(batch: pa.RecordBatch, file: Url, *, decode: bool) -> Iterator[tuple[Url, pa.RecordBatch]]:
@@ -500,8 +498,7 @@ def _newest_versions(batch: pa.RecordBatch, file: Url, *, decode: bool) -> Itera
     needed = ("bucket", "key", "size", "last_modified_date")
     if any(batch[name].null_count for name in needed):
         key = next(r for r in batch.select(needed).to_pylist() if None in r.values())["key"]
-        reason = f"{key!r} has no size or no time" if key else "a row of it names no object"
-        raise DataError(reason, url=file)
+        raise DataError(f"{key!r} has no size or no time" if key else "a row of it names no object", url=file)
     keys = pa.array(decoded_keys(batch["key"].to_pylist()), pa.string()) if decode else batch["key"]
     # In quotes, as S3's own answers have them, or null if there is none
     etags = pc.binary_join_element_wise('"', pc.utf8_trim(batch["e_tag"], '"'), '"', "")

@@ -66,11 +66,10 @@ def check_date_pattern(path: Url, setting: str) -> None:
 def check_moment(path: Url, moment: datetime | None, setting: str) -> None:
     """Check that a window begins or ends where a place does: part of a place can be read by no window."""
     if moment is not None and _floor(path)(moment.astimezone(UTC)) != moment:
-        msg = (
+        raise ConfigError(
             f"Setting {setting!r}: {moment.isoformat()} lies within one of the dates of {path}; "
             f"use {_floor(path)(moment.astimezone(UTC)).isoformat()}"
         )
-        raise ConfigError(msg)
 
 
 def resolve_dates(
@@ -409,15 +408,13 @@ def check_groups(paths: Iterable[Url], setting: str) -> None:
     for path in paths:
         found_names = group_names(path)
         if reason := _group_error(path):
-            msg = f"Setting {setting!r}: {path} {reason}"
-            raise ConfigError(msg)
+            raise ConfigError(f"Setting {setting!r}: {path} {reason}")
         if known is not None and known != set(found_names):
             mine, theirs = (", ".join(sorted(n)) or "none" for n in (set(found_names), known))
-            msg = (
+            raise ConfigError(
                 f"Setting {setting!r}: all paths of a stream have groups of the same names; "
                 f"{path} has {mine}, the first {theirs}"
             )
-            raise ConfigError(msg)
         known = set(found_names)
 
 

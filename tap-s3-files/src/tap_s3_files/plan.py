@@ -234,12 +234,11 @@ class StreamPlan:
         ours = [o for o in task.objects if self.object_filter.matches(o.url)]
         inside = [o for o in ours if in_window(o, start, end)]
         if segment.from_queue and not ours:  # only the log knows of them
-            msg = (
+            raise IdentityError(
                 f"Stream {self.object_filter.stream!r}: its plan log has {task.objects[0].url}, which a queue "
                 "announced for another path. If two pipelines share the log, set a plan_root for each; if the path was "
                 "changed, name the former one in 'path' too, as a list, until a run has ended well"
             )
-            raise IdentityError(msg)
         if inside and len(inside) < len(task.objects):
             text = "An earlier run planned %d objects outside start_date, end_date or path with others; they are read"
             logger.warning(text, len(task.objects) - len(inside))
@@ -474,10 +473,9 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
             problem = ""
         at = replace(state, log=own)
     if problem:
-        msg = (
+        raise IdentityError(
             f"Stream {stream!r}: {problem}; rows would be lost or sent twice, so nothing was read. Was plan_root, or "
             f"the root of the batch storage, changed, or files of the log removed? Restore them, or begin a new log on "
             f"purpose with --new-plan-log ({GUIDE})"
         )
-        raise IdentityError(msg)
     return at

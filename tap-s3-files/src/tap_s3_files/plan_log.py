@@ -357,8 +357,7 @@ class PlanLog:
         first = max([n + 1 for n in (*used, *head_numbers(names))], default=0)
         head = LogHead.new(stream, first, before.to_json() if before else None, follows=follows)
         if write_head(storage, folder, head) != head:
-            msg = f"{folder} was begun anew by another run at the same time; run again"
-            raise SupersededError(msg)
+            raise SupersededError(f"{folder} was begun anew by another run at the same time; run again")
         return folder.join(head_name(first))
 
     def segments(self, start: int, end: int) -> Iterator[Segment]:
@@ -376,8 +375,7 @@ class PlanLog:
     def read(self, number: int) -> Segment:
         if (found := next(self.segments(number, number + 1), None)) is not None:
             return found
-        msg = f"{self._url(entry_name(number))} is missing"
-        raise NotFoundError(msg)
+        raise NotFoundError(f"{self._url(entry_name(number))} is missing")
 
     def objects_of(self, urls: Collection[str], end: int | None = None) -> Iterator[ObjectInfo]:
         """Yield the objects of these URLs, in the order of the log, each as often as it is in it.

@@ -107,7 +107,12 @@ class Cuts:
     def known(self) -> list[Cut]:
         """Return the cuts, in order, without a gap."""
         if self._known is None:
-            self._known = list(self._read())
+            found: list[Cut] = []
+            after: Position | None = Position()
+            while after is not None and (cut := self._get(after.rows)) is not None:
+                found.append(cut)
+                after = cut.after
+            self._known = found
         return self._known
 
     def add(self, cut: Cut) -> None:
@@ -123,12 +128,6 @@ class Cuts:
     def with_resume_point(self, position: Position) -> Position:
         """Return the position with the place where a reading can begin there, if that is known."""
         return next((c.after for c in self.known() if c.after and c.after.rows == position.rows), position)
-
-    def _read(self) -> Iterator[Cut]:
-        after: Position | None = Position()
-        while after is not None and (cut := self._get(after.rows)) is not None:
-            yield cut
-            after = cut.after
 
     def _get(self, first_row: int) -> Cut | None:
         url = self._url(first_row)

@@ -195,13 +195,11 @@ def queue_errors(url: str, *, service: str = "the queue") -> Iterator[None]:
         code, text = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
         words = " ".join(f"{code}: {text}".split())[:300]
         if "NonExistentQueue" in code or "QueueDoesNotExist" in code:
-            msg = f"The queue {url} does not exist; check replication.queue_url and its region"
-            raise NotFoundError(msg) from None
+            raise NotFoundError(f"The queue {url} does not exist; check replication.queue_url and its region") from None
         if any(name in code for name in _DENIED):
             msg = f"{url}: access is denied ({words}); check the credentials and what they allow"
             raise CredentialsError(msg) from None
-        msg = f"{url}: {service} did not answer as it should ({words}); try again"
-        raise ServiceError(msg) from None
+        raise ServiceError(f"{url}: {service} did not answer as it should ({words}); try again") from None
     except (BotoCoreError, OSError) as error:
         msg = f"{url}: {service} did not answer ({' '.join(str(error).split())[:300]}); try again"
         raise ServiceError(msg) from None
@@ -494,8 +492,7 @@ def prefixes_of(paths: Sequence[Url]) -> dict[str, list[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         if path.scheme != "s3":
-            msg = f"{path} is not on S3; only buckets of S3 send events to a queue"
-            raise ConfigError(msg)
+            raise ConfigError(f"{path} is not on S3; only buckets of S3 send events to a queue")
         found[path.bucket].add(glob_prefix(path.key))
     return {
         bucket: [p for p in sorted(all_) if not any(p != other and p.startswith(other) for other in all_)]

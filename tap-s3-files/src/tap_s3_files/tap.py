@@ -42,14 +42,6 @@ Other commands, with a --help of their own:
 """What `--help` ends with."""
 
 
-def path_params() -> list[click.Parameter]:
-    """Return the parameters of the command line that `merge_paths` reads."""
-    return [
-        click.Argument(["paths"], nargs=-1, required=False, metavar="[PATH]..."),
-        click.Option(["--batch-root", "batch_root"], help=_BATCH_HELP, metavar="URL"),
-    ]
-
-
 class _RowCount(click.ParamType[int]):
     """A number of rows; a path in its place has an error of its own."""
 
@@ -60,28 +52,6 @@ class _RowCount(click.ParamType[int]):
             return int(value)
         msg = f"{value!r} is not a number of rows; put paths before --preview, or write --preview 10"
         raise click.BadParameter(msg, ctx, param)
-
-
-def inspection_params() -> list[click.Parameter]:
-    """Return the options that show something instead of running: `--plan`, `--target`, `--preview`."""
-    plan = "Show what a run would read: objects, bytes, tasks, batch files, formats and times. Reads no data."
-    target = "With --plan: show also what loading needs, bigquery or redshift; repeatable."
-    shards = "With --plan: show also what each of N shards would read; see the setting shard."
-    anew = (
-        "Begin a new plan log on purpose: where the given --state ends, for runs that have it; without one at the "
-        "beginning, to read all objects again into an empty table. Sends nothing."
-    )
-    preview = "Show the types and the first rows of each stream, 10 unless N is given. Writes no STATE and no files."
-    return [
-        click.Option(["--plan"], is_flag=True, help=plan),
-        click.Option(
-            ["--write-plan"], is_flag=True, help="List objects and append them to the plan log; send nothing."
-        ),
-        click.Option(["--new-plan-log"], is_flag=True, help=anew),
-        click.Option(["--shard-count"], type=click.IntRange(min=1), help=shards, metavar="N"),
-        click.Option(["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=target),
-        click.Option(["--preview"], type=_RowCount(), is_flag=False, flag_value="10", help=preview, metavar="[N]"),
-    ]
 
 
 def merge_paths(config: dict[str, Any], given: Mapping[str, Any]) -> None:
@@ -137,8 +107,33 @@ class TapS3Files(ArrowTap):
     def get_singer_command(cls) -> click.Command:
         """Return the SDK's command with paths, `--batch-root`, `--plan` and `--preview`."""
         command = super().get_singer_command()
-        add_setting_options(command, path_params(), merge_paths)
-        command.params.extend(inspection_params())
+        paths = [
+            click.Argument(["paths"], nargs=-1, required=False, metavar="[PATH]..."),
+            click.Option(["--batch-root", "batch_root"], help=_BATCH_HELP, metavar="URL"),
+        ]
+        add_setting_options(command, paths, merge_paths)
+        # What shows something, or writes the plan, instead of running
+        plan = "Show what a run would read: objects, bytes, tasks, batch files, formats and times. Reads no data."
+        write = "List objects and append them to the plan log; send nothing."
+        anew = (
+            "Begin a new plan log on purpose: where the given --state ends, for runs that have it; without one at the "
+            "beginning, to read all objects again into an empty table. Sends nothing."
+        )
+        shards = "With --plan: show also what each of N shards would read; see the setting shard."
+        targets = "With --plan: show also what loading needs, bigquery or redshift; repeatable."
+        preview = (
+            "Show the types and the first rows of each stream, 10 unless N is given. Writes no STATE and no files."
+        )
+        command.params += [
+            click.Option(["--plan"], is_flag=True, help=plan),
+            click.Option(["--write-plan"], is_flag=True, help=write),
+            click.Option(["--new-plan-log"], is_flag=True, help=anew),
+            click.Option(["--shard-count"], type=click.IntRange(min=1), help=shards, metavar="N"),
+            click.Option(
+                ["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=targets
+            ),
+            click.Option(["--preview"], type=_RowCount(), is_flag=False, flag_value="10", help=preview, metavar="[N]"),
+        ]
         command.epilog = OTHER_COMMANDS
         return command
 
@@ -169,8 +164,7 @@ class TapS3Files(ArrowTap):
     def write_plan(self) -> None:
         """List objects, and append those that are new to the plan logs."""
         if self.settings.sqs or self.settings.shard:
-            msg = "--write-plan lists objects: it is for polling and inventory, without setting 'shard'"
-            raise ConfigError(msg)
+            raise ConfigError("--write-plan lists objects: it is for polling and inventory, without setting 'shard'")
         self.setup_mapper()
         for stream in self.streams.values():
             if isinstance(stream, FileStream) and stream.selected:
@@ -184,8 +178,7 @@ class TapS3Files(ArrowTap):
         """
         root = self.settings.plan_root
         if root is None:
-            msg = "--new-plan-log needs 'plan_root' or 'batch_config'"
-            raise ConfigError(msg)
+            raise ConfigError("--new-plan-log needs 'plan_root' or 'batch_config'")
         selected = {s.name for s in self.streams.values() if s.selected} if self.input_catalog else None
         for name in (s.name for s in self.settings.streams if selected is None or s.name in selected):
             given = {key: value for key, value in self.given_state(name).items() if key != "shard"}
@@ -194,11 +187,10 @@ class TapS3Files(ArrowTap):
                 self.logger.info("Stream %r: the STATE does not have it; its plan log is left as it is", name)
                 continue
             if at is None and self.settings.sqs:
-                msg = (
+                raise ConfigError(
                     f"Stream {name!r}: a queue announces new objects alone, so those that are there would be left out: "
                     "begin the log with replication.method polling, and let a run with it read them"
                 )
-                raise ConfigError(msg)
             if at is not None:
                 with suppress(DataError, IdentityError):
                     log = PlanLog(self.shared.storage, root, name, read_only=True)
@@ -224,8 +216,7 @@ class TapS3Files(ArrowTap):
         from tap_s3_files.tables import ShardShares, shard_lines
 
         if shard_count and self.settings.shard:
-            msg = "--shard-count divides the whole plan: leave out setting 'shard'"
-            raise ConfigError(msg)
+            raise ConfigError("--shard-count divides the whole plan: leave out setting 'shard'")
         shares = [ShardShares(stream.name, shard_count) for stream in self.settings.streams] if shard_count else []
         rows = list(self._plan_rows(shares))
         yield from tables.plan_lines(rows)

@@ -71,7 +71,7 @@ class RunMonitor:
         )
         self._figures: Callable[[], RunFigures] = RunFigures
         self._folder = self._tried(self._report_folder)
-        self._lineage = self._tried(self._lineage_endpoint, _NOT_SENT)
+        self._lineage = self._tried(lambda: LineageEndpoint.from_config(self._config), _NOT_SENT)
         self._display: TerminalProgress | None = None
         if sys.stderr.isatty():
             from singer_arrow.monitoring.terminal import TerminalProgress, shows_progress
@@ -128,11 +128,6 @@ class RunMonitor:
 
         return ReportFolder(Storage(AwsOptions.from_config(self._config.get("aws") or {})), Url.parse(where))
 
-    def _lineage_endpoint(self) -> LineageEndpoint | None:
-        if not self._config.get("openlineage"):
-            return None
-        return LineageEndpoint.from_config(self._config)
-
     def _update(self) -> None:
         """Do what is due from time to time, until the run ends."""
         self._tried(lambda: self._send(RunOutcome()), _NOT_SENT)
@@ -142,7 +137,10 @@ class RunMonitor:
         def write() -> None:
             self._write(RunOutcome(), page=False)
 
-        due = {_SHOWN_SECONDS: self._show, _SECONDS: write, _METRIC_SECONDS: self._log_backlog}
+        due: dict[float, Callable[[], None]] = {}
+        if (display := self._display) is not None:
+            due[_SHOWN_SECONDS] = lambda: display.show(self._figures())
+        due |= {_SECONDS: write, _METRIC_SECONDS: self._log_backlog}
         done = dict.fromkeys(due, time.monotonic())
         self._tried(write)
         while not self._ended.wait(_SHOWN_SECONDS if self._display is not None else _SECONDS):
@@ -169,10 +167,6 @@ class RunMonitor:
             job, now = to.job or self._run.connector, datetime.now(UTC)
             event = make_event(self._run, outcome, self._figures(), now=now, namespace=to.namespace, job=job)
             to.send(json.loads(mask_known(json.dumps(event))))
-
-    def _show(self) -> None:
-        if self._display is not None:
-            self._display.show(self._figures())
 
     def _log_backlog(self) -> None:
         """Log the lag and the backlog of each stream as metrics."""

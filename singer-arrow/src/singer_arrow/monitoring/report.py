@@ -66,7 +66,7 @@ def make_report(
     previous: Report | None,
 ) -> Report:
     """Return the report of a run as it is now; `settings` have no secrets, `previous` is the one before."""
-    flat = dict(flattened(settings))
+    flat, before = dict(flattened(settings)), previous["settings"] if previous else {}
     if outcome.status == SUCCEEDED and not all(stream.is_complete for stream in figures.streams):
         outcome = replace(outcome, status=INCOMPLETE)
     return {
@@ -87,7 +87,11 @@ def make_report(
         "bytes_billed": figures.bytes_billed,
         "streams": [_stream(stream, outcome, now) for stream in figures.streams],
         "settings": flat,
-        "settings_changed": list(_changes(previous["settings"], flat)) if previous else [],
+        "settings_changed": [
+            {"setting": name, "before": before.get(name), "after": flat.get(name)}
+            for name in dict.fromkeys([*before, *flat])
+            if previous and before.get(name) != flat.get(name)
+        ],
         "previous_run": previous["run"]["id"] if previous else None,
     }
 
@@ -102,12 +106,6 @@ def flattened(settings: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from flattened(item, f"{path}[{number}]")
     else:
         yield path, settings
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for name in dict.fromkeys([*before, *after]):
-        if before.get(name) != after.get(name):
-            yield {"setting": name, "before": before.get(name), "after": after.get(name)}
 
 
 def _stream(stream: StreamFigures, outcome: RunOutcome, now: datetime) -> dict[str, Any]:

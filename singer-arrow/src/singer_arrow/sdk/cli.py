@@ -154,8 +154,8 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
         sys.exit(f"{name}: Windows is not supported: run it in WSL or in a container")
     end_at_signals(name)
     limit_arenas()
-    _set_hooks(name)
     begin()
+    _set_hooks(name)
     umask = os.umask(0o077)  # what is written to local disks is for this user alone, as temporary folders are
     try:
         gc.disable()

@@ -8,10 +8,10 @@ import io
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_sdk import Stream, Tap
@@ -35,7 +35,7 @@ from singer_arrow.errors import (
     with_code,
 )
 from singer_arrow.monitoring.monitor import RunMonitor
-from singer_arrow.run_figures import RunFigures, SentRows, StreamFigures
+from singer_arrow.run_figures import RunFigures, StreamFigures
 from singer_arrow.runtime.process import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.schema.json_schema import plain_numbers
@@ -337,11 +337,9 @@ class ArrowStream(MarkedStream):
     TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.NONE
     has_begun = False
     """Whether the turn of the stream came."""
-
-    @cached_property
-    def sent(self) -> SentRows:
-        """What the stream has sent."""
-        return SentRows()
+    _sent_rows = _sent_batches = _sent_bytes = 0
+    _began = _ended = 0.0
+    """Times in seconds, by a monotonic clock."""
 
     @abc.abstractmethod
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:
@@ -360,8 +358,12 @@ class ArrowStream(MarkedStream):
 
     def figures(self) -> StreamFigures:
         """Return the counts of the stream so far."""
-        return self.sent.figures(
-            self.name, outputs=(self.batch_encoding() or ("", "", ""))[2:] if self.sends_batches else ()
+        return StreamFigures(
+            stream=self.name,
+            is_complete=bool(self._ended),
+            counts={"rows_written": self._sent_rows, "batch_files": self._sent_batches, "bytes": self._sent_bytes},
+            seconds=(self._ended or time.monotonic()) - self._began if self._began else 0.0,
+            outputs=(self.batch_encoding() or ("", "", ""))[2:] if self.sends_batches else (),
         )
 
     def totals(self) -> Mapping[str, Any]:
@@ -486,17 +488,19 @@ class ArrowStream(MarkedStream):
             self.get_sync_timer(),
             closing(self.batches()) as items,
         ):
-            self.sent.begin()
+            self._began = time.monotonic()
             for item in items:
                 if isinstance(item, Batch):
                     self._tap.write_message(PlainMessage(item.to_message()))
                     count.increment()
                     rows.increment(item.row_count or 0)
-                    self.sent.add(item.row_count or 0, batches=1, size=item.byte_count or 0)
+                    self._sent_batches += 1
+                    self._sent_rows += item.row_count or 0
+                    self._sent_bytes += item.byte_count or 0
                 else:
                     self.write_state(item)
             rows.tags.update(self.totals())
-            self.sent.end()
+            self._ended = time.monotonic()
 
     def _sync_records(self, context: Any = None, *, write_messages: bool = True) -> Generator[dict[str, Any]]:
         from singer_arrow.records.validation import EncodedRecords, rows_in
@@ -514,9 +518,9 @@ class ArrowStream(MarkedStream):
         counter.with_context({})
         timer.with_context({})
         with self._failing_alone(), counter as count, timer, closing(self.rows(self._encoder())) as items:
-            self.sent.begin()
+            self._began = time.monotonic()
             for item in items:
-                self.sent.add(rows_in(item))
+                self._sent_rows += rows_in(item)
                 if isinstance(item, EncodedRecords):
                     writer.write_lines(item.lines)
                     self.state_manager.is_flushed = False
@@ -524,7 +528,7 @@ class ArrowStream(MarkedStream):
                 else:
                     self._write_record_message(item)
                     count.increment()
-            self.sent.end()
+            self._ended = time.monotonic()
             self._finalize_state(self.stream_state)
             self._write_state_message()
 

@@ -140,8 +140,7 @@ def conflict_error(url: Url, error: Exception, *, may_exist: bool) -> ConflictEr
     text = _status_text(url, str(error))
     if may_exist and (not text.startswith("status code: 409") or _EXISTS_ON_AZURE in text):
         return None
-    why = f"{url} cannot be written while something else writes it ({summary(error)}); try again"
-    return ConflictError(why)
+    return ConflictError(f"{url} cannot be written while something else writes it ({summary(error)}); try again")
 
 
 def object_changed(url: Url) -> ObjectChangedError:

@@ -53,47 +53,6 @@ class BucketLocation:
     credentials: Callable[[], dict[str, Any]] | None
 
 
-class S3Connections:
-    """Locations and botocore clients of the S3 buckets of a run. Not thread-safe.
-
-    Loads botocore only if settings and environment do not suffice, or for `client`.
-    """
-
-    def __init__(self, options: AwsOptions) -> None:
-        self._options = options
-        self._clients: dict[tuple[str, str | None], Any] = {}
-
-    def location(self, bucket: str) -> BucketLocation:
-        """Find the region, endpoint and credentials of a bucket; CredentialsError if there are none."""
-        endpoint, anonymous = self._access.endpoint, self._options.anonymous
-        region = self._options.region or (self._access.region if endpoint else None)
-        if region is None:
-            region = aws.DEFAULT_REGION if endpoint else aws.bucket_region(self._boto, bucket, anonymous=anonymous)
-        return BucketLocation(region, endpoint, self._access.credentials)
-
-    def client(self, location: BucketLocation) -> Any:
-        """Return botocore's S3 client for a location."""
-        key = (location.region, location.endpoint)
-        if key not in self._clients:
-            self._clients[key] = s3.client(
-                self._boto, self._options, region=location.region, endpoint=location.endpoint
-            )
-        return self._clients[key]
-
-    @cached_property
-    def _boto(self) -> aws.AwsSession:
-        return aws.session(self._options)
-
-    @cached_property
-    def _access(self) -> StaticAccess:
-        """The usual region, the endpoint and the credentials, from settings and environment or by botocore."""
-        if (known := static_access(self._options)) is not None:
-            return known
-        endpoint = self._options.endpoint_url or aws.s3_endpoint(self._boto)
-        credentials = None if self._options.anonymous else aws.credential_provider(self._boto)
-        return StaticAccess(self._boto.region_name or None, endpoint, credentials)
-
-
 GoogleToken = Callable[[], dict[str, Any]]
 """Returns `token` and `expires_at` in obstore's form."""
 EMULATOR = "STORAGE_EMULATOR_HOST"
@@ -209,7 +168,7 @@ class Storage:
         self._stores: dict[tuple[str, str, bool, bool, date | None], ObjectStore] = {}
         self._buckets: dict[str, s3.Bucket] = {}
         self._locations: dict[str, BucketLocation] = {}
-        self._connections = S3Connections(self._aws)
+        self._clients: dict[tuple[str, str | None], Any] = {}
         self._lock = threading.Lock()
         self.cache = VersionCache()
         """Cache for data derived from objects, such as Parquet footers."""
@@ -476,14 +435,43 @@ class Storage:
         location = self._location(url)
         with self._lock:
             if url.bucket not in self._buckets:
-                self._buckets[url.bucket] = s3.Bucket(url.bucket, self._connections.client(location), self._aws)
+                key = location.region, location.endpoint
+                if key not in self._clients:
+                    self._clients[key] = s3.client(
+                        self._boto, self._aws, region=location.region, endpoint=location.endpoint
+                    )
+                self._buckets[url.bucket] = s3.Bucket(url.bucket, self._clients[key], self._aws)
             return self._buckets[url.bucket]
 
     def _location(self, url: Url) -> BucketLocation:
+        """Return the region, endpoint and credentials of a bucket; CredentialsError if there are none.
+
+        botocore is loaded only if settings and environment do not suffice.
+        """
+        bucket = url.bucket
         with self._lock:
-            if url.bucket not in self._locations:
-                self._locations[url.bucket] = self._connections.location(url.bucket)
-            return self._locations[url.bucket]
+            if bucket not in self._locations:
+                access = self._access
+                region = self._aws.region or (access.region if access.endpoint else None)
+                if region is None and access.endpoint:
+                    region = aws.DEFAULT_REGION
+                elif region is None:
+                    region = aws.bucket_region(self._boto, bucket, anonymous=self._aws.anonymous)
+                self._locations[bucket] = BucketLocation(region, access.endpoint, access.credentials)
+            return self._locations[bucket]
+
+    @cached_property
+    def _boto(self) -> aws.AwsSession:
+        return aws.session(self._aws)
+
+    @cached_property
+    def _access(self) -> StaticAccess:
+        """The usual region, the endpoint and the credentials, from settings and environment or by botocore."""
+        if (known := static_access(self._aws)) is not None:
+            return known
+        endpoint = self._aws.endpoint_url or aws.s3_endpoint(self._boto)
+        credentials = None if self._aws.anonymous else aws.credential_provider(self._boto)
+        return StaticAccess(self._boto.region_name or None, endpoint, credentials)
 
 
 def lists_in_order(url: Url) -> bool:
