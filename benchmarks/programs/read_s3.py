@@ -31,7 +31,7 @@ def ours(shape: str, url: str) -> Read:
     """singer_arrow: a reader of the object, through its format."""
     from singer_arrow.errors import NotFoundError
     from singer_arrow.formats import FORMATS
-    from singer_arrow.formats.small_files import join_files
+    from singer_arrow.formats.base import JoiningFormat
     from singer_arrow.read_options import ReadOptions
     from singer_arrow.reading.objects import ObjectReader, prefetch_groups
     from singer_arrow.reading.parallel import Budget
@@ -51,7 +51,7 @@ def ours(shape: str, url: str) -> Read:
             objects = sorted(storage.list(at), key=lambda info: info.url.key)
             rows = 0
             for readers in prefetch_groups(storage, objects, budget):
-                batches = join_files(kind, readers, _schema(), options)
+                batches = kind.join(readers, _schema(), options) if isinstance(kind, JoiningFormat) else None
                 if batches is None:
                     batches = [batch for reader in readers for batch in kind.read(reader, _schema(), options)]
                 rows += sum(batch.num_rows for batch in batches)

@@ -8,10 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
-
-import pyarrow as pa
+from time import perf_counter
 
 from singer_arrow.batch.files import BatchFile, write_batch_files
 from singer_arrow.batch.message import Batch
@@ -24,13 +21,12 @@ from singer_arrow.naming import folder_name
 from singer_arrow.read_options import RESCUED, Skipped
 from singer_arrow.reading.chunks import read_sample
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.run_figures import timed
 from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.plan_log import identity, task_name
 from tap_s3_files.plan_model import Cut, PendingTask, Position, Task, rank
 from tap_s3_files.progress import CountedStorage, Counts
-from tap_s3_files.read import NEW_VERSION, BadRows, read
+from tap_s3_files.read import NEW_VERSION, BadRows, Piece, read
 from tap_s3_files.stream_job import StreamJob, Worker, format_of
 
 # Objects that a target can load as they are: they go into the manifest, and none of their rows is read.
@@ -163,120 +159,102 @@ def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
     A DataError is one that `read` raises, and the steps before it are good. A SupersededError means that another run
     cuts the object elsewhere at the same time.
     """
-    with pending.cuts.lock if pending.cuts is not None else nullcontext():
-        yield from _Conversion(worker, pending).steps()
-
-
-class _Conversion:
-    """The way of one task from its rows to messages."""
-
-    def __init__(self, worker: Worker, pending: PendingTask) -> None:
-        job, batch = worker.job, worker.job.batch
-        assert batch is not None
-        assert pending.reading
-        self._worker, self._pending, self._job, self._batch, self._task = worker, pending, job, batch, pending.task
-        self._name = task_name(job.stream, pending.task)
-        columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.schema]
-        self._content = identity(self._name, columns, job.settings, batch.compression)
-
-    def steps(self) -> Iterator[Step]:
-        """Yield the steps of the task: those of what earlier runs have made, then those of the rest."""
-        task, cuts, at = self._task, self._pending.cuts, self._pending.start
+    job, task, cuts, at = worker.job, pending.task, pending.cuts, pending.start
+    files = _TaskFiles(job, pending)
+    with cuts.lock if cuts is not None else nullcontext():
         known = cuts.known() if cuts is not None else []
         at = cuts.with_resume_point(at) if cuts is not None else at
 
-        # Objects that go as they are
-        if self._job.passthrough and task.range is None and not at.rows and all(c.after is None for c in known):
-            passed = passthrough_batch(self._worker, task)
+        # Objects that go as they are: the batch that they would make, under its id
+        if job.passthrough and task.range is None and not at.rows and all(c.after is None for c in known):
+            passed = passthrough_batch(worker, task)
             if passed is not None:
                 if cuts is not None and not known:
                     cuts.add(Cut(str(passed.objects[0].url), 0, -1, task.bytes, None))
-                job, count, found = self._job, len(passed.objects), passed.rows or 0
-                # The batch that they would make, under its id
-                batch = self._batch_of(
-                    0,
-                    FINAL,
-                    format=job.passthrough,
-                    compression="gzip" if job.passthrough == "jsonl" else None,
-                    manifest=tuple(str(o.url) for o in passed.objects),
-                    row_count=passed.rows,
-                    byte_count=sum(o.size for o in passed.objects),
-                    passthrough=True,
-                    ranks=tuple(((None, rank(o, job.version, self._pending.reading)),) for o in passed.objects),
-                )
-                yield Step(batch, None, Counts(objects=count, rows_read=found, rows_written=found, batch_files=count))
+                count, found = len(passed.objects), passed.rows or 0
+                counts = Counts(objects=count, rows_read=found, rows_written=found, batch_files=count)
+                yield Step(files.passed(passed), None, counts)
                 return
 
         # Files that earlier runs made; made again if they are gone, or would differ
         for cut in known:
             if cut.first_row == at.rows:
-                if not cut.bad_rows and cut.url == str(self._url(cut.first_row, cut.rows)) and self._is_whole(cut):
+                if not cut.bad_rows and cut.url == str(files.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
                     ended = len(task.ended_objects) if cut.after is None else 0
                     counts = Counts(objects=ended, batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
-                    message = self._message(cut, cut.first_row, FINAL if cut.after is None else cut.rows)
+                    message = files.message(cut, cut.first_row, FINAL if cut.after is None else cut.rows)
                     yield Step(message, cut.after, counts)
                 else:
-                    yield from self._written(at, cut)
+                    yield from _write_rows(worker, pending, files, at, cut)
                 if cut.after is None:
                     return
                 at = cut.after
-        yield from self._written(at)
 
-    def _written(self, start: Position, made: Cut | None = None) -> Iterator[Step]:
-        """Yield the steps of the rows from a position on; of `made` alone, if that file is made again."""
-        worker, job, task, cuts = self._worker, self._job, self._task, self._pending.cuts
-        divisible = task.may_be_cut and made is None
-        end = made.after.place if made is not None and made.after is not None else None
-        at, counts, bad_rows = start, Counts(), 0  # where the reading is, and what it has found up to there
-        rows = Counter[int]()  # by object
-        bad = BadRows(job.max_bad_rows, messages=3)  # one file is uploaded while others are encoded
+        yield from _write_rows(worker, pending, files, at)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            nonlocal at, counts, bad_rows
-            with closing(read(worker, task, start, end, starts=self._pending.starts)) as pieces:
-                for piece in timed(pieces, partial(worker.progress.spend, "read")):
-                    at, counts, bad_rows = piece.after, counts + piece.counts, bad_rows + len(piece.rejected)
-                    bad.add(piece.rejected)
-                    if piece.batch is not None:
-                        rows[at.object] += piece.batch.num_rows
-                        yield piece.batch
 
-        def files() -> Iterator[BatchFile]:
-            try:
-                yield from write_batch_files(
-                    batches(),
-                    job.schema,
-                    storage=worker.storage,
-                    url_of=self._url,
-                    format=self._batch.format,
-                    compression=self._batch.compression,
-                    target_bytes=self._pending.segment.target_bytes if divisible else sys.maxsize,
-                    first_row=start.rows,
-                    mark=lambda: (at, counts, bad_rows),
-                    can_end=lambda mark: mark[0].place is not None,  # only where a reading can begin
-                    held_bytes=job.held_bytes,
-                    parallel=worker.budget.encoded,
-                )
-            except DataError as error:  # also of a value that cannot be written
-                url = task.objects[min(at.object, len(task.objects) - 1)].url
-                raise error if error.url is not None else error.at(url) from None
+def _is_whole(worker: Worker, cut: Cut) -> bool:
+    """Return whether a file is there in full; on a disk it may have been cut off since."""
+    try:
+        return worker.storage.head(Url.parse(cut.url)).size == cut.bytes
+    except NotFoundError:
+        return False
 
-        counted, sent = Counts(), 0
+
+def _write_rows(
+    worker: Worker, pending: PendingTask, files: _TaskFiles, start: Position, made: Cut | None = None
+) -> Iterator[Step]:
+    """Yield the steps of the rows from a position on; of `made` alone, if that file is made again."""
+    job, task, cuts = worker.job, pending.task, pending.cuts
+    assert job.batch is not None
+    divisible = task.may_be_cut and made is None
+    end = made.after.place if made is not None and made.after is not None else None
+    at, counts, bad_rows = start, Counts(), 0  # where the reading is, and what it has found up to there
+    by_object = Counter[int]()
+    bad = BadRows(job.max_bad_rows, messages=3)  # one file is uploaded while others are encoded
+
+    def has_rows(piece: Piece) -> bool:
+        """Count a piece when it is read."""
+        nonlocal at, counts, bad_rows
+        at, counts, bad_rows = piece.after, counts + piece.counts, bad_rows + len(piece.rejected)
+        bad.add(piece.rejected)
+        if piece.batch is not None:
+            by_object[at.object] += piece.batch.num_rows
+        return piece.batch is not None
+
+    counted, sent, began = Counts(), 0, perf_counter()
+    with closing(read(worker, task, start, end, starts=pending.starts)) as pieces:
+        parts = write_batch_files(
+            (piece.batch for piece in pieces if has_rows(piece) and piece.batch is not None),
+            job.schema,
+            storage=worker.storage,
+            url_of=files.url,
+            format=job.batch.format,
+            compression=job.batch.compression,
+            target_bytes=pending.segment.target_bytes if divisible else sys.maxsize,
+            first_row=start.rows,
+            mark=lambda: (at, counts, bad_rows),
+            can_end=lambda mark: mark[0].place is not None,  # only where a reading can begin
+            held_bytes=job.held_bytes,
+            parallel=worker.budget.encoded,
+        )
         try:
-            for part in timed(files(), partial(worker.progress.spend, "write")):
+            for part in parts:
+                worker.progress.spend("write", perf_counter() - began)
                 after, found, bad_found = (at, counts, bad_rows) if part.is_last else part.mark
                 rejected = bad.take(None if part.is_last else bad_found - sent)
                 more = found - counted + Counts(batch_files=1, rows_written=part.rows)
                 counted, sent = found, sent + len(rejected)
                 if made is not None:
                     count = made.rows if made.after is not None else FINAL
-                    yield Step(self._message(part, part.first_row, count, rejected=rejected), made.after, more)
+                    yield Step(files.message(part, part.first_row, count, rejected=rejected), made.after, more)
                     return
                 rest = after if divisible and not part.is_last else None
                 if cuts is not None:
                     cuts.add(Cut(str(part.url), part.first_row, part.rows, part.bytes, rest, len(rejected)))
                 count = part.rows if rest is not None else FINAL
-                yield Step(self._message(part, part.first_row, count, rows, rejected), rest, more)
+                yield Step(files.message(part, part.first_row, count, by_object, rejected), rest, more)
+                began = perf_counter()
         except ObjectChangedError as error:
             if len(task.objects) > 1:  # the bundle's other rows would be lost; the next try leaves the object out
                 raise
@@ -287,23 +265,31 @@ class _Conversion:
             if made is not None:
                 yield Step(None, None, Counts())
             return
-        rest = made.after if made is not None else None
-        count = made.rows if made is not None and rest is not None else FINAL
-        yield Step(self._message(None, start.rows, count, rejected=bad.take()), rest, counts - counted)
+        except DataError as error:  # also of a value that cannot be written
+            url = task.objects[min(at.object, len(task.objects) - 1)].url
+            raise error if error.url is not None else error.at(url) from None
+    rest = made.after if made is not None else None
+    count = made.rows if made is not None and rest is not None else FINAL
+    yield Step(files.message(None, start.rows, count, rejected=bad.take()), rest, counts - counted)
 
-    def _url(self, first_row: int, rows: int) -> Url:
+
+class _TaskFiles:
+    """URLs of a task's batch files, and their messages."""
+
+    def __init__(self, job: StreamJob, pending: PendingTask) -> None:
+        assert job.batch is not None
+        assert pending.reading
+        self._job, self._batch, self._task, self._reading = job, job.batch, pending.task, pending.reading
+        self._name = task_name(job.stream, pending.task)
+        columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.schema]
+        self._content = identity(self._name, columns, job.settings, job.batch.compression)
+
+    def url(self, first_row: int, rows: int) -> Url:
         """Return the URL of a batch file; it depends on all that decides what is in the file."""
         name = f"{folder_name(self._job.stream)}--{self._content}-{first_row}-{rows}.{self._batch.suffix}"
         return self._batch.root.join(f"{self._batch.prefix}{name}")
 
-    def _is_whole(self, cut: Cut) -> bool:
-        """Return whether a file is there in full; on a disk it may have been cut off since."""
-        try:
-            return self._worker.storage.head(Url.parse(cut.url)).size == cut.bytes
-        except NotFoundError:
-            return False
-
-    def _message(
+    def message(
         self,
         part: BatchFile | Cut | None,
         first_row: int,
@@ -320,26 +306,37 @@ class _Conversion:
         BadRows(self._job.max_bad_rows).add(rejected)
         if part is None and not rejected:
             return None
-        objects, part_of = self._task.objects, self._task.range.number if self._task.range else 0
+        job, objects = self._job, self._task.objects
+        part_of = self._task.range.number if self._task.range else 0
         counts = {} if part is None else {0: part.rows} if len(objects) == 1 else by_object or {}
         ranks = tuple(
-            (count, rank(objects[n], self._job.version, self._pending.reading, part_of, first_row))
-            for n, count in counts.items()
+            (count, rank(objects[n], job.version, self._reading, part_of, first_row)) for n, count in counts.items()
         )
-        return self._batch_of(
-            first_row,
-            rows,
+        return Batch(
+            job.stream,
             format=self._batch.format,
             compression=self._batch.message_compression,
             manifest=(str(part.url),) if part is not None else (),
+            version=job.version,
+            batch_id=identity(self._name, first_row, rows, *job.own_ids),
             row_count=part.rows if part is not None else 0,
             byte_count=part.bytes if part is not None else 0,
             ranks=(ranks,) if part is not None else (),
             rejected=rejected,
         )
 
-    def _batch_of(self, first_row: int, rows: int, **fields: Any) -> Batch:
-        own = self._job.own_ids
+    def passed(self, passed: PassthroughBatch) -> Batch:
+        """Return the message for objects that go as they are."""
+        job = self._job
         return Batch(
-            self._job.stream, version=self._job.version, batch_id=identity(self._name, first_row, rows, *own), **fields
+            job.stream,
+            format=job.passthrough,
+            compression="gzip" if job.passthrough == "jsonl" else None,
+            manifest=tuple(str(o.url) for o in passed.objects),
+            version=job.version,
+            batch_id=identity(self._name, 0, FINAL, *job.own_ids),
+            row_count=passed.rows,
+            byte_count=sum(o.size for o in passed.objects),
+            passthrough=True,
+            ranks=tuple(((None, rank(o, job.version, self._reading)),) for o in passed.objects),
         )

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
@@ -23,15 +24,14 @@ from singer_arrow.errors import (
     one_line,
 )
 from singer_arrow.formats import DIVISIBLE, FORMATS
-from singer_arrow.formats.base import SCAN_BYTES, Format, RangeScan, divide, range_bounds, undivided
-from singer_arrow.formats.small_files import join_files
+from singer_arrow.formats.base import SCAN_BYTES, Format, JoiningFormat, RangeScan, divide, range_bounds, undivided
 from singer_arrow.load.dead_letters import Rejected, TooManyRejectedError, too_many
 from singer_arrow.read_options import MAX_LOGGED, ReadOptions, ReadProgress, ResumePoint, Skipped
 from singer_arrow.reading.chunks import codec_name
 from singer_arrow.reading.objects import ObjectReader, Span, prefetch_groups
 from singer_arrow.reading.parallel import map_ordered
 from singer_arrow.runtime.threads import Stopped
-from singer_arrow.storage.urls import ObjectInfo, Url
+from singer_arrow.storage.urls import Url
 from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_log import PlanLog, identity, task_name
 from tap_s3_files.plan_model import Position, RangeStarts, Syntax, Task
@@ -202,10 +202,10 @@ def read(
     A reading from `start` continues where an earlier piece ended; of a task of one object, it may end at `end`.
     `starts` has where all ranges of a divided object begin.
     """
-    progress, at = worker.progress, start or Position()
+    progress, at, began = worker.progress, start or Position(), perf_counter()
     storage = CountedStorage(worker.storage, progress, worker.stop)
     for group in prefetch_groups(storage, task.objects[at.object :], worker.budget):
-        joined = None if at.rows else _joined(worker.job, group)
+        joined = None if at.rows or len(group) == 1 else _joined(worker.job, group)
         for reader, whole in zip(group, joined or [None] * len(group), strict=True):
             counts, info, rows = Counts(objects=int(end is None and bool(task.ended_objects))), reader.info, 0
             assert info is not None
@@ -214,7 +214,9 @@ def read(
                     raise EmptyObjectError
                 for piece in _read_object(worker, task, reader, at, end, starts=starts, whole=whole):
                     rows += piece.counts.rows_read
+                    progress.spend("read", perf_counter() - began)
                     yield piece
+                    began = perf_counter()
             except EmptyObjectError:
                 logger.warning("%s is empty and was skipped", info.url)
                 counts = Counts(skipped_objects=1)
@@ -231,7 +233,9 @@ def read(
                 progress.skip(info, f"{info.url} is archived and was skipped; no later run reads it")
                 counts = Counts()
             at = Position(at.object + 1)
+            progress.spend("read", perf_counter() - began)
             yield Piece(None, at, counts)
+            began = perf_counter()
 
 
 def _source(job: StreamJob, url: Url) -> tuple[Format, Mapping[str, Any], pa.Schema, ReadOptions]:
@@ -250,8 +254,6 @@ def _source(job: StreamJob, url: Url) -> tuple[Format, Mapping[str, Any], pa.Sch
 
 def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
     """Return the rows of small objects of one format and one schema; None if they must be read one by one."""
-    if len(group) == 1:
-        return None
     try:
         sources = [_source(job, reader.url) for reader in group]
     except DataError:  # of one of them, when its turn comes
@@ -259,7 +261,7 @@ def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] |
     kind, constants, schema, options = sources[0]
     if any(other is not kind or given.keys() != constants.keys() for other, given, _, _ in sources):
         return None
-    return join_files(kind, group, schema, options)
+    return kind.join(group, schema, options) if isinstance(kind, JoiningFormat) else None
 
 
 def _read_object(
@@ -273,6 +275,8 @@ def _read_object(
     whole: pa.RecordBatch | None,
 ) -> Iterator[Piece]:
     """Yield the rows of an object, or of a range of it; `whole` has them if they were read with its neighbors."""
+    import pyarrow.compute as pc
+
     from singer_arrow.enforcement import enforce as drift
 
     job, info = worker.job, reader.info
@@ -297,8 +301,19 @@ def _read_object(
             drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
         logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))
 
+    # Columns that are not in it: their values, or arrays made once for batches of about one size
+    made = dict[str, pa.Array]()
+    added = dict[str, Any]()
+    if job.metadata_columns:
+        added = {
+            "_sdc_source_bucket": info.url.bucket,
+            "_sdc_source_file": info.url.key,
+            "_sdc_source_modified_at": info.modified,
+            "_sdc_source_etag": info.etag,
+        }
+    added |= constants
+
     # Its rows
-    added = _AddedColumns(job, info, constants, rows_before + start.rows)
     bad, puts_aside = BadRowsOfObject(job), job.options.on_bad_row == "dead_letter"
     on_skip = bad.take_row if puts_aside else None
     progress = ReadProgress(None if whole is not None else first, end=end, on_skip=on_skip)
@@ -322,46 +337,21 @@ def _read_object(
             before = so_far()
             bad.take()  # an earlier run has sent them with these rows
             continue
+        if added:
+            columns = []
+            for field in job.schema:
+                if field.name in added:
+                    if len(made.get(field.name, ())) < batch.num_rows:
+                        made[field.name] = pa.repeat(pa.scalar(added[field.name], field.type), batch.num_rows)
+                    columns.append(made[field.name].slice(0, batch.num_rows))
+                elif field.name == "_sdc_source_lineno" and job.metadata_columns:
+                    ones = pa.repeat(pa.scalar(1, field.type), batch.num_rows)
+                    columns.append(pc.cumulative_sum(ones, rows_before + rows))
+                else:
+                    columns.append(batch.column(field.name))
+            batch = pa.RecordBatch.from_arrays(columns, schema=job.schema)
         rows += batch.num_rows
         counts = so_far()
-        yield Piece(
-            added.add_to(batch), Position(start.object, rows, progress.resume_point), counts - before, bad.take()
-        )
+        yield Piece(batch, Position(start.object, rows, progress.resume_point), counts - before, bad.take())
         before = counts
     yield Piece(None, Position(start.object, rows, progress.resume_point), so_far() - before, bad.take())
-
-
-class _AddedColumns:
-    """The metadata columns and partition columns of one object's rows."""
-
-    def __init__(self, job: StreamJob, info: ObjectInfo, constants: Mapping[str, Any], rows: int) -> None:
-        self._job = job
-        self._rows = rows
-        self._columns: dict[str, pa.Array] = {}
-        metadata = {
-            "_sdc_source_bucket": info.url.bucket,
-            "_sdc_source_file": info.url.key,
-            "_sdc_source_modified_at": info.modified,
-            "_sdc_source_etag": info.etag,
-        }
-        self._values = {**(metadata if job.metadata_columns else {}), **constants}
-
-    def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Complete the next batch of the object with the metadata and partition columns of the job's schema."""
-        import pyarrow.compute as pc
-
-        if not self._values:
-            return batch
-        count = batch.num_rows
-        columns = []
-        for field in self._job.schema:
-            if field.name in self._values:
-                if len(self._columns.get(field.name, ())) < count:  # made once for batches of about one size
-                    self._columns[field.name] = pa.repeat(pa.scalar(self._values[field.name], field.type), count)
-                columns.append(self._columns[field.name].slice(0, count))
-            elif field.name == "_sdc_source_lineno" and self._job.metadata_columns:
-                columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, field.type), count), self._rows))
-            else:
-                columns.append(batch.column(field.name))
-        self._rows += count
-        return pa.RecordBatch.from_arrays(columns, schema=self._job.schema)

@@ -192,7 +192,7 @@ class FileStream(ArrowStream):
             self.send_schema(self._evolution.schema)
             try:
                 with closing(read(self.worker(), task, at, starts=pending.starts)) as pieces:
-                    for piece in timed(pieces, partial(self.progress.spend, "read")):
+                    for piece in pieces:
                         if piece.batch is not None:
                             sent = 0
                             try:

@@ -146,21 +146,17 @@ def write_batch_files(
         held_bytes: Bytes of rows to hold in memory before encoding them.
         parallel: Limits the bytes of rows that are encoded in parallel, see `WritableFormat.write`.
     """
-    waiting = ((batch, mark()) for batch in batches if batch.num_rows)
+    filled = ((batch, mark()) for batch in batches if batch.num_rows)
     upcoming: tuple[pa.RecordBatch, Any] | None = None
     rows, last_mark = first_row, None
-
-    def has_more() -> bool:
-        nonlocal upcoming
-        upcoming = next(waiting, None)
-        return upcoming is not None
 
     def batches_of_a_file() -> Iterator[pa.RecordBatch]:
         """Yield the batches of the next file, and hold no reference to one that was yielded."""
         nonlocal upcoming, rows, last_mark
         size = 0
-        while (size < target_bytes * ARROW_BYTES_PER_FILE_BYTE or not can_end(last_mark)) and (upcoming or has_more()):
-            assert upcoming is not None
+        while size < target_bytes * ARROW_BYTES_PER_FILE_BYTE or not can_end(last_mark):
+            if upcoming is None and (upcoming := next(filled, None)) is None:
+                return
             (batch, last_mark), upcoming = upcoming, None
             rows += batch.num_rows
             size += row_bytes(batch)
@@ -168,9 +164,9 @@ def write_batch_files(
             del batch
 
     with temporary_folder("batch-files-") as folder, ThreadPool(1, "upload") as uploads:
-        is_more, number = has_more(), 0
+        upcoming, number = next(filled, None), 0
         before: tuple[BatchFile, Future[int]] | None = None  # the file before, whose upload returns its bytes
-        while is_more:
+        while upcoming is not None:
             path, first, problem = folder / f"part-{number}{SUFFIXES[format]}", rows, None
             number += 1
             try:
@@ -192,11 +188,11 @@ def write_batch_files(
             upload = uploads.submit(storage.put_file, url, path)
             before = BatchFile(url, first, count, bytes=0, mark=last_mark), upload
             try:
-                is_more = has_more()
+                upcoming = upcoming or next(filled, None)
             except Exception as error:  # noqa: BLE001 - raised below, after the file before it
                 problem = error
-            if problem is not None or not is_more or upload.done():
-                yield replace(before[0], bytes=upload.result(), is_last=not is_more and problem is None)
+            if problem is not None or upcoming is None or upload.done():
+                yield replace(before[0], bytes=upload.result(), is_last=upcoming is None and problem is None)
                 before = None
             if problem is not None:
                 raise problem

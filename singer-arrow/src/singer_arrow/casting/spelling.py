@@ -371,9 +371,18 @@ _BYTES = {
 def is_valid_utf8(column: pa.Array) -> bool:
     """Return whether all values of a column are valid for its type, at any depth."""
     t = column.type
-    is_checked = pt.is_nested(t) or pt.is_decimal(t) or pt.is_dictionary(t) or storage_type(t) != t
-    if not is_checked or _is_ascii(column):
+    if not (pt.is_nested(t) or pt.is_decimal(t) or pt.is_dictionary(t) or pt.is_time(t) or t in _BYTES):
         return True
+    if (pt.is_string(t) or pt.is_large_string(t)) and len(column):  # ASCII is known by one pass over the bytes
+        _, offsets, data = column.buffers()
+        counts = pa.int32() if pt.is_string(t) else pa.int64()
+        bounds = pa.Array.from_buffers(counts, len(column) + 1, [None, offsets], offset=column.offset)
+        start, end = bounds[0].as_py(), bounds[-1].as_py()
+        if data is None or start == end:
+            return True
+        signed = pa.Array.from_buffers(pa.int8(), end - start, [None, data.slice(start, end - start)], null_count=0)
+        if pc.min(signed).as_py() >= 0:
+            return True
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -414,17 +423,3 @@ def storage_type(t: pa.DataType, *, moments: bool = False) -> pa.DataType:
     if pt.is_list(t) or pt.is_large_list(t):
         return (pa.list_ if pt.is_list(t) else pa.large_list)(inner(t.value_field))
     return t
-
-
-def _is_ascii(column: pa.Array) -> bool:
-    """Return whether a text column is ASCII, by one pass over its bytes."""
-    if not (pt.is_string(column.type) or pt.is_large_string(column.type)) or not len(column):
-        return False
-    _, offsets, data = column.buffers()
-    counts = pa.int32() if pt.is_string(column.type) else pa.int64()
-    bounds = pa.Array.from_buffers(counts, len(column) + 1, [None, offsets], offset=column.offset)
-    start, end = bounds[0].as_py(), bounds[-1].as_py()
-    if data is None or start == end:
-        return True
-    signed = pa.Array.from_buffers(pa.int8(), end - start, [None, data.slice(start, end - start)], null_count=0)
-    return bool(pc.min(signed).as_py() >= 0)

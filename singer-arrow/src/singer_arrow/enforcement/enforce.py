@@ -148,7 +148,7 @@ def columns_to_read(file: pa.Schema, schema: pa.Schema, options: ReadOptions, ur
     members and `options.on_drift` is `raise`, and DataError if it has one of the columns twice.
     """
     new = unknown_columns([f.name for f in file if not pt.is_null(f.type)], schema, options)
-    if paths_with_exclusions(options.excluded_members):
+    if options.excluded_members:
         new = [name for name in new if not pt.is_null(included_field(file.field(name), schema, options).type)]
     names = {*schema_columns(schema, options), *new}
     found = [name for name in file.names if name in names]
@@ -156,9 +156,10 @@ def columns_to_read(file: pa.Schema, schema: pa.Schema, options: ReadOptions, ur
         twice = next(name for name in found if found.count(name) > 1)
         raise DataError("the file has it twice", url=url, column=twice, hint="Rename one of them at the source")
     known = set[str]() if options.on_drift in _NOT_READ else set(schema.names)
-    grown = [f for f in file if f.name in known and has_new_members(f, schema, options)]
+    grown = [f for f in file if pt.is_nested(f.type) and f.name in known and has_new_members(f, schema, options)]
     if options.on_drift == "raise":
-        raise_new_columns([included_field(file.field(name), schema, options) for name in new], url)
+        if new:
+            raise_new_columns([included_field(file.field(name), schema, options) for name in new], url)
         fields = [included_field(f, schema, options) for f in grown]
         if merged := [w for f in fields if (w := widened_field(schema.field(f.name), f)) is not None]:
             first = fields[0]
@@ -359,13 +360,6 @@ class EnforcementInput:
         except BadRowError as error:
             raise self.error(str(error), field.name) from None
 
-    def without_excluded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Remove excluded members from the JSON texts of a batch of the schema."""
-        if not self.options.excluded_members:
-            return batch
-        columns = [self.exclude(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
-        return batch_of(columns, batch.schema, batch.num_rows)
-
 
 def fit_batch(
     batch: pa.RecordBatch,
@@ -395,7 +389,8 @@ def fit_batch(
     with collect_truncated() if options.cuts_digits else nullcontext(dict[str, str]()) as cuts:
         fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
         for name in schema_columns(schema, options):
-            set_column(name)
+            if options.cuts_digits:
+                set_column(name)
             at = batch.schema.get_all_field_indices(name)
             if len(at) > 1:
                 raise fitting.error("the file has it twice", name, hint="Rename one of them at the source")
@@ -414,8 +409,11 @@ def fit_batch(
             result = _with_policy(fitting, fitted, bad)
         else:
             result = batch_of(list(fitted.values()), schema, batch.num_rows)
-        result = fitting.without_excluded(result)
-    warn_truncated(logger, url, cuts, progress.warned)
+        if options.excluded_members:
+            columns = [fitting.exclude(c, f) for c, f in zip(result.columns, result.schema, strict=True)]
+            result = batch_of(columns, result.schema, result.num_rows)
+    if cuts:
+        warn_truncated(logger, url, cuts, progress.warned)
     return result
 
 

@@ -3,7 +3,6 @@
 base            Protocols: Format, JoiningFormat, DivisibleFormat, WritableFormat; ranges of a file; errors that name it
 zip_archive     Any format inside zip archives
 tar_archive     Any format inside tar archives
-small_files     Parse many small files at once
 blocks          The blocks of text and JSON files as batches; columnar files part by part
 arrow           Arrow IPC files and streams: schema, record batches, size checks before decompression, writing
 avro            Avro files: read and written
@@ -76,44 +75,34 @@ def with_archives(kind: Format) -> Format:
     return ArchiveFormat(kind)
 
 
-class _Formats(Mapping[str, Format]):
-    """All formats, with archives."""
+class Formats(Mapping[str, F], Generic[F]):
+    """Formats by name; if only those that have a method, each is imported when it is looked for."""
 
-    def __getitem__(self, name: str) -> Format:
-        return with_archives(_load(name))
-
-    def __contains__(self, name: object) -> bool:
-        return name in _registered()[0]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_registered()[0])
-
-    def __len__(self) -> int:
-        return len(_registered()[0])
-
-
-class _FormatsWith(Mapping[str, F], Generic[F]):
-    """The formats that have a method; to know it, one is imported when it is looked up."""
-
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str = "") -> None:
         self._method = method
 
     def __getitem__(self, name: str) -> F:
-        kind: F = _load(name)
-        if not hasattr(kind, self._method):
+        kind = _load(name)
+        if not self._method:
+            kind = with_archives(kind)
+        elif not hasattr(kind, self._method):
             raise KeyError(name)
-        return kind
+        found: F = kind
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) if self._method else name in _registered()[0]
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in FORMATS if name in self)
+        return (name for name in _registered()[0] if name in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-FORMATS: Mapping[str, Format] = _Formats()
-WRITABLE: Mapping[str, WritableFormat] = _FormatsWith[WritableFormat]("write")
-DIVISIBLE: Mapping[str, DivisibleFormat] = _FormatsWith[DivisibleFormat]("scan")
+FORMATS: Formats[Format] = Formats()
+WRITABLE: Formats[WritableFormat] = Formats("write")
+DIVISIBLE: Formats[DivisibleFormat] = Formats("scan")
 
 
 def detect_format(name: str) -> str | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,10 +23,10 @@ from singer_arrow.formats.parquet_write import ParquetWriting
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.chunks import RangeFile, Windows, random_access
 from singer_arrow.reading.objects import CONNECTIONS, FetchedRange, ObjectReader, Span, part_size, plan_requests
-from singer_arrow.reading.parallel import Allowance, map_ordered
+from singer_arrow.reading.parallel import map_ordered
 from singer_arrow.schema.arrow_schema import canonical
 
-# Decoding of row groups: small ones in parallel, others one by one, in batches of bounded memory.
+# Batches of bounded memory.
 
 BATCH_BYTES = 32 << 20
 """Maximum bytes of a batch of rows of average size."""
@@ -38,28 +37,28 @@ _OFFSET = 4
 _SHORT = 512  # bytes up to which the dictionary of a column chunk is not examined
 
 
-@dataclass(frozen=True, slots=True)
-class TextSizes:
-    """Mean and maximum bytes of the texts of a dictionary."""
-
-    mean: float
-    longest: int
-
-
 def rows_at_once(
     group: pq.RowGroupMetaData,
     columns: Sequence[int],
     most: int,
-    sizes: Callable[[Sequence[str]], Mapping[str, TextSizes]],
+    first_row: Callable[[Sequence[str]], pa.RecordBatch | None],
 ) -> int:
     """Return the number of rows per batch of a row group, at most `most`, for its leaf columns of these indexes.
 
-    `sizes` returns the sizes of the text dictionaries at some paths; a missing one counts as long as its chunk.
+    `first_row` returns its first row with dictionaries for the columns at some paths, which are whole then; one that
+    is not found counts as long as its chunk.
     """
     chunks = [group.column(i) for i in columns]
     named = [c for c in chunks if c.physical_type == "BYTE_ARRAY" and c.has_dictionary_page]
-    large = [c.path_in_schema for c in named if c.total_uncompressed_size > _SHORT]
-    found = sizes(large) if large else {}
+    paths = [c.path_in_schema for c in named if c.total_uncompressed_size > _SHORT]
+    sizes = dict[str, tuple[float, int]]()  # of the texts of a dictionary: the mean and the longest
+    first = first_row(paths) if paths else None
+    for name, column in zip(first.schema.names, first.columns, strict=True) if first is not None else ():
+        below = [path for path in paths if path == name or path.startswith(name + ".")]
+        lengths = [pc.binary_length(dictionary) for dictionary in _dictionaries(column)]
+        if len(below) == len(lengths):
+            found = ((pc.mean(n).as_py() or 0.0, pc.max(n).as_py() or 0) for n in lengths)
+            sizes |= zip(below, found, strict=True)
     rows, mean, longest = max(1, group.num_rows), 0.0, 0.0
     for chunk in chunks:
         fixed = chunk.num_values * _WIDTHS.get(chunk.physical_type, _OFFSET)
@@ -67,27 +66,11 @@ def rows_at_once(
         longest += fixed
         if chunk.physical_type == "BYTE_ARRAY":
             stored = chunk.total_uncompressed_size
-            texts = found.get(chunk.path_in_schema, TextSizes(0, stored)) if chunk in named else TextSizes(0, 0)
-            mean += stored + chunk.num_values * texts.mean
-            longest += stored + chunk.num_values * texts.longest
+            usual, largest = sizes.get(chunk.path_in_schema, (0, stored)) if chunk in named else (0, 0)
+            mean += stored + chunk.num_values * usual
+            longest += stored + chunk.num_values * largest
     fit = min(BATCH_BYTES * rows / max(1.0, mean), LARGE_BATCH_BYTES * rows / max(1.0, longest))
     return max(1, min(most, int(fit)))
-
-
-def text_sizes(batch: pa.RecordBatch, paths: Sequence[str]) -> dict[str, TextSizes]:
-    """Return the sizes of texts in the dictionaries of a batch, by the paths of its leaf columns.
-
-    Paths without exactly one dictionary are omitted.
-    """
-    found = dict[str, TextSizes]()
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        below = [path for path in paths if path == name or path.startswith(name + ".")]
-        dictionaries = list(_dictionaries(column))
-        if len(below) == len(dictionaries):
-            lengths = [pc.binary_length(dictionary) for dictionary in dictionaries]
-            sizes = (TextSizes(pc.mean(n).as_py() or 0.0, pc.max(n).as_py() or 0) for n in lengths)
-            found.update(zip(below, sizes, strict=True))
-    return found
 
 
 def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:
@@ -107,49 +90,6 @@ def _dictionaries(column: pa.Array) -> Iterator[pa.Array]:
 _MOST_BATCHES = 2  # of a row group that is decoded as a whole
 _OF_TEXT = 64  # assumed bytes of a text in a dictionary
 
-Batches = Iterable[pa.RecordBatch]
-OpenFile = Callable[..., pq.ParquetFile]
-
-
-class ReadRowGroup(Protocol):
-    """Returns the number of batches of a row group, and the batches; decodes with several threads if `threads`."""
-
-    def __call__(self, open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]: ...
-
-
-def decoded_bytes(group: pq.RowGroupMetaData, columns: Iterable[int]) -> int:
-    """Estimate the bytes in memory of leaf columns of a row group; at least their uncompressed size."""
-    total = 0
-    for i in columns:
-        chunk = group.column(i)
-        width = _OF_TEXT if chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page else 8
-        total += max(chunk.total_uncompressed_size, chunk.num_values * width)
-    return total
-
-
-def decode_row_groups(
-    costs: Mapping[int, int], files: Generator[OpenFile], read: ReadRowGroup, allowance: Allowance
-) -> Iterator[Batches]:
-    """Yield the batches of each row group, in order; errors of `read` are raised after those of earlier row groups.
-
-    `costs` are the bytes of each as stored and in memory together. `files` yields for each a function that opens the
-    file with the needed ranges.
-    """
-    if len(costs) < 2 or max(costs.values()) > allowance.limit // 8:
-        for group, file in zip(costs, files, strict=True):
-            yield read(file, group, threads=True)[1]
-        return
-
-    def work(unit: tuple[int, OpenFile]) -> Batches:
-        count, batches = read(unit[1], unit[0], threads=False)
-        return list(batches) if count <= _MOST_BATCHES else batches  # larger than estimated: decode lazily
-
-    def units() -> Generator[tuple[int, OpenFile]]:
-        with closing(files):
-            yield from zip(costs, files, strict=True)
-
-    yield from map_ordered(units(), work, allowance, cost=lambda unit: costs[unit[0]])
-
 
 # Parquet files: the selected columns, by planned ranges, row group by row group.
 
@@ -161,6 +101,9 @@ _SIGNATURE = 28  # bytes of nonce and tag after the footer of a file with encryp
 _MOST_INFLATED = 100
 """Compression ratio of a column up to which it is always accepted; dictionaries make higher ones rare."""
 _BROKEN = "not a Parquet file, or its footer is broken"
+
+
+OpenFile = Callable[..., pq.ParquetFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +130,55 @@ class ParquetFormat(ParquetWriting):
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
     ) -> Iterator[pa.RecordBatch]:
-        with random_access(reader) as file:
-            footer = read_footer(file, reader.url)
-            yield from _rows(file, footer, schema, options, progress or ReadProgress())
+        progress = progress or ReadProgress()
+        begin, end, url = progress.resume_point or ResumePoint(), progress.end, reader.url
+        with random_access(reader) as source:
+            footer = read_footer(source, url)
+            metadata, decoded = footer.metadata, source.budget.decoded
+
+            # The row groups
+            groups = range(begin.at, metadata.num_row_groups)
+            if begin.at > groups.stop or (begin.at == groups.stop and begin.lines):
+                raise no_such_resume_point(begin, url)
+            if end is not None:
+                groups = range(begin.at, min(groups.stop, end.at + bool(end.lines)))
+            progress.rows_read = sum(metadata.row_group(group).num_rows for group in range(begin.at))
+
+            # Their columns
+            file_schema = schema_of(_open(source, footer, []))
+            progress.file_schema = file_schema
+            names = columns_to_read(file_schema, schema, options, url)
+            needed = {group: _needed(footer, group, names, decoded.limit) for group in groups}
+
+            def decode(group: int, file: OpenFile, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]:
+                """Return the number of batches of a row group, and the batches."""
+
+                def first_row(paths: Sequence[str]) -> pa.RecordBatch | None:
+                    return next(file(dictionaries=paths).iter_batches(1, [group], names), None)
+
+                about = metadata.row_group(group)
+                rows = rows_at_once(about, needed[group].chunks, options.batch_rows, first_row)
+                found = file().iter_batches(rows, [group], names, use_threads=threads)
+                return -(-about.num_rows // rows), (cast_to(batch, file_schema) for batch in found)
+
+            def decode_whole(unit: tuple[int, OpenFile]) -> Iterable[pa.RecordBatch]:
+                count, batches = decode(*unit, threads=False)
+                return list(batches) if count <= _MOST_BATCHES else batches  # larger than estimated: decode lazily
+
+            # Small row groups are decoded in parallel, others one by one
+            files = _files(source, footer, {group: some.spans for group, some in needed.items()})
+            found: Iterator[Iterable[pa.RecordBatch]]
+            if len(groups) < 2 or max(some.cost for some in needed.values()) > decoded.limit // 8:
+                found = (decode(*unit, threads=True)[1] for unit in files)
+            else:
+                found = map_ordered(files, decode_whole, decoded, cost=lambda unit: needed[unit[0]].cost)
+            for group in groups:
+                part = FilePart(group, group + 1, metadata.row_group(group).num_rows, url, group, 0)
+                try:
+                    yield from read_part(part, next(found), schema, options, progress)
+                except (pa.ArrowException, OSError) as error:
+                    reason = f"its data is broken ({_line(error)})"
+                    raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
 
     def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:  # noqa: ARG002
         return RangeScan(span)  # the footer has it all
@@ -293,106 +282,64 @@ def _open(
     )
 
 
-def _rows(
-    reader: ObjectReader, footer: Footer, schema: pa.Schema, options: ReadOptions, progress: ReadProgress
-) -> Iterator[pa.RecordBatch]:
-    begin, url = progress.resume_point or ResumePoint(), footer.url
-    groups = range(begin.at, footer.metadata.num_row_groups)
-    if begin.at > groups.stop or (begin.at == groups.stop and begin.lines):
-        raise no_such_resume_point(begin, url)
-    if (end := progress.end) is not None:
-        groups = range(begin.at, min(groups.stop, end.at + bool(end.lines)))
-    progress.rows_read = sum(footer.metadata.row_group(group).num_rows for group in range(begin.at))
-    file_schema = schema_of(_open(reader, footer, []))
-    progress.file_schema = file_schema
-    names = columns_to_read(file_schema, schema, options, url)
-    chunks = {group: _chunks(footer, group, names) for group in groups}
-    spans = [_spans(footer, group, some) for group, some in chunks.items()]
-    for group, some in chunks.items():
-        _check_sizes(footer, group, some, reader.budget.decoded.limit)
-
-    def read(open_file: OpenFile, group: int, *, threads: bool) -> tuple[int, Iterator[pa.RecordBatch]]:
-        def sizes_of(paths: Sequence[str]) -> dict[str, TextSizes]:
-            """Return the sizes of dictionaries; reading the first row returns whole dictionaries."""
-            first = next(open_file(dictionaries=paths).iter_batches(1, [group], names), None)
-            return text_sizes(first, paths) if first is not None else {}
-
-        about = footer.metadata.row_group(group)
-        rows = rows_at_once(about, chunks[group], options.batch_rows, sizes_of)
-        found = open_file().iter_batches(rows, [group], names, use_threads=threads)
-        return -(-about.num_rows // rows), (cast_to(batch, file_schema) for batch in found)
-
-    costs = {
-        group: sum(end - start for start, end in own) + decoded_bytes(footer.metadata.row_group(group), chunks[group])
-        for group, own in zip(groups, spans, strict=True)
-    }
-    found = decode_row_groups(costs, _files(reader, footer, spans), read, reader.budget.decoded)
-    for group in groups:
-        part = FilePart(group, group + 1, footer.metadata.row_group(group).num_rows, url, group, 0)
-        try:
-            yield from read_part(part, next(found), schema, options, progress)
-        except (pa.ArrowException, OSError) as error:
-            reason = f"its data is broken ({_line(error)})"
-            raise DataError(reason, url=url, row_group=group, hint="Upload the file again") from None
-
-
-def _files(reader: ObjectReader, footer: Footer, groups: list[list[Span]]) -> Generator[OpenFile]:
-    """Yield for each row group a function that opens the file with the needed ranges available."""
-    sizes = [sum(end - start for start, end in spans) for spans in groups]
+def _files(reader: ObjectReader, footer: Footer, spans: Mapping[int, list[Span]]) -> Generator[tuple[int, OpenFile]]:
+    """Yield each row group with a function that opens the file with the needed ranges available."""
+    sizes = [sum(end - start for start, end in some) for some in spans.values()]
     allowance = reader.budget.fetched
     if max(sizes, default=0) <= allowance.limit // 2:
         part = part_size(sum(sizes), CONNECTIONS)
         # All needed ranges are known, so only the budget limits prefetching.
-        for parts in reader.fetch_ahead((plan_requests(spans, part=part) for spans in groups), window=allowance.limit):
-            yield partial(_open, reader, footer, parts)
+        units = (plan_requests(some, part=part) for some in spans.values())
+        for group, parts in zip(spans, reader.fetch_ahead(units, window=allowance.limit), strict=True):
+            yield group, partial(_open, reader, footer, parts)
         return
-    for spans in groups:  # too large for memory: windows slide along the columns
-        size = max(_LEAST_WINDOW, min(_MOST_WINDOW, allowance.limit // (4 * max(1, len(spans)))))
-        cost = 2 * size * len(spans)
+    for group, some in spans.items():  # too large for memory: windows slide along the columns
+        size = max(_LEAST_WINDOW, min(_MOST_WINDOW, allowance.limit // (4 * max(1, len(some)))))
+        cost = 2 * size * len(some)
         allowance.acquire(cost)
         try:
-            windows = Windows(spans, size, reader.start)
-            yield partial(_open, reader, footer, [], windows.read, buffer_size=min(size, _READ_BUFFER))
+            windows = Windows(some, size, reader.start)
+            yield group, partial(_open, reader, footer, [], windows.read, buffer_size=min(size, _READ_BUFFER))
         finally:
             allowance.release(cost)
 
 
-def _chunks(footer: Footer, group: int, names: Sequence[str]) -> list[int]:
-    """Return the indexes of the needed column chunks of a row group."""
-    columns = footer.metadata.row_group(group)
-    if columns.num_columns != footer.metadata.num_columns or columns.num_rows < 0:  # Arrow would crash
-        raise _contradiction(footer, group)
-    paths, whole = [columns.column(i).path_in_schema for i in range(columns.num_columns)], set(names)
-    # A column is needed if a prefix of its path at a dot is, or all of it, as names may contain dots.
-    return [i for i, path in enumerate(paths) if not whole.isdisjoint(accumulate(path.split("."), "{}.{}".format))]
+class _Needed(NamedTuple):
+    """What is read of a row group: column chunks by index, their spans, and their bytes as stored and in memory."""
+
+    chunks: list[int]
+    spans: list[Span]  # without those in the tail
+    cost: int
 
 
-def _spans(footer: Footer, group: int, chunks: Sequence[int]) -> list[Span]:
-    """Return the spans of chunks of a row group that are not in the tail."""
-    spans, limit = [], footer.tail[0]
-    is_empty = footer.metadata.row_group(group).num_rows == 0  # writers omit its chunks
-    for i in [] if is_empty else chunks:
-        column = footer.metadata.row_group(group).column(i)
-        start = min((o for o in (column.dictionary_page_offset, column.data_page_offset) if o), default=0)
-        end = start + column.total_compressed_size
-        if not 0 < start <= end <= footer.size:
-            raise _contradiction(footer, group)
-        if start < limit:
-            spans.append((start, min(end, limit)))
-    return spans
+def _needed(footer: Footer, group: int, names: Sequence[str], most: int) -> _Needed:
+    """Return what is read of a row group for some columns; DataError if the footer contradicts itself.
 
-
-def _check_sizes(footer: Footer, group: int, chunks: Sequence[int], most: int) -> None:
-    """Refuse columns that decompress to more than `most` bytes at an unusual ratio.
-
-    Columns are decoded page by page, but the size of a page is not limited.
+    Columns that decompress to more than `most` bytes at an unusual ratio are refused: they are decoded page by page,
+    but the size of a page is not limited.
     """
-    for i in chunks:
-        column = footer.metadata.row_group(group).column(i)
-        size = column.total_uncompressed_size
-        if size > most and size > _MOST_INFLATED * column.total_compressed_size:
-            what = f"the column {column.path_in_schema!r}"
-            raise too_large(what, size, most, url=footer.url, row_group=group)
+    about, whole = footer.metadata.row_group(group), set(names)
+    if about.num_columns != footer.metadata.num_columns or about.num_rows < 0:  # Arrow would crash
+        raise _contradiction(footer, group)
+    chunks, spans, cost = list[int](), list[Span](), 0
+    for i in range(about.num_columns):
+        column = about.column(i)
+        # A column is needed if a prefix of its path at a dot is, or all of it, as names may contain dots.
+        if whole.isdisjoint(accumulate(column.path_in_schema.split("."), "{}.{}".format)):
+            continue
+        chunks.append(i)
+        size, stored = column.total_uncompressed_size, column.total_compressed_size
+        if about.num_rows:  # writers omit the chunks of empty row groups
+            start = min((o for o in (column.dictionary_page_offset, column.data_page_offset) if o), default=0)
+            if not 0 < start <= start + stored <= footer.size:
+                raise _contradiction(footer, group)
+            if start < footer.tail[0]:
+                spans.append((start, min(start + stored, footer.tail[0])))
+        if size > most and size > _MOST_INFLATED * stored:
+            raise too_large(f"the column {column.path_in_schema!r}", size, most, url=footer.url, row_group=group)
+        is_text = column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page
+        cost += max(size, column.num_values * (_OF_TEXT if is_text else 8))
+    return _Needed(chunks, spans, cost + sum(end - start for start, end in spans))
 
 
 def _contradiction(footer: Footer, group: int) -> DataError:

@@ -121,26 +121,19 @@ class ObjectReader:
     ) -> None:
         self.url = url
         self.ranged = url.scheme in SCHEMES
-        self.storage, self._info = storage, info
-        self._budget = budget or BUDGET
+        self.storage = storage
+        self.info = info
+        """Metadata; None before the first request if not given, and for schemes without ranges."""
+        self.budget = budget or BUDGET
+        """Limits of the bytes in flight."""
         self._head: Any = None  # the first bytes, once requested
         self._prefetched: Future[FetchedRange] | None = None  # of a whole small object
         self._cancelled = threading.Event()
 
     @property
-    def info(self) -> ObjectInfo | None:
-        """Metadata; None before the first request if not given, and for schemes without ranges."""
-        return self._info
-
-    @property
     def size(self) -> int | None:
         """Size in bytes, if known."""
-        return self._info.size if self._info else None
-
-    @property
-    def budget(self) -> Budget:
-        """Limits of the bytes in flight."""
-        return self._budget
+        return self.info.size if self.info else None
 
     @property
     def is_small(self) -> bool:
@@ -202,13 +195,13 @@ class ObjectReader:
             position = max(start, len(head))
         elif self.size is None or self.size <= SMALL_OBJECT:
             cost = self.size or MIN_PART  # unknown: a short first answer, which returns the size
-            self._budget.fetched.acquire(cost)
+            self.budget.fetched.acquire(cost)
             try:
                 first = memoryview(self._first(cost))
                 yield from _cut(first, start, end)
                 position = max(start, len(first))
             finally:
-                self._budget.fetched.release(cost)
+                self.budget.fetched.release(cost)
         size = self.size or 0
         last = size if end is None else min(size, end)
         if position < last:
@@ -244,21 +237,21 @@ class ObjectReader:
                 while todo and (len(live) < 2 or sum(cost for cost, _ in live) < window):
                     cost = sum(end - start for start, end in todo[0])
                     if not live:
-                        self._budget.fetched.acquire(cost)
-                    elif not self._budget.fetched.try_acquire(cost):
+                        self.budget.fetched.acquire(cost)
+                    elif not self.budget.fetched.try_acquire(cost):
                         break
                     live.append((cost, []))
                     live[-1][1].extend(self._start(todo.popleft(), over))
                 if not all(f.done() for f in live[0][1]):
                     window *= 2
                 yield [f.result() for f in live[0][1]]
-                self._budget.fetched.release(live.popleft()[0])
+                self.budget.fetched.release(live.popleft()[0])
         finally:
             over.set()
             for cost, futures in live:
                 for future in futures:
                     future.cancel()
-                self._budget.fetched.release(cost)
+                self.budget.fetched.release(cost)
 
     def download(self, path: Path) -> int:
         """Copy the object to a local file, for schemes without ranges.
@@ -298,7 +291,7 @@ class ObjectReader:
         return fetched.data
 
     def _pin(self, info: ObjectInfo) -> None:
-        self._info = info
+        self.info = info
         self._refuse_empty()
 
     def _refuse_empty(self) -> None:
@@ -315,7 +308,7 @@ class ObjectReader:
 
     def _get(self, span: Span, over: threading.Event | None = None) -> FetchedRange:
         is_needed = always if over is None else lambda: not over.is_set()
-        fetched = self.storage.get(self.url, start=span[0], end=span[1], version_of=self._info, is_needed=is_needed)
+        fetched = self.storage.get(self.url, start=span[0], end=span[1], version_of=self.info, is_needed=is_needed)
         if (fetched.start, len(fetched.data)) != (span[0], span[1] - span[0]):
             msg = f"{self.url}: {len(fetched.data)} bytes were received, {span[1] - span[0]} requested; try again"
             raise ServiceError(msg)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import ObjectChangedError, SingerArrowError
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.small_files import join_files
 from singer_arrow.read_options import ReadOptions, ReadProgress
 from singer_arrow.reading.objects import SMALL_OBJECT, ObjectReader, prefetch_groups
 from singer_arrow.reading.parallel import Budget
@@ -78,7 +77,7 @@ def _alone(objects: Any, info: Any, kind: Any, options: ReadOptions) -> list[dic
 def test_plain_files_are_parsed_together(objects: Any, name: str, bodies: list[bytes]) -> None:
     kind, infos = FORMATS[name[2:]], _write(objects, bodies, name)
     readers = [ObjectReader(objects.storage, info.url, info=info) for info in infos]
-    found = join_files(kind, readers, SCHEMA, PLAIN)
+    found = kind.join(readers, SCHEMA, PLAIN)
     assert found is not None
     assert [b.to_pylist() for b in found] == [_alone(objects, info, kind, PLAIN) for info in infos]
     assert all(b.schema.equals(SCHEMA) for b in found)
@@ -95,7 +94,7 @@ def test_odd_files_are_left_to_themselves(objects: Any, picked: list[int], csv: 
     kind, infos = FORMATS[name[2:]], _write(objects, [bodies[i % len(bodies)] for i in picked], name)
     options = replace(PLAIN, on_bad_row=policy[0], on_drift=policy[1])
     readers = [ObjectReader(objects.storage, info.url, info=info) for info in infos]
-    found = join_files(kind, readers, SCHEMA, options)
+    found = kind.join(readers, SCHEMA, options)
     if found is not None:
         assert [b.to_pylist() for b in found] == [_alone(objects, info, kind, options) for info in infos]
 
@@ -117,7 +116,8 @@ def test_odd_files_are_left_to_themselves(objects: Any, picked: list[int], csv: 
 def test_files_that_make_up_for_one_another_are_not_parsed_together(objects: Any, bodies: list[bytes]) -> None:
     infos = _write(objects, bodies, "f.jsonl")
     readers = [ObjectReader(objects.storage, info.url, info=info) for info in infos]
-    assert join_files(FORMATS["jsonl"], readers, SCHEMA, ReadOptions()) is None
+    kind: Any = FORMATS["jsonl"]
+    assert kind.join(readers, SCHEMA, ReadOptions()) is None
 
 
 @pytest.mark.parametrize("name", ["c.csv", "c.jsonl", "c.parquet"])
@@ -139,7 +139,7 @@ def test_many_files_are_read_in_order(objects: Any, name: str) -> None:
 def _read_all(kind: Any, storage: Any, infos: Any, schema: pa.Schema, options: ReadOptions, budget: Budget) -> Any:
     """Yield each batch with the reader of its file."""
     for readers in prefetch_groups(storage, infos, budget):
-        batches = join_files(kind, readers, schema, options)
+        batches = kind.join(readers, schema, options) if len(readers) > 1 else None
         if batches is not None:
             yield from zip(readers, batches, strict=True)
             continue

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.parquet_read import BATCH_BYTES, LARGE_BATCH_BYTES, TextSizes, rows_at_once
+from singer_arrow.formats.parquet_read import BATCH_BYTES, LARGE_BATCH_BYTES, rows_at_once
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.storage.store import Storage
@@ -80,7 +80,8 @@ def test_a_text_that_was_not_found_may_be_any_of_its_chunk(tmp_path: Path) -> No
     pq.write_table(TABLES["a text that many rows name"](), path, store_schema=False)
     group = pq.read_metadata(path).row_group(0)
     stored = group.column(1).total_uncompressed_size
-    assert rows_at_once(group, [1], 1 << 17, lambda _: {}) == LARGE_BATCH_BYTES // stored
-    rows = rows_at_once(group, [1], 1 << 17, lambda _: {"text": TextSizes(10_000, 10_000)})
+    assert rows_at_once(group, [1], 1 << 17, lambda _: None) == LARGE_BATCH_BYTES // stored
+    texts = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), ["x" * 10_000])
+    rows = rows_at_once(group, [1], 1 << 17, lambda _: pa.record_batch({"text": texts}))
     assert BATCH_BYTES // 10_100 <= rows <= BATCH_BYTES // 10_000
-    assert rows_at_once(group, [0], 1 << 17, lambda _: {}) == 1 << 17
+    assert rows_at_once(group, [0], 1 << 17, lambda _: None) == 1 << 17
