@@ -117,11 +117,7 @@ class ChangedError(SingerArrowError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job; times are the server's.
-
-    `error` is BigQuery's own reason, on one line, of a job that failed; `table` the destination of a load, as
-    `project.dataset.table`; `claims` the write stream that a claim names (see `sql.claim`).
-    """
+    """A job; times are the server's."""
 
     id: str
     kind: str
@@ -129,11 +125,11 @@ class Job:
     created: datetime | None = None
     started: datetime | None = None
     ended: datetime | None = None
-    error: str | None = None
+    error: str | None = None  # of a job that failed, BigQuery's own reason, on one line
     error_kind: ErrorKind | None = None
     rows: int = 0
-    table: str | None = None
-    claims: str | None = None
+    table: str | None = None  # the destination of a load, as `project.dataset.table`
+    claims: str | None = None  # the write stream that a claim names; see `sql.claim`
     resource: Any = None
 
     @property
@@ -143,32 +139,26 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The column that a table is partitioned by: by HOUR, DAY, MONTH or YEAR (`unit`), or by integers (`cells`).
-
-    `cells` are the first value, the end (exclusive), and the values per partition.
-    """
+    """The column that a table is partitioned by, and how."""
 
     column: str
-    unit: str | None = None
-    cells: tuple[int, int, int] | None = None
+    unit: str | None = None  # HOUR, DAY, MONTH or YEAR
+    cells: tuple[int, int, int] | None = None  # of integers: the first value, the end (exclusive), values per partition
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `fields` are its columns in the representation of the API.
-
-    `filtered_by` is the column by which each query of it must choose partitions, if that is required.
-    """
+    """A table."""
 
     name: str
     columns: tuple[TableColumn, ...]
-    fields: tuple[Mapping[str, Any], ...]
+    fields: tuple[Mapping[str, Any], ...]  # its columns as the API writes them
     created: datetime
     labels: Mapping[str, str]
     partitions: Partitioning | None
     clustered_by: tuple[str, ...]
     resource: Any
-    filtered_by: str | None = None
+    filtered_by: str | None = None  # the column by which each query of it must choose partitions, if that is required
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,20 +86,16 @@ _EMPTY = {kind: arrow for arrow, kind in _SCALARS.items()} | _AS_UPLOADED | {"JS
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, or a field of a RECORD, which is filled from the property `source`.
-
-    `kind` is BigQuery's type, `arrow` what it is uploaded as (a list if `repeated`), `variant_of` the column of which
-    it is a variant, because values do not fit it; `is_empty`: its values are all null, or lists of nulls.
-    """
+    """A column of a table, or a field of a RECORD, which is filled from the property `source`."""
 
     name: str
     source: str
-    kind: str
-    arrow: pa.DataType
+    kind: str  # BigQuery's type
+    arrow: pa.DataType  # what it is uploaded as; a list if `repeated`
     repeated: bool = False
     fields: tuple[Column, ...] = ()
-    variant_of: str | None = None
-    is_empty: bool = False
+    variant_of: str | None = None  # the column of which it is a variant, because values do not fit that
+    is_empty: bool = False  # its values are all null, or lists of nulls
 
     def __str__(self) -> str:
         return f"ARRAY<{self.kind}>" if self.repeated else self.kind
@@ -107,17 +103,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column that a table has.
-
-    `variant_of` is the one of which it is marked as a variant; `owner` the `owner_key` of its property, if recorded.
-    """
+    """A column that a table has."""
 
     name: str
     kind: str
     mode: str = "NULLABLE"
     fields: tuple[TableColumn, ...] = ()
-    variant_of: str | None = None
-    owner: str | None = None
+    variant_of: str | None = None  # the column that it is marked as a variant of
+    owner: str | None = None  # the `owner_key` of its property, if recorded
 
     def __str__(self) -> str:
         return f"ARRAY<{self.kind}>" if self.mode == "REPEATED" else self.kind

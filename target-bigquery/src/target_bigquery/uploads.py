@@ -121,23 +121,18 @@ def upload_format(load_format: str, columns: Sequence[Column]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PreparedItem:
-    """An item that is ready: local files that a load job takes as they are, or that `join` must still convert.
-
-    With `gcs_stage` there are no local files: `uris` are where load jobs read them, `staged` those of them that are the
-    target's own, `in_place` the object infos of the others. `rejects` collects its rows that are not loaded, if the
-    settings allow some; `spool` is a file of those that are, as they are to be uploaded, if they were read for that.
-    """
+    """An item that is ready: local files that a load job takes as they are, or that `join` must still convert."""
 
     item: Item
     files: tuple[LocalFile, ...] = ()
     rows: int = 0
     bytes: int = 0
     as_it_is: bool = False
-    uris: tuple[str, ...] = ()
-    staged: tuple[Url, ...] = ()
-    in_place: tuple[ObjectInfo, ...] = ()
-    rejects: Rejects | None = None
-    spool: Spool | None = None
+    uris: tuple[str, ...] = ()  # with `gcs_stage`, where there are no local files: where load jobs read them
+    staged: tuple[Url, ...] = ()  # those of them that are the target's own
+    in_place: tuple[ObjectInfo, ...] = ()  # the others
+    rejects: Rejects | None = None  # its rows that are not loaded, if the settings allow some
+    spool: Spool | None = None  # its other rows, as they are to be uploaded, if they were read for that
 
     @property
     def kept(self) -> int:
@@ -148,11 +143,7 @@ class PreparedItem:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What a load job takes: a local file, or else `uris` of files on Google Cloud Storage.
-
-    `jobs` are the parts of it where it takes several jobs. `check` is called when it is loaded, and raises if that was
-    not what it should have been.
-    """
+    """What a load job takes: a local file, or else `uris` of files on Google Cloud Storage."""
 
     path: Path | None
     file_format: str
@@ -160,8 +151,8 @@ class Upload:
     bytes: int
     is_temporary: bool
     uris: tuple[str, ...] = ()
-    jobs: tuple[Upload, ...] = ()
-    check: Callable[[], None] | None = None
+    jobs: tuple[Upload, ...] = ()  # the parts of it where it takes several jobs
+    check: Callable[[], None] | None = None  # called when it is loaded; raises if that was not what it should have been
 
 
 class Files:

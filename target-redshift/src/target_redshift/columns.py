@@ -80,17 +80,13 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StagingColumn:
-    """A column of a staging table: its type, as DDL writes it, and the table's column that it fills, if any.
-
-    `change` is done with its values on the way. With a `constant`, the value of all rows as text, the staging table
-    itself does not have it.
-    """
+    """A column of a staging table."""
 
     name: str
-    type: str
-    column: Column | None = None
-    change: Change = Change.NONE
-    constant: str | None = None
+    type: str  # as DDL writes it
+    column: Column | None = None  # that it fills
+    change: Change = Change.NONE  # of its values, on the way
+    constant: str | None = None  # the value of all rows as text; then the staging table itself does not have it
 
 
 @dataclass(frozen=True, slots=True)

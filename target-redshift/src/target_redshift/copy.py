@@ -172,17 +172,13 @@ class StagingTables:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Items that have rows and are loaded together, also if none of these is loaded.
-
-    `mark` is a unique id of this group, for the ledger; `tables` are the staging tables, as long as their session
-    lasts; `may_be_committed`: the answer to a COMMIT was lost.
-    """
+    """Items that have rows and are loaded together, also if none of these is loaded."""
 
     parts: list[PreparedItem]
     copy_batches: list[CopyBatch] = field(default_factory=list)
-    mark: str = field(default_factory=lambda: f"{MARK}{uuid.uuid4().hex}")
-    tables: StagingTables | None = None
-    may_be_committed: bool = False
+    mark: str = field(default_factory=lambda: f"{MARK}{uuid.uuid4().hex}")  # a unique id, for the ledger
+    tables: StagingTables | None = None  # as long as their session lasts
+    may_be_committed: bool = False  # the answer to a COMMIT was lost
 
     @property
     def rows(self) -> int:

@@ -111,29 +111,21 @@ _ROOMIEST = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT", "REAL": "DOUBLE PRECISIO
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, which is filled from the property `source`.
-
-    `kind` is Redshift's type without its size, `arrow` the Arrow type of its values, `length` the bytes of a VARCHAR or
-    VARBYTE, `precision` the digits of a DECIMAL, of which `scale` are after the point, `variant_of` the column of which
-    it is a variant, because values do not fit it. `becomes_text`: its values are text in the table alone, JSON or
-    decimals of many digits; `is_quoted`: they are text that a SUPER column holds, as JSON text; `is_rescued`: texts
-    that are too long go into the column of long texts, which is the one that `holds_long_texts`; `is_day`: they are
-    days, of which the table has the midnights in UTC.
-    """
+    """A column of a table, which is filled from the property `source`."""
 
     name: str
     source: str
-    kind: str
-    arrow: pa.DataType
-    length: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    becomes_text: bool = False
-    is_quoted: bool = False
-    is_rescued: bool = False
-    holds_long_texts: bool = False
-    is_day: bool = False
-    variant_of: str | None = None
+    kind: str  # Redshift's type without its size
+    arrow: pa.DataType  # of its values
+    length: int | None = None  # bytes of a VARCHAR or VARBYTE
+    precision: int | None = None  # digits of a DECIMAL
+    scale: int | None = None  # of these after the point
+    becomes_text: bool = False  # its values are text in the table alone: JSON, or decimals of many digits
+    is_quoted: bool = False  # its values are text that a SUPER column holds, as JSON text
+    is_rescued: bool = False  # texts that are too long go into the column of long texts
+    holds_long_texts: bool = False  # it is that column
+    is_day: bool = False  # its values are days, of which the table has the midnights in UTC
+    variant_of: str | None = None  # the column of which it is a variant, because values do not fit that
 
     @property
     def is_foreign(self) -> bool:
@@ -146,11 +138,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column that a table has.
-
-    `is_filled`: it has a default or is an identity; `variant_of`: the column that it is marked as a variant of;
-    `owner`: the `owner_key` of its property, if recorded; `comment`: its comment.
-    """
+    """A column that a table has."""
 
     name: str
     kind: str
@@ -158,9 +146,9 @@ class TableColumn:
     precision: int | None = None
     scale: int | None = None
     nullable: bool = True
-    is_filled: bool = False
-    variant_of: str | None = None
-    owner: str | None = None
+    is_filled: bool = False  # it has a default or is an identity
+    variant_of: str | None = None  # the column that it is marked as a variant of
+    owner: str | None = None  # the `owner_key` of its property, if recorded
     comment: str | None = None
 
     def __str__(self) -> str:

@@ -262,14 +262,11 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What all files of one COPY have in common; the columns are those of their staging table.
-
-    `compression` is gzip, zstd or bzip2 for text formats, None for Parquet.
-    """
+    """What all files of one COPY have in common."""
 
     file_format: str
-    columns: tuple[StagingColumn, ...]
-    compression: str | None = None
+    columns: tuple[StagingColumn, ...]  # of their staging table
+    compression: str | None = None  # of text formats: gzip, zstd or bzip2
 
     @property
     def key(self) -> Layout:
@@ -289,21 +286,17 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class PreparedItem:
-    """An item that is ready: files that COPY reads where they are, or converted rows on local disk.
-
-    `has_long_json`: some JSON is too long to be staged as text; `nuls`, which characters were replaced
-    or removed; `long_texts`, which texts were rescued; `rejects`, which rows are left out, where there may be some.
-    """
+    """An item that is ready: files that COPY reads where they are, or converted rows on local disk."""
 
     item: Item
     rows: int = 0
     bytes: int = 0
     files: tuple[tuple[Layout, CopyFile], ...] = ()
     spool: Spool | None = None
-    has_long_json: bool = False
-    nuls: ValueReport = field(default_factory=ValueReport)
-    long_texts: ValueReport = field(default_factory=ValueReport)
-    rejects: Rejects | None = None
+    has_long_json: bool = False  # some JSON is too long to be staged as text
+    nuls: ValueReport = field(default_factory=ValueReport)  # characters that were replaced or removed
+    long_texts: ValueReport = field(default_factory=ValueReport)  # texts that were rescued
+    rejects: Rejects | None = None  # the rows that are left out, where there may be some
 
 
 class Files:
