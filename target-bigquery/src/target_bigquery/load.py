@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from singer_arrow.errors import DataError, LoadError, SchemaError, SingerArrowError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.load import row_spool
-from singer_arrow.load.convert import ORDER, Refusal, TooManyRefusedError, refused_rows, without_refused
+from singer_arrow.load.convert import ORDER, Refusal, TooManyRefusedError, read_spools, refused_rows, without_refused
 from singer_arrow.load.dead_letters import BatchRejects, HeldBack, TooManyRejectedError, table_rows
 from singer_arrow.load.method import LoadContext, LoadMethod, Prepared
 from singer_arrow.load.staging import together
@@ -283,7 +282,7 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
         tables.create_staging_table(context.client, name, fields)
 
         def probe(low: int, high: int) -> Refusal | None:
-            rows = row_spool.read(spools, low, high)
+            rows = read_spools(spools, low, high)
             upload = context.files.write(rows, spools[0].schema, context.upload_format)
             try:
                 run_until_done(context.client, upload, name, fields)

@@ -31,11 +31,9 @@ from singer_arrow.formats import parquet_concat as parquet_join
 from singer_arrow.formats.avro import can_write_fast
 from singer_arrow.formats.avro_container import header_size
 from singer_arrow.load import method as items
-from singer_arrow.load import row_spool
-from singer_arrow.load.convert import converted_batches, fit_batches
+from singer_arrow.load.convert import Spool, converted_batches, fit_batches, read_spools, write_spool
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
 from singer_arrow.load.method import LocalFile
-from singer_arrow.load.row_spool import Spool
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
 from target_bigquery.conversion import (
@@ -179,7 +177,7 @@ class Files:
     def spooled(self, part: PreparedItem) -> PreparedItem:
         """Return the part with its rows in an Arrow file on local disk, from which any of them can be uploaded."""
         batches = converted_batches(part.item, self.storage, rejects=part.rejects)
-        spool = row_spool.write(batches, part.item.conversion.upload_schema, self.temporary(".arrow"))
+        spool = write_spool(batches, part.item.conversion.upload_schema, self.temporary(".arrow"))
         return replace(part, rows=spool.rows, spool=spool)
 
     def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, upload_format: str) -> Upload:
@@ -192,7 +190,7 @@ class Files:
         if spools := [part.spool for part in parts if part.spool]:
             rows = sum(spool.rows for spool in spools)
             schema = parts[0].item.conversion.upload_schema
-            return self.write(row_spool.read(spools, 0, rows), schema, upload_format)
+            return self.write(read_spools(spools, 0, rows), schema, upload_format)
         files = [file for part in parts for file in part.files]
         rows = sum(part.rows for part in parts)
         if len(files) == 1 and parts[0].as_it_is:

@@ -25,8 +25,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from singer_arrow.errors import DataError, LoadError, RetriableError, SingerArrowError
-from singer_arrow.load import row_spool as spool
-from singer_arrow.load.convert import Refusal, TooManyRefusedError, refused_rows, without_refused
+from singer_arrow.load.convert import (
+    Refusal,
+    TooManyRefusedError,
+    read_spools,
+    refused_rows,
+    without_refused,
+    write_spool,
+)
 from singer_arrow.load.dead_letters import BatchRejects, HeldBack, TooManyRejectedError, table_rows
 from singer_arrow.load.method import LoadContext, LoadMethod
 from singer_arrow.naming import REJECTED, staging_name
@@ -381,7 +387,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
 
         def probe(low: int, high: int) -> Refusal | None:
             path = context.files.temporary(".arrow")
-            rows = spool.write(spool.read(spools, low, high), spools[0].schema, path)
+            rows = write_spool(read_spools(spools, low, high), spools[0].schema, path)
             long = any(p.has_long_json for p in parts)
             trial = Group([PreparedItem(parts[0].item, rows.rows, rows.bytes, spool=rows, has_long_json=long)])
             try:

@@ -22,11 +22,9 @@ from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls, read_footer
 from singer_arrow.load import method as items
-from singer_arrow.load import row_spool as spool
 from singer_arrow.load import staging as stage
-from singer_arrow.load.convert import RANK, converted_batches, fit_batches
+from singer_arrow.load.convert import RANK, Spool, converted_batches, fit_batches, read_spools, write_spool
 from singer_arrow.load.dead_letters import Rejects
-from singer_arrow.load.row_spool import Spool
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.threads import DaemonPool
 from singer_arrow.storage.store import Storage
@@ -221,7 +219,7 @@ class S3StagingFolder(stage.StagingFolder):
     def _write(self, spools: Sequence[Spool], span: tuple[int, int], encoding: UploadEncoding, url: Url) -> CopyFile:
         path = self._temporary(encoding.suffix)
         try:
-            rows = encoding.write(spool.read(spools, *span), path)
+            rows = encoding.write(read_spools(spools, *span), path)
             return CopyFile(str(url), self.put(url, path), rows)
         finally:
             path.unlink(missing_ok=True)
@@ -234,7 +232,7 @@ class S3StagingFolder(stage.StagingFolder):
         some = max(1, rows * _SAMPLE_BYTES // size)
         path = self._temporary(encoding.suffix)
         try:
-            encoding.write(spool.read(spools, 0, some), path)
+            encoding.write(read_spools(spools, 0, some), path)
             return path.stat().st_size * rows / some
         finally:
             path.unlink(missing_ok=True)
@@ -345,7 +343,7 @@ class Files:
                 yield batch
 
         with self._converting:
-            written = spool.write(noted(), conversion.upload_schema, path)
+            written = write_spool(noted(), conversion.upload_schema, path)
         if item.is_temporary:
             item.remove_files()
         return PreparedItem(

@@ -21,7 +21,6 @@ from singer_arrow.enforcement.bad_rows import row_to_json, rows_except
 from singer_arrow.errors import DataError, LoadError
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.method import Item
-from singer_arrow.load.row_spool import read, write
 from singer_arrow.load.staging import Extents
 from singer_arrow.storage.store import Storage
 
@@ -259,7 +258,34 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     ) -> pa.RecordBatch:
         if prepare is not None:
             batch = prepare(batch, at.url, at.before)
-        return pa.RecordBatch.from_arrays(list(self._arrays(batch, at)), schema=schema)
+        arrays = list[pa.Array]()
+        for column in self.columns:
+            if column.source in self.constants and not (self.ranks and column.source == RANK):
+                value = pa.scalar(self.constants[column.source], column.arrow)
+                arrays.append(pa.repeat(value, batch.num_rows))
+                continue
+            array = batch.column(batch.schema.get_field_index(column.source))
+            if array.null_count and (
+                column.source in self.keys or column.source in self.required or column.source in self.never_null
+            ):
+                row = at.before + pc.index(array.is_null(), True).as_py() + 1
+                if column.source in self.keys:
+                    reason, hint = "a key property is null", "Set other key_properties, or load_method: append-only"
+                elif column.source in self.never_null:
+                    reason, hint = "it is null or missing, and the SCHEMA requires it", "Correct it in the tap"
+                else:
+                    reason = f"it is null, and column {column.name!r} of the table must not be"
+                    hint = "Let the table's column be null, or correct it in the tap"
+                raise DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
+            self.check(array, column, at.url)
+            try:
+                arrays.append(self.array(array, column))
+            except pa.ArrowInvalid as error:
+                raise DataError(" ".join(str(error).split()), url=at.url, column=column.source) from None
+        if self.place is not None:
+            ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
+            arrays.append(pc.add(pc.cumulative_sum(ones), (self.place << ORDER_BITS) + at.row - 1))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _bad(
         self, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema, most: int
@@ -280,34 +306,6 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         except TooManyRefusedError as error:
             found = error.found
         return {row: errors[row] for row, _ in found}
-
-    def _arrays(self, batch: pa.RecordBatch, at: _At) -> Iterator[pa.Array]:
-        for column in self.columns:
-            if column.source in self.constants and not (self.ranks and column.source == RANK):
-                value = pa.scalar(self.constants[column.source], column.arrow)
-                yield pa.repeat(value, batch.num_rows)
-                continue
-            array = batch.column(batch.schema.get_field_index(column.source))
-            if array.null_count and (
-                column.source in self.keys or column.source in self.required or column.source in self.never_null
-            ):
-                row = at.before + pc.index(array.is_null(), True).as_py() + 1
-                if column.source in self.keys:
-                    reason, hint = "a key property is null", "Set other key_properties, or load_method: append-only"
-                elif column.source in self.never_null:
-                    reason, hint = "it is null or missing, and the SCHEMA requires it", "Correct it in the tap"
-                else:
-                    reason = f"it is null, and column {column.name!r} of the table must not be"
-                    hint = "Let the table's column be null, or correct it in the tap"
-                raise DataError(reason, url=at.url, row=row, column=column.source, hint=hint)
-            self.check(array, column, at.url)
-            try:
-                yield self.array(array, column)
-            except pa.ArrowInvalid as error:
-                raise DataError(" ".join(str(error).split()), url=at.url, column=column.source) from None
-        if self.place is not None:
-            ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
-            yield pc.add(pc.cumulative_sum(ones), (self.place << ORDER_BITS) + at.row - 1)
 
 
 def converted_batches(
@@ -386,6 +384,58 @@ def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+# Converted rows on local disk, from which any range can be read: Arrow's own file format, compressed by LZ4. Rows wait
+# here until their group is complete and it is known into how many files they go.
+
+_BATCH_BYTES = 16 << 20
+"""Approximate size of a batch in a file; a reader holds one batch of a file at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """A file of rows: the rows of each batch in it, their size in memory and that of the file."""
+
+    path: Path
+    schema: pa.Schema
+    counts: tuple[int, ...]
+    memory_bytes: int
+    bytes: int
+
+    @property
+    def rows(self) -> int:
+        return sum(self.counts)
+
+
+def write_spool(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path) -> Spool:
+    """Write batches of exactly `schema`, one in memory at a time."""
+    counts, size = [], 0
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
+        for batch in batches:
+            step = max(1, batch.num_rows * _BATCH_BYTES // max(1, batch.nbytes))
+            size += batch.nbytes
+            for start in range(0, batch.num_rows, step):
+                part = batch.slice(start, step)
+                writer.write_batch(part)
+                counts.append(part.num_rows)
+    return Spool(path, schema, tuple(counts), size, path.stat().st_size)
+
+
+def read_spools(spools: Sequence[Spool], start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows from `start` to `end` (exclusive) of the files, as if they were one."""
+    first = 0
+    for spool in spools:
+        if first < end and start < first + spool.rows:
+            with pa.memory_map(str(spool.path)) as source:
+                reader, before = pa.ipc.open_file(source), first
+                for number, count in enumerate(spool.counts):
+                    low, high = max(start - before, 0), min(end - before, count)
+                    if low < high:
+                        yield reader.get_batch(number).slice(low, high - low)
+                    before += count
+        first += spool.rows
+
+
 # Converted rows without those that a warehouse refuses.
 
 
@@ -404,8 +454,8 @@ def without_refused(
     each = refused_of_each(found, [part.rows for part in parts])
     for number, (part, refused) in enumerate(zip(parts, each, strict=True)):
         if refused and part.spool and part.rejects is not None:
-            rows = taken_rows(read([part.spool], 0, part.spool.rows), refused, part.rejects)
-            rest = write(rows, part.spool.schema, temporary(".arrow"))
+            rows = taken_rows(read_spools([part.spool], 0, part.spool.rows), refused, part.rejects)
+            rest = write_spool(rows, part.spool.schema, temporary(".arrow"))
             part.spool.path.unlink(missing_ok=True)
             made[number] = replace(part, rows=rest.rows, bytes=rest.bytes, spool=rest)
     return made

@@ -67,8 +67,12 @@ class StagingFolder:
             try:
                 self._put(url, data)
                 break
-            except NotFoundError:
-                if not self._is_there(url, size):
+            except NotFoundError as error:
+                try:
+                    found = self._storage.head(url).size  # no other run writes this name
+                except NotFoundError:
+                    raise error from None
+                if found != size:
                     raise
                 break  # only the answer to the end of an upload in parts was lost, and it cannot be ended twice
             except ServiceError as error:
@@ -93,13 +97,6 @@ class StagingFolder:
         if old:
             self._logger.info("Removing %d files that earlier runs left in %s", len(old), self._runs)
             self.remove(old)
-
-    def _is_there(self, url: Url, size: int) -> bool:
-        """Return whether the whole object exists; no other run writes this name."""
-        try:
-            return self._storage.head(url).size == size
-        except NotFoundError:
-            return False
 
     def _put(self, url: Url, data: bytes | Path) -> None:
         lifetime = self._lifetime

@@ -255,7 +255,7 @@ class RecordParser:
                     self._checked(line)
                 except (BadRowError, RecursionError) as error:
                     found = _bad_line(index, error, line)
-                    if not self._can_skip(found):
+                    if not self._skips_bad_records or found.line is None:
                         bad_line = found
                         break
                     refused.append(found)
@@ -274,9 +274,6 @@ class RecordParser:
         refused.sort(key=lambda found: found.index)
         unknown = sum((Counter(part.unknown) for part in parts), Counter[str]())
         return ParsedLines(rows, around, parts[-1].bad_line or bad_line, refused=tuple(refused), unknown=unknown)
-
-    def _can_skip(self, bad_line: BadLine) -> bool:
-        return self._skips_bad_records and bad_line.line is not None
 
     def _checked(self, line: bytes) -> Message:
         message = message_of(line)
@@ -317,7 +314,7 @@ class RecordParser:
                 members = [AROUND_VALUES[name](message.get(name)) for name in self._around]
             except (BadRowError, RecursionError) as error:
                 found = _bad_line(index, error, line)
-                if not self._can_skip(found):
+                if not self._skips_bad_records or found.line is None:
                     bad_line = found
                     break
                 refused.append(found)

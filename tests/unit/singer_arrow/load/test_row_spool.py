@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from singer_arrow.load import row_spool as spool
+from singer_arrow.load import convert as spool
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
@@ -26,14 +26,14 @@ def spools(tmp_path: Path) -> list[spool.Spool]:
         for count in batches:
             content.append(batch(first, count))
             first += count
-        made.append(spool.write(content, SCHEMA, tmp_path / f"{number}.arrow"))
+        made.append(spool.write_spool(content, SCHEMA, tmp_path / f"{number}.arrow"))
     return made
 
 
 def test_any_range_reads_back(spools: list[spool.Spool]) -> None:
     for start in (0, 1, 9, 10, 16, 17, 18, 167):
         for end in (0, 1, 10, 17, 18, 19, 118, 168):
-            ids = [i for b in spool.read(spools, start, end) for i in b.column("id").to_pylist()]
+            ids = [i for b in spool.read_spools(spools, start, end) for i in b.column("id").to_pylist()]
             assert ids == list(range(start, end))
 
 
@@ -46,8 +46,8 @@ def test_large_batches_are_cut(tmp_path: Path) -> None:
     text = "x" * 1000
     rows = 50_000
     large = pa.RecordBatch.from_arrays([pa.array(range(rows), pa.int64()), pa.array([text] * rows)], schema=SCHEMA)
-    made = spool.write([large], SCHEMA, tmp_path / "a.arrow")
+    made = spool.write_spool([large], SCHEMA, tmp_path / "a.arrow")
     assert len(made.counts) >= 3
     assert made.memory_bytes == pytest.approx(large.nbytes)
     assert made.bytes < made.memory_bytes
-    assert pa.Table.from_batches(spool.read([made], 0, rows)).equals(pa.Table.from_batches([large]))
+    assert pa.Table.from_batches(spool.read_spools([made], 0, rows)).equals(pa.Table.from_batches([large]))

@@ -15,7 +15,7 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.load import row_spool as spool
+from singer_arrow.load import convert as spool
 from singer_arrow.runtime.threads import DaemonPool
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
@@ -68,7 +68,7 @@ def noise(tmp_path: Path, rows: int, width: int, *, name: str = "s") -> spool.Sp
         [pa.array(range(rows), pa.int64()), pa.array([chance.randbytes(width) for _ in range(rows)], pa.binary())],
         schema=SCHEMA,
     )
-    return spool.write([content], SCHEMA, tmp_path / f"{name}.arrow")
+    return spool.write_spool([content], SCHEMA, tmp_path / f"{name}.arrow")
 
 
 def objects(folder: Path) -> list[Path]:
@@ -102,7 +102,7 @@ def test_the_count_follows_what_compression_leaves(stage: S3StagingFolder, tmp_p
     same = pa.RecordBatch.from_arrays(
         [pa.array([7] * rows, pa.int64()), pa.array([b"the same"] * rows, pa.binary())], schema=SCHEMA
     )
-    files = stage.upload([spool.write([same], SCHEMA, tmp_path / "same.arrow")], AsParquet())
+    files = stage.upload([spool.write_spool([same], SCHEMA, tmp_path / "same.arrow")], AsParquet())
     assert len(files) == 1  # 30 MB in memory, some KB as a file
 
 

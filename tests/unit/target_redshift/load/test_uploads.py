@@ -15,7 +15,7 @@ from obstore.store import MemoryStore, ObjectStore
 
 from singer_arrow.errors import DataError, NotFoundError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.load import row_spool as spool
+from singer_arrow.load import convert as spool
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 from target_redshift.columns import StagingColumn, columns_of
@@ -85,7 +85,7 @@ def item(*urls: str, schema: pa.Schema = SCHEMA, rows: int | None = None, **opti
 def content(part: PreparedItem) -> list[dict[str, Any]]:
     """Return the converted rows of a part."""
     assert part.spool
-    rows = spool.read([part.spool], 0, part.rows)
+    rows = spool.read_spools([part.spool], 0, part.rows)
     return list(pa.Table.from_batches(rows, part.spool.schema).to_pylist())
 
 
