@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,32 +52,14 @@ class Candidate:
     parts: tuple[Candidate, ...] = ()
 
 
-@dataclass(slots=True)
-class _Folder:
-    """Objects of one folder, or of folders that differ in dates and numbers only, with one suffix."""
-
-    prefix: str
-    suffix: str
-    format: str
-    objects: dict[str, list[ObjectInfo]] = dataclasses.field(default_factory=dict)
-    """By the pattern of their names."""
-
-    def candidate(self) -> Candidate:
-        everything = tuple(o for found in self.objects.values() for o in found)
-        parts = (
-            Candidate(f"{self.prefix}{base}{self.suffix}", self.format, tuple(found))
-            for base, found in self.objects.items()
-        )
-        is_divisible = 1 < len(self.objects) <= _MOST_NAMES
-        return Candidate(f"{self.prefix}*{self.suffix}", self.format, everything, tuple(parts) if is_divisible else ())
-
-
 def candidates(objects: Iterable[ObjectInfo]) -> tuple[list[Candidate], list[ObjectInfo]]:
     """Return the candidates for streams, by path, and the objects whose names imply no format.
 
     Empty objects and what begins with `_` or `.`, such as `_SUCCESS` and `_delta_log/`, belong to no stream.
     """
-    folders: dict[tuple[str, str], _Folder] = {}
+    # By prefix and suffix: the format, and the objects by the pattern of their names. A prefix is a folder, or folders
+    # that differ in dates and numbers only.
+    folders: dict[tuple[str, str], tuple[str, dict[str, list[ObjectInfo]]]] = {}
     unknown: list[ObjectInfo] = []
     for info in objects:
         if not info.size or any(part.startswith(("_", ".")) for part in info.url.key.split("/")):
@@ -96,11 +77,17 @@ def candidates(objects: Iterable[ObjectInfo]) -> tuple[list[Candidate], list[Obj
             alike = f"{_literal(key)}=*" if mark and key else _DIGIT if part[:1].isdigit() else _literal(part)
             place += f"{alike}/"
         prefix = f"{Url(info.url.scheme, info.url.bucket, '')}{place}"
-        folder = folders.setdefault((prefix, suffix), _Folder(prefix, suffix, file_format))
+        _, alike_objects = folders.setdefault((prefix, suffix), (file_format, {}))
         digit = re.search(r"\d", base)
         alike = f"{_literal(base[: digit.start()])}{_DIGIT}" if digit else _literal(base)  # up to the first digit
-        folder.objects.setdefault(alike, []).append(info)
-    return [folders[key].candidate() for key in sorted(folders)], unknown
+        alike_objects.setdefault(alike, []).append(info)
+    made = []
+    for (prefix, suffix), (file_format, by_name) in sorted(folders.items()):
+        parts = [Candidate(f"{prefix}{base}{suffix}", file_format, tuple(found)) for base, found in by_name.items()]
+        everything = tuple(info for part in parts for info in part.objects)
+        is_divisible = 1 < len(parts) <= _MOST_NAMES
+        made.append(Candidate(f"{prefix}*{suffix}", file_format, everything, tuple(parts) if is_divisible else ()))
+    return made, unknown
 
 
 def unique_names(found: Sequence[Candidate]) -> list[str]:
@@ -321,27 +308,23 @@ class StreamText:
     found: Survey | str
 
 
-def config_file(streams: Sequence[StreamText], notes: Iterable[str], *, file: str, batch_root: str | None) -> str:
-    """Return the text of a file for `--config`; without `batch_root`, `batch_config` is a comment."""
-    return f"{_HEAD.format(file=file)}\n{_settings(streams, notes, batch_root)}"
-
-
-def meltano_file(streams: Sequence[StreamText], notes: Iterable[str], *, project: str, batch_root: str | None) -> str:
-    """Return the text of a meltano.yml; without `batch_root`, `batch_config` is a comment."""
-    config = indent(_settings(streams, notes, batch_root).rstrip(), " " * 8)
-    return _MELTANO_HEAD.format(project=_scalar(project), config=config)
-
-
 def has_partitions(path: str) -> bool:
     """Return whether a path has folders such as `day=*`, whose values become columns."""
     return "=*/" in path
 
 
-def _settings(streams: Sequence[StreamText], notes: Iterable[str], batch_root: str | None) -> str:
+def configuration(
+    streams: Sequence[StreamText], notes: Iterable[str], file: Path, *, meltano: bool, batch_root: str | None
+) -> str:
+    """Return a file for `--config`, or a meltano.yml; without `batch_root`, `batch_config` is a comment."""
     lines = ["streams:", *(line for stream in streams for line in _stream_lines(stream))]
     lines += [f"  # {one_line(note)}" for note in notes]
     mark = "" if batch_root else "# "
-    return "\n".join([*lines, "", _BATCHES.format(mark=mark, root=_scalar(batch_root or "s3://BUCKET/batches"))])
+    text = "\n".join([*lines, "", _BATCHES.format(mark=mark, root=_scalar(batch_root or "s3://BUCKET/batches"))])
+    if meltano:
+        project = _scalar(file.absolute().parent.name)
+        return _MELTANO_HEAD.format(project=project, config=indent(text.rstrip(), " " * 8))
+    return f"{_HEAD.format(file=file)}\n{text}"
 
 
 def _stream_lines(stream: StreamText) -> Iterator[str]:
@@ -402,10 +385,7 @@ def write_config(
     streams = [inspection.stream(name, c) for name, c in zip(unique_names(found), found, strict=True)]
     if all(isinstance(s.found, str) for s in streams):
         raise NotFoundError(f"{', '.join(urls)}: no object can be read: {streams[0].found}")
-    if meltano:
-        text = meltano_file(streams, inspection.notes, project=output.absolute().parent.name, batch_root=batch_root)
-    else:
-        text = config_file(streams, inspection.notes, file=str(output), batch_root=batch_root)
+    text = configuration(streams, inspection.notes, output, meltano=meltano, batch_root=batch_root)
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -416,16 +416,6 @@ _WORD = re.compile(r"(?<!^)(?=[A-Z][a-z]|(?<=[a-z])[A-Z])")
 _PARQUET_FIELD = re.compile(r"(?:required|optional)\s+\w+\s+(\w+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What an inventory consists of: `columns` are those of its files, in order, as Parquet names them."""
-
-    url: Url
-    format: str
-    columns: tuple[str, ...]
-    files: tuple[Url, ...]
-
-
 def read_inventory(storage: Storage, manifest: Url, budget: Budget) -> Iterator[tuple[Url, pa.RecordBatch]]:
     """Yield the newest versions of the objects in an inventory, in no particular order.
 
@@ -441,16 +431,11 @@ def read_inventory(storage: Storage, manifest: Url, budget: Budget) -> Iterator[
                 "made yet"
             )
         url = max(manifests, key=lambda o: (o.modified, o.url)).url
-    found = read_manifest(storage, url)
-    for file in found.files:
-        yield from _objects(storage, found, file, budget)
-
-
-def read_manifest(storage: Storage, url: Url) -> Manifest:
+    # The manifest has the format of the inventory's files, their columns as Parquet names them, their keys.
     text = bytes(storage.get(url).data)
     try:
         manifest_json = json.loads(text)
-        kind, files = manifest_json["fileFormat"], [file["key"] for file in manifest_json["files"]]
+        kind, keys = manifest_json["fileFormat"], [file["key"] for file in manifest_json["files"]]
         schema = manifest_json["fileSchema"]
         is_csv = kind == "CSV"
         columns = schema.split(",") if is_csv else _PARQUET_FIELD.findall(schema)
@@ -466,25 +451,19 @@ def read_manifest(storage: Storage, url: Url) -> Manifest:
     if missing := [_NEEDED[name] for name in _NEEDED if name not in columns]:
         reason = f"its inventory lacks {', '.join(missing)} of the objects"
         raise DataError(reason, url=url, hint="Add these fields to the inventory's configuration")
-    return Manifest(url, kind.lower(), tuple(columns), tuple(Url(url.scheme, bucket, key) for key in files))
-
-
-def _objects(storage: Storage, manifest: Manifest, file: Url, budget: Budget) -> Iterator[tuple[Url, pa.RecordBatch]]:
-    reader = ObjectReader(storage, file, budget=budget)
-    is_csv = manifest.format == "csv"
-    names = [f"column_{n}" for n in range(1, len(manifest.columns) + 1)] if is_csv else list(manifest.columns)
-    selected = {
-        known: given for known, given in zip(manifest.columns, names, strict=True) if known in _INVENTORY_COLUMNS
-    }
-    schema = pa.schema([(given, _INVENTORY_COLUMNS[known]) for known, given in selected.items()])
+    names = [f"column_{n}" for n in range(1, len(columns) + 1)] if is_csv else columns
+    selected = {known: given for known, given in zip(columns, names, strict=True) if known in _INVENTORY_COLUMNS}
+    arrow = pa.schema([(given, _INVENTORY_COLUMNS[known]) for known, given in selected.items()])
     options = ReadOptions(header=False, delimiter=",") if is_csv else ReadOptions()
-    try:
-        for batch in FORMATS[manifest.format].read(reader, schema, options):
-            yield from _newest_versions(batch.rename_columns(list(selected)), file, decode=is_csv)
-    except DataError as error:
-        raise error.at(f"{file} of {manifest.url}") from None
-    except SingerArrowError as error:
-        raise type(error)(f"{manifest.url} names a file that cannot be read: {error}") from None
+    for file in (Url(url.scheme, bucket, key) for key in keys):
+        reader = ObjectReader(storage, file, budget=budget)
+        try:
+            for batch in FORMATS[kind.lower()].read(reader, arrow, options):
+                yield from _newest_versions(batch.rename_columns(list(selected)), file, decode=is_csv)
+        except DataError as error:
+            raise error.at(f"{file} of {url}") from None
+        except SingerArrowError as error:
+            raise type(error)(f"{url} names a file that cannot be read: {error}") from None
 
 
 def _newest_versions(batch: pa.RecordBatch, file: Url, *, decode: bool) -> Iterator[tuple[Url, pa.RecordBatch]]:

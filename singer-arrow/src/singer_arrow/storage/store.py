@@ -76,54 +76,41 @@ def open_store(
     """
     from obstore import store
 
+    more: dict[str, Any] = retry_options(persistent=persistent)
     if location is not None:
-        return _open_s3(url.bucket, options, location, keyed=keyed, persistent=persistent)
+        # Amazon's certificates do not cover bucket names with a dot.
+        virtual = location.endpoint is None and "." not in url.bucket
+        config: dict[str, Any] = {"region": location.region, "virtual_hosted_style_request": virtual}
+        if location.endpoint:
+            config["endpoint"] = location.endpoint
+        if options.requester_pays:
+            config["request_payer"] = True
+        if keyed:
+            config |= {"server_side_encryption": "sse-c", "sse_customer_key_base64": options.sse_customer_key}
+        more["client_options"] = _client(allow_http=(location.endpoint or "").startswith("http://"))
+        if location.credentials is None:
+            config["skip_signature"] = True
+        else:
+            more["credential_provider"] = location.credentials
+        return store.S3Store(url.bucket, config=cast("Any", config), **more)
     if url.scheme == "file":
         return store.LocalStore()
     if url.scheme == "gs":
-        return _open_gcs(url.bucket, google, day, persistent=persistent)
+        headers: dict[str, Any] = {}
+        config = {}
+        if host := os.environ.get(EMULATOR):
+            config["base_url"] = host if "://" in host else f"http://{host}"
+            google = _no_token
+        if day is not None:
+            begun = datetime.combine(day, time(), UTC)
+            headers["default_headers"] = {"x-goog-custom-time": f"{begun:%Y-%m-%dT%H:%M:%SZ}"}
+        more["client_options"] = _client(allow_http=config.get("base_url", "").startswith("http://"), **headers)
+        if google is not None:
+            more["credential_provider"] = google
+        return store.GCSStore(url.bucket, config=cast("Any", config), **more)
     if url.scheme == "az":
-        return store.AzureStore(url.bucket, client_options=_client(), **retry_options(persistent=persistent))
+        return store.AzureStore(url.bucket, client_options=_client(), **more)
     raise ConfigError(f"{url}: the scheme {url.scheme!r} can only be read one object at a time; use s3, gs, az or file")
-
-
-def _open_s3(
-    bucket: str, options: AwsOptions, location: BucketLocation, *, keyed: bool, persistent: bool
-) -> ObjectStore:
-    from obstore.store import S3Store
-
-    # Amazon's certificates do not cover bucket names with a dot.
-    virtual = location.endpoint is None and "." not in bucket
-    config: dict[str, Any] = {"region": location.region, "virtual_hosted_style_request": virtual}
-    if location.endpoint:
-        config["endpoint"] = location.endpoint
-    if options.requester_pays:
-        config["request_payer"] = True
-    if keyed:
-        config |= {"server_side_encryption": "sse-c", "sse_customer_key_base64": options.sse_customer_key}
-    client = _client(allow_http=bool(location.endpoint and location.endpoint.startswith("http://")))
-    more = {"client_options": client, **retry_options(persistent=persistent)}
-    if location.credentials is None:
-        return S3Store(bucket, config=cast("Any", {**config, "skip_signature": True}), **more)
-    return S3Store(bucket, config=cast("Any", config), credential_provider=cast("Any", location.credentials), **more)
-
-
-def _open_gcs(bucket: str, google: GoogleToken | None, day: date | None, *, persistent: bool) -> ObjectStore:
-    from obstore.store import GCSStore
-
-    config: dict[str, Any] = {}
-    more: dict[str, Any] = {}
-    if host := os.environ.get(EMULATOR):
-        config["base_url"] = host if "://" in host else f"http://{host}"
-        google = _no_token
-    if day is not None:
-        begun = datetime.combine(day, time(), UTC)
-        more["default_headers"] = {"x-goog-custom-time": f"{begun:%Y-%m-%dT%H:%M:%SZ}"}
-    client = _client(allow_http=config.get("base_url", "").startswith("http://"), **more)
-    options = {"client_options": client, **retry_options(persistent=persistent)}
-    if google is not None:
-        options["credential_provider"] = google
-    return GCSStore(bucket, config=cast("Any", config), **options)
 
 
 def _no_token() -> dict[str, Any]:
