@@ -52,8 +52,14 @@ def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetim
     """Return a run that lists these objects."""
     own = {"start": None, "end": None, "sqs": None, "overlap": OVERLAP, "keys_ascend": False, "shard": None, **settings}
     window = (own["start"], own["end"])
+    replication = SimpleNamespace(overlap=own["overlap"], keys_ascend=own["keys_ascend"], manifest=None)
     shared: Any = SimpleNamespace(
-        **own, window=lambda _: window, is_backfill=lambda _: True, plan_root=None, batch=None, manifest=None
+        **own,
+        window=lambda _: window,
+        is_backfill=lambda _: True,
+        plan_root=None,
+        batch=None,
+        replication=replication,
     )
 
     class Listed(TapRun):
