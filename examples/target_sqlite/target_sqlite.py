@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,29 +24,22 @@ from singer_arrow.load import convert
 from singer_arrow.load import method as base
 from singer_arrow.load.convert import RANK
 from singer_arrow.load.method import Item, LoadContext, LoadMethod
+from singer_arrow.settings import json_schema, setting
 from singer_arrow.warehouse.run import WarehouseRun
-from singer_arrow.warehouse.settings import LOADS, LoadSettings, choice, given_settings, storage_options, text
-
-SETTINGS: dict[str, Any] = {
-    "path": text("The database file."),
-    "load_method": choice("How rows get into tables.", "append-only", "append-only", "upsert"),
-    **{name: LOADS[name] for name in ("max_batch_age_seconds", "max_batch_mb", "replay", "manifest_roots")},
-}
+from singer_arrow.warehouse.settings import LoadSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(LoadSettings):
     """The settings of one run."""
 
-    path: str
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Settings:
-        given = given_settings(config)
-        arguments = LoadSettings.load_arguments(given) | {"max_parallel_loads": 1}  # SQLite has one writer
-        return cls(path=given["path"], aws=storage_options(given.get("batch_config")), **arguments)
+    path: str = setting("The database file.", required=True, minLength=1)
+    load_method: Literal["append-only", "upsert"] = setting("How rows get into tables.", default="append-only")
+    max_parallel_loads: int = 1  # SQLite has one writer
 
 
+DECLARED = ("path", "load_method", "max_batch_age_seconds", "max_batch_bytes", "replay", "manifest_roots")
+"""The fields of `Settings` that this target supports."""
 LEDGER = (
     "CREATE TABLE IF NOT EXISTS _sdc_batches "
     "(stream TEXT, batch_id TEXT, loaded_at TEXT, PRIMARY KEY (stream, batch_id))"
@@ -280,7 +273,7 @@ class TargetSqlite(WarehouseTarget):
     """A Singer target that loads BATCH files and records into SQLite."""
 
     name = "target-sqlite"
-    config_jsonschema: ClassVar[dict[str, Any]] = {"type": "object", "properties": SETTINGS, "required": ["path"]}
+    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(Settings, *DECLARED)
     settings_class = Settings
     table_class = SqliteTable
 

@@ -18,8 +18,9 @@ from singer_arrow.load.method import Tally
 from singer_arrow.load.run import Limits
 from singer_arrow.sdk.cli import run
 from singer_arrow.sdk.target import WarehouseTarget
+from singer_arrow.settings import json_schema
 from singer_arrow.warehouse.run import WarehouseRun
-from singer_arrow.warehouse.settings import LOADS, LoadSettings
+from singer_arrow.warehouse.settings import LoadSettings
 from singer_arrow.warehouse.table import TableStream
 
 SCHEMA = {"type": "SCHEMA", "stream": "s", "schema": {"properties": {"id": {"type": "integer"}}}, "key_properties": []}
@@ -102,7 +103,7 @@ class MemoryTarget(WarehouseTarget):
     """The target; each group takes 0.1 seconds to load."""
 
     name = "memory-target"
-    config_jsonschema = {"properties": dict(LOADS)}  # noqa: RUF012 - as the SDK has it
+    config_jsonschema = json_schema(LoadSettings)
     table_class = MemoryTable  # type: ignore[assignment]  # all of a table that a sink uses
     run_class = MemoryRun
 

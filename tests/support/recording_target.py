@@ -14,8 +14,9 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.load.convert import Conversion
 from singer_arrow.load.method import Item, LoadContext, LoadMethod
 from singer_arrow.sdk.target import WarehouseTarget
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.urls import Url
-from singer_arrow.warehouse.settings import LOADS
+from singer_arrow.warehouse.settings import LoadSettings
 from singer_arrow.warehouse.table import WarehouseTable
 
 
@@ -134,4 +135,4 @@ class RecordingTarget(WarehouseTarget):
 
     name = "target-remembering"
     table_class = RecordingTable
-    config_jsonschema: ClassVar[dict[str, Any]] = {"properties": dict(LOADS)}
+    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(LoadSettings)

@@ -11,8 +11,9 @@ schemas for editors show too; `read_settings(Csv, config)` makes the object of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from inspect import get_annotations
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -73,15 +74,23 @@ def setting(
     return field(default=value, repr=not secret, metadata=metadata)
 
 
-def inline(default: Any) -> Any:
-    """Declare a field whose value has settings that are beside those of this class, and their defaults."""
-    return field(default=default, metadata={"inline": True})
+def described(cls: type, name: str, description: str) -> Any:
+    """Declare a setting of a base class again, in other words."""
+    (part,) = (part for part in fields(cls) if part.name == name)
+    declared = part.metadata["setting"]
+    keywords = declared.keywords | {"description": description}
+    return field(default=part.default, kw_only=True, metadata={"setting": replace(declared, keywords=keywords)})
 
 
-def json_schema(cls: type) -> dict[str, Any]:
-    """Return the JSON Schema of the settings of a dataclass."""
+def inline(default: Any, *names: str) -> Any:
+    """Declare a field whose value has settings, or only those of some fields, that are beside those of this class."""
+    return field(default=default, metadata={"inline": names})
+
+
+def json_schema(cls: type, *names: str) -> dict[str, Any]:
+    """Return the JSON Schema of the settings of a dataclass, its own before those of its bases, or of some fields."""
     schema: dict[str, Any] = {"type": "object", "properties": {}}
-    for path, last, declared, kind in _declared(cls):
+    for path, last, declared, kind in _declared(cls, names):
         place = schema
         for name in path:
             made: dict[str, Any] = {"type": ["object", "null"], "description": declared.of_object, "properties": {}}
@@ -105,12 +114,14 @@ def read_settings(cls: type[SettingsT], config: Mapping[str, Any]) -> SettingsT:
     return cls(**_values(cls, config))
 
 
-def _declared(cls: type) -> Iterator[tuple[list[str], str, _Declared, Any]]:
-    """Yield the settings of a dataclass: path and name, declaration, type in a configuration."""
-    hints = get_type_hints(cls)
-    for part in fields(cls):
+def _declared(cls: type, names: Iterable[str]) -> Iterator[tuple[list[str], str, _Declared, Any]]:
+    """Yield the settings of a dataclass, or of some fields: path and name, declaration, type in a configuration."""
+    hints, own = get_type_hints(cls), [*get_annotations(cls)]
+    for part in sorted(fields(cls), key=lambda part: own.index(part.name) if part.name in own else len(own)):
+        if names and part.name not in names:
+            continue
         if "inline" in part.metadata:
-            yield from _declared(type(part.default))
+            yield from _declared(type(part.default), part.metadata["inline"])
         elif declared := part.metadata.get("setting"):
             *path, name = (declared.name or part.name).split(".")
             yield path, name, declared, declared.kind or hints[part.name]
@@ -133,13 +144,15 @@ def _schema_of(kind: Any) -> dict[str, Any]:
     return {"type": _KINDS[kind]} if kind in _KINDS else json_schema(kind)
 
 
-def _values(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the fields of a dataclass that a configuration sets."""
+def _values(cls: type, config: Mapping[str, Any], names: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the values that a configuration sets of the fields of a dataclass, or of some."""
     hints, values = get_type_hints(cls), dict[str, Any]()
     for part in fields(cls):
+        if names and part.name not in names:
+            continue
         if "inline" in part.metadata:
             default: Any = part.default
-            values[part.name] = replace(default, **_values(type(default), config))
+            values[part.name] = replace(default, **_values(type(default), config, part.metadata["inline"]))
         elif declared := part.metadata.get("setting"):
             given: Any = config
             for name in (declared.name or part.name).split("."):

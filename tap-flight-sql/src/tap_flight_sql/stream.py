@@ -35,6 +35,7 @@ from singer_arrow.runtime.process import temporary_folder
 from singer_arrow.runtime.threads import DaemonPool, Stopped
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.log_head import (
     LogHead,
     compactions,
@@ -47,7 +48,7 @@ from singer_arrow.storage.log_head import (
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 from tap_flight_sql.server import Server, query_schema, table_streams
-from tap_flight_sql.settings import CONFIG_JSONSCHEMA, Bookmark, Settings, StreamSettings
+from tap_flight_sql.settings import Bookmark, Settings, StreamSettings
 from tap_flight_sql.sql import Bound, Bounds, bound_of, check_key_type, largest, quoted_name, select
 
 # A window: the rows of a query within bounds of its replication key, as batch files. Pure.
@@ -557,7 +558,7 @@ class TapFlightSql(ArrowTap):
 
     name = "tap-flight-sql"
     package_name = "singer-arrow-tap-flight-sql"
-    config_jsonschema: ClassVar[dict[str, Any]] = CONFIG_JSONSCHEMA
+    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(Settings)
     settings: Settings
 
     def check_settings(self) -> None:

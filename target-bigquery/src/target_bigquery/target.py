@@ -15,6 +15,7 @@ from singer_arrow.load.staging import Extents, Grid, StagingFolder
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.store import Storage
 from singer_arrow.warehouse.run import GRACE_SECONDS, RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
@@ -33,7 +34,7 @@ from target_bigquery.load import (
     OverwriteStaging,
     Upsert,
 )
-from target_bigquery.settings import SETTINGS, STORAGE_WRITE, Settings
+from target_bigquery.settings import STORAGE_WRITE, Settings
 from target_bigquery.storage_write.load_method import STREAMED, record_age_seconds, why_not
 from target_bigquery.types import Column
 from target_bigquery.uploads import Files, Processes, upload_format
@@ -231,11 +232,7 @@ class TargetBigQuery(WarehouseTarget):
 
     name = "target-bigquery"
     package_name = "singer-arrow-target-bigquery"
-    config_jsonschema: ClassVar[dict[str, Any]] = {
-        "type": "object",
-        "properties": dict(SETTINGS),  # to which the SDK adds its own
-        "required": ["project"],
-    }
+    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(Settings)  # to which the SDK adds its own
     setting_options = ("project", "dataset", "location", "credentials_path", "load_method")
     settings_class = Settings
     table_class = BigQueryStreamTable

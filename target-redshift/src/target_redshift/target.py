@@ -13,6 +13,7 @@ from singer_arrow.load.run import Limits
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
+from singer_arrow.settings import json_schema
 from singer_arrow.warehouse.run import RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from singer_arrow.warehouse.table import WarehouseTable, descriptions_of
@@ -29,7 +30,7 @@ from target_redshift.load import (
     RedshiftLoadMethod,
     Upsert,
 )
-from target_redshift.settings import REQUIRED, SETTINGS, Settings
+from target_redshift.settings import Settings
 from target_redshift.types import Column
 from target_redshift.uploads import Files, S3StagingFolder
 
@@ -190,11 +191,7 @@ class TargetRedshift(WarehouseTarget):
 
     name = "target-redshift"
     package_name = "singer-arrow-target-redshift"
-    config_jsonschema: ClassVar[dict[str, Any]] = {
-        "type": "object",
-        "properties": dict(SETTINGS),  # to which the SDK adds its own
-        "required": list(REQUIRED),
-    }
+    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(Settings)  # to which the SDK adds its own
     setting_options = ("host", "port", "dbname", "user", "default_target_schema", "copy_role_arn", "load_method")
     settings_class = Settings
     table_class = RedshiftStreamTable

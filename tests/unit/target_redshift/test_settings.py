@@ -8,8 +8,9 @@ import jsonschema
 import pytest
 
 from singer_arrow.errors import ConfigError
+from singer_arrow.settings import json_schema
 from target_redshift.connection import address, login
-from target_redshift.settings import REQUIRED, SETTINGS, Settings
+from target_redshift.settings import Settings
 
 LEAST: dict[str, Any] = {
     "host": "h.example",
@@ -25,8 +26,7 @@ ROLE = "arn:aws:iam::123456789012:role/path/Copy"
 
 def read(**more: Any) -> Settings:
     config = {k: v for k, v in (LEAST | more).items() if v is not ...}
-    schema = {"type": "object", "properties": SETTINGS, "required": list(REQUIRED)}
-    jsonschema.validate(config, schema)
+    jsonschema.validate({k: v for k, v in config.items() if v is not None}, json_schema(Settings))  # as targets do
     return Settings.from_config(config)
 
 

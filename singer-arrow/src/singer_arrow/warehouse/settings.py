@@ -1,19 +1,19 @@
-"""Settings of loads, and their JSON Schema; roots of manifests; columns of variants."""
+"""Settings of loads; roots of manifests; columns of variants."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 from urllib.parse import unquote
 
 from singer_arrow.errors import ConfigError, DataError, SchemaError
 from singer_arrow.naming import NamingRules, digest, distinct_table_name, table_name
-from singer_arrow.settings import json_schema
+from singer_arrow.settings import read_settings, setting
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import CONTROL, Url, shown
 
@@ -138,9 +138,7 @@ def _climbs(key: str) -> bool:
 # value is in one of the two, and the other one is null in that row. A variant is known by its mark, not by its name,
 # which a property of the stream may have too.
 
-EVOLVE, FAIL = "evolve", "fail"
-CHOICES = (EVOLVE, FAIL)
-"""Values of the setting `on_drift` of targets."""
+EVOLVE = "evolve"  # of the setting `on_drift`
 MARK = "singer_variant: "
 
 
@@ -211,186 +209,116 @@ def base(column: Placed) -> str:
     return column.variant_of or column.name
 
 
-# Settings that connectors have in common: declared here once, as JSON Schema, and read here.
+# Settings that targets have in common.
 
 APPEND, UPSERT, OVERWRITE = "append-only", "upsert", "overwrite"
 DEAD_LETTER = "dead_letter"
 
 
-def text(description: str, **more: Any) -> dict[str, Any]:
-    """Declare a setting that is text, or null: not set."""
-    return {"type": ["string", "null"], "description": description, **more}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSettings:
+    """Settings of every target that loads in the background; those of a target are a subclass."""
 
-
-def secret(description: str, *kinds: str) -> dict[str, Any]:
-    """Declare a setting that no message may repeat: text, or also of other kinds."""
-    return {"type": ["string", *kinds, "null"], "description": description, "secret": True, "writeOnly": True}
-
-
-def choice(description: str, default: str, *values: str) -> dict[str, Any]:
-    """Declare a setting that is one of some words."""
-    return {"type": "string", "enum": list(values), "default": default, "description": description}
-
-
-def number(description: str, default: float | None = None, *, minimum: float, whole: bool = True) -> dict[str, Any]:
-    """Declare a setting that is a number; without a default, it may be null: not set."""
-    kind = "integer" if whole else "number"
-    if default is None:
-        return {"type": [kind, "null"], "minimum": minimum, "description": description}
-    return {"type": kind, "minimum": minimum, "default": default, "description": description}
-
-
-def flag(description: str, *, default: bool = False) -> dict[str, Any]:
-    """Declare a setting that is true or false."""
-    return {"type": "boolean", "default": default, "description": description}
-
-
-def flag_by_stream(description: str) -> dict[str, Any]:
-    """True or false for all streams, or an object from streams to either; see `of_stream`."""
-    return {
-        "type": ["boolean", "object", "null"],
-        "default": False,
-        "description": description,
-        "additionalProperties": {"type": "boolean"},
-    }
-
-
-def text_by_stream(description: str) -> dict[str, Any]:
-    """Declare a text for all streams, or an object from streams to texts; see `of_stream`."""
-    return {
-        "type": ["string", "object", "null"],
-        "description": description,
-        "additionalProperties": {"type": "string"},
-    }
-
-
-def names_by_stream(description: str) -> dict[str, Any]:
-    """Declare a list of names for all streams, or an object from streams to such lists; see `of_stream`."""
-    names = {"items": {"type": "string"}}
-    return {
-        "type": ["array", "object", "null"],
-        "description": description,
-        **names,
-        "additionalProperties": {"type": "array", **names},
-    }
-
-
-LOADS: dict[str, dict[str, Any]] = {
-    "load_method": choice(
+    load_method: str = setting(
         "append-only adds rows; upsert replaces rows with the same key_properties; overwrite replaces the table's rows "
         "by those of the run, all at once at its end.",
-        APPEND,
-        APPEND,
-        UPSERT,
-        OVERWRITE,
-    ),
-    "max_parallel_loads": number("Loads that run at the same time.", 4, minimum=1),
-    "max_batch_age_seconds": number(
-        "BATCH messages of a stream are gathered into one load for at most this long.", 60, minimum=0, whole=False
-    ),
-    "max_batch_mb": {
-        **number(
-            "BATCH messages of a stream are gathered into one load until they are this large.",
-            512,
-            minimum=0,
-            whole=False,
-        ),
-        "exclusiveMinimum": 0,
-    },
-    "hard_delete": flag(
+        default=APPEND,
+        kind=Literal["append-only", "upsert", "overwrite"],
+    )
+    max_parallel_loads: int = setting("Loads that run at the same time.", default=4, minimum=1)
+    max_batch_age_seconds: float = setting(
+        "BATCH messages of a stream are gathered into one load for at most this long.",
+        default=60,
+        parse=float,
+        minimum=0,
+    )
+    max_batch_bytes: int = setting(
+        "BATCH messages of a stream are gathered into one load until they are this large.",
+        default=512,
+        name="max_batch_mb",
+        kind=float,
+        parse=lambda megabytes: int(megabytes * (1 << 20)),
+        minimum=0,
+        exclusiveMinimum=0,
+    )
+    hard_delete: bool = setting(
         "ACTIVATE_VERSION deletes rows of older versions instead of setting _sdc_deleted_at, and upsert deletes the "
-        "row of a key that arrives with a value in _sdc_deleted_at instead of keeping it."
-    ),
-    "replay": {
-        "type": ["string", "null"],
-        "enum": ["skip", "load", None],
-        "description": "What to do with a batch that was loaded before: skip, as by default, leaves it out and logs "
-        "it, load loads it again. Set it also where the ledger is about another table, and this one has rows.",
-    },
-    "ledger_keep_days": number(
+        "row of a key that arrives with a value in _sdc_deleted_at instead of keeping it.",
+        default=False,
+    )
+    replay: Literal["skip", "load"] | None = setting(
+        "What to do with a batch that was loaded before: skip, as by default, leaves it out and logs it, load loads it "
+        "again. Set it also where the ledger is about another table, and this one has rows."
+    )
+    ledger_keep_days: int | None = setting(
         "For how many days the ledger `_sdc_batches` keeps the entries of the run's streams; older ones are removed at "
         "the end of a run. A batch without an entry is loaded again if it comes again. By default, all are kept.",
         minimum=2,
-    ),
-    "manifest_roots": {
-        "type": ["array", "null"],
-        "items": {"type": "string", "minLength": 1},
-        "default": [],
-        "description": "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, that all files of "
-        "BATCH messages must be in; others are refused, even if reached through `..` or links. Empty: anywhere on S3, "
-        "Google Cloud Storage and Azure, and local files below the target's own batch_config.storage.root.",
-    },
-    "clean_up_batch_files": flag(
+    )
+    manifest_roots: Roots = setting(
+        "Buckets and folders, such as `s3://bucket/folder` or `/local/folder`, that all files of BATCH messages must "
+        "be in; others are refused, even if reached through `..` or links. Empty: anywhere on S3, Google Cloud Storage "
+        "and Azure, and local files below the target's own batch_config.storage.root.",
+        factory=Roots,
+        kind=tuple[str, ...],
+        parse=Roots.parse,
+        items={"type": "string", "minLength": 1},
+    )
+    clean_up_batch_files: bool = setting(
         "Remove the files of BATCH messages once their rows are loaded and the STATE behind them is out. Requires "
-        "manifest_roots, which limits where they may be; objects that the tap passes through are kept."
-    ),
-    "on_drift": choice(
+        "manifest_roots, which limits where they may be; objects that the tap passes through are kept.",
+        default=False,
+    )
+    on_drift: Literal["evolve", "fail"] = setting(
         "What to do if a property's values do not fit the table's column, and it cannot be widened: evolve puts them "
         "into a second column, `name__type`; fail ends the run before anything is loaded. Columns are added and "
         "widened in both cases. For a key it is always an error.",
-        EVOLVE,
-        *CHOICES,
-    ),
-    "on_bad_row": choice(
-        "What to do with a row that cannot be loaded because a value does not fit the SCHEMA, or because the "
-        "warehouse refuses it: fail ends the run and names the row; dead_letter loads the other rows, puts this one "
-        "with the reason into the table `_sdc_rejected`, and logs it.",
-        "fail",
-        "fail",
-        DEAD_LETTER,
-    ),
-    "max_bad_rows": number(
+        default=EVOLVE,
+    )
+    on_bad_row: Literal["fail", "dead_letter"] = setting(
+        "What to do with a row that cannot be loaded because a value does not fit the SCHEMA, or because the warehouse "
+        "refuses it: fail ends the run and names the row; dead_letter loads the other rows, puts this one with the "
+        "reason into the table `_sdc_rejected`, and logs it.",
+        default="fail",
+    )
+    max_bad_rows: int = setting(
         "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per file that RECORD messages are "
         "gathered in; with overwrite, per stream); one more ends the run.",
-        1000,
+        default=1000,
         minimum=1,
-    ),
-}
-"""The settings of every target that loads in the background; `LoadSettings` holds them."""
-
-_WORDED = ("load_method", "max_parallel_loads", "max_batch_age_seconds")
-PLAIN_LOADS = {name: declared for name, declared in LOADS.items() if name not in _WORDED}
-"""Those of them that targets place together, and describe in the same words."""
-
-PLACES: dict[str, dict[str, Any]] = {
-    "table_prefix": text("Prefix of each table's name."),
-    "tables": {
-        "type": ["object", "null"],
-        "description": "Other tables or schemas for some streams: an object from streams (or patterns: `events_*`) "
-        "to `table`, `schema.table` or, with `*` for the stream's own name, `schema.*`. Schemas are created if "
-        "missing; table_prefix is not added.",
-        "additionalProperties": {"type": "string", "minLength": 1},
-    },
-}
-"""Settings for the place of a stream's table; `LoadSettings` holds them too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadSettings:
-    """Values of the settings of `LOADS`; the settings of a target are a subclass."""
-
-    load_method: str = APPEND
-    max_parallel_loads: int = 4
-    max_batch_age_seconds: float = 60
-    max_batch_bytes: int = 512 << 20
-    hard_delete: bool = False
-    replay: str | None = None
-    ledger_keep_days: int | None = None
-    manifest_roots: Roots = field(default_factory=Roots)
-    clean_up_batch_files: bool = False
-    on_drift: str = EVOLVE
-    on_bad_row: str = "fail"
-    max_bad_rows: int = 1000
-    table_prefix: str = ""
-    tables: Mapping[str, str] = field(default_factory=dict)
+    )
+    table_prefix: str = setting("Prefix of each table's name.", default="")
+    tables: Mapping[str, str] = setting(
+        "Other tables or schemas for some streams: an object from streams (or patterns: `events_*`) to `table`, "
+        "`schema.table` or, with `*` for the stream's own name, `schema.*`. Schemas are created if missing; "
+        "table_prefix is not added.",
+        default={},
+        additionalProperties={"type": "string", "minLength": 1},
+    )
     aws: AwsOptions = field(default_factory=AwsOptions)
-    """How batch files on S3 are read; each target documents its settings for it."""
+    """How batch files on S3 are read: a target's setting `aws`, else what the SDK hands to s3fs."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Read a configuration that the JSON Schema accepts; ConfigError if two settings contradict each other."""
         given = given_settings(config)
-        return cls(aws=storage_options(given.get("batch_config")), **cls.load_arguments(given))
+        settings = read_settings(cls, given)
+        if not given.get("aws"):
+            settings = replace(settings, aws=storage_options(given.get("batch_config")))
+        own = Roots.parse((), _storage_of(given).get("root")).own
+        settings = replace(settings, manifest_roots=replace(settings.manifest_roots, own=own))
+        for spec in settings.tables.values():
+            place_in(spec)
+        if settings.clean_up_batch_files and not settings.manifest_roots.roots:
+            raise ConfigError(
+                "Setting 'clean_up_batch_files' needs 'manifest_roots': name the folders of the tap's batch storage, "
+                "so that nothing else is removed"
+            )
+        return settings.checked()
+
+    def checked(self) -> Self:
+        """Return the settings, completed, or raise ConfigError: for what a target has to check."""
+        return self
 
     @property
     def replay_loads(self) -> bool:
@@ -401,32 +329,6 @@ class LoadSettings:
     def most_rejected(self) -> int | None:
         """How many bad rows may be put into the table for them; None: the first one ends the run."""
         return self.max_bad_rows if self.on_bad_row == DEAD_LETTER else None
-
-    @staticmethod
-    def load_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of this class from a configuration that the JSON Schema of `LOADS` accepts.
-
-        ConfigError: a manifest root names no place, files are to be removed that may be anywhere, or an entry of
-        `tables` names no table.
-        """
-        plain = (
-            *("load_method", "max_parallel_loads", "hard_delete", "on_drift", "clean_up_batch_files"),
-            *("on_bad_row", "max_bad_rows", "table_prefix", "tables", "ledger_keep_days"),
-        )
-        for spec in given.get("tables", {}).values():
-            place_in(spec)
-        if given.get("clean_up_batch_files") and not given.get("manifest_roots"):
-            raise ConfigError(
-                "Setting 'clean_up_batch_files' needs 'manifest_roots': name the folders of the tap's batch storage, "
-                "so that nothing else is removed"
-            )
-        return {
-            **{name: given[name] for name in plain if name in given},
-            "max_batch_age_seconds": float(given.get("max_batch_age_seconds", 60)),
-            "max_batch_bytes": int(given.get("max_batch_mb", 512) * (1 << 20)),
-            "replay": given.get("replay"),
-            "manifest_roots": Roots.parse(given.get("manifest_roots", ()), _storage_of(given).get("root")),
-        }
 
     def schema_of(self, stream: str) -> str | None:
         """Return the schema of a stream's table; None: the one of all streams."""
@@ -449,13 +351,6 @@ class LoadSettings:
         """The schemas that `tables` names."""
         return frozenset(schema for spec in self.tables.values() if (schema := place_in(spec)[0]))
 
-
-AWS: dict[str, Any] = {
-    **json_schema(AwsOptions),
-    "type": ["object", "null"],
-    "description": "How S3 is accessed; by default as the AWS command line does.",
-}
-"""The setting `aws`; `AwsOptions.from_config` reads it."""
 
 STORAGE_PARAMS: dict[str, Any] = {
     "type": ["object", "null"],

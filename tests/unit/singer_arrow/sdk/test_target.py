@@ -28,10 +28,11 @@ from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.records.parse import METADATA_COLUMNS
 from singer_arrow.sdk.sink import LoadSink
 from singer_arrow.sdk.target import WarehouseTarget
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse import run as warehouse_run
 from singer_arrow.warehouse.run import WarehouseRun
-from singer_arrow.warehouse.settings import LOADS, OVERWRITE, LoadSettings
+from singer_arrow.warehouse.settings import OVERWRITE, LoadSettings
 from singer_arrow.warehouse.table import TableStream
 
 SCHEMA = {
@@ -112,7 +113,7 @@ class MemoryTarget(WarehouseTarget):
     """A target without a warehouse."""
 
     name = "target-memory"
-    config_jsonschema: ClassVar[dict[str, Any]] = {"properties": dict(LOADS)}
+    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(LoadSettings)
     table_class = MemoryTable  # type: ignore[assignment]  # all of a table that a sink uses
 
 

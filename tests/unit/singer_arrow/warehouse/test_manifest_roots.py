@@ -209,9 +209,7 @@ def test_roots_that_are_set_are_all_there_are() -> None:
 
 def test_the_root_is_that_of_the_targets_own_batch_config() -> None:
     def roots(**given: object) -> Roots:
-        found = LoadSettings.load_arguments(given)["manifest_roots"]
-        assert isinstance(found, Roots)
-        return found
+        return LoadSettings.from_config(given).manifest_roots
 
     local = {"encoding": {"format": "jsonl"}, "storage": {"root": "file:///data"}}
     roots(batch_config=local).check("rows", ["/data/1"])

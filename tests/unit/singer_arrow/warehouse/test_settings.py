@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from singer_arrow.errors import ConfigError
+from singer_arrow.settings import json_schema
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.warehouse.settings import (
-    AWS,
-    LOADS,
     STORAGE_PARAMS,
     LoadSettings,
     each_value,
@@ -21,27 +20,27 @@ from singer_arrow.warehouse.settings import (
 
 
 def test_defaults_are_those_that_are_declared() -> None:
-    declared = {name: setting["default"] for name, setting in LOADS.items() if "default" in setting}
-    assert LoadSettings() == LoadSettings(**LoadSettings.load_arguments(declared))
-    assert LoadSettings() == LoadSettings(**LoadSettings.load_arguments({}))
+    declared = json_schema(LoadSettings)["properties"]
+    defaults = {name: part["default"] for name, part in declared.items() if "default" in part}
+    assert LoadSettings() == LoadSettings.from_config(defaults) == LoadSettings.from_config({})
 
 
 def test_loads_are_read() -> None:
     given = {"load_method": "upsert", "max_batch_mb": 0.5, "replay": "load", "hard_delete": True, "dataset": "d"}
-    settings = LoadSettings(**LoadSettings.load_arguments(given))
+    settings = LoadSettings.from_config(given)
     assert settings == LoadSettings(load_method="upsert", max_batch_bytes=512 << 10, replay="load", hard_delete=True)
 
 
 def test_every_declared_name_of_aws_is_read() -> None:
     given = {"anonymous": True, "requester_pays": True, "sse_customer_key": "a" * 43 + "="}
     given["role_arn"] = "arn:aws:iam::123456789012:role/reader"
-    values: dict[str, Any] = {name: name for name in AWS["properties"]} | given
+    values: dict[str, Any] = {name: name for name in json_schema(AwsOptions)["properties"]} | given
     options = AwsOptions.from_config(values)
     assert all(getattr(options, name) == value for name, value in values.items())
 
 
 def test_secrets_are_declared_as_such() -> None:
-    secrets = {name for name, setting in AWS["properties"].items() if setting.get("secret")}
+    secrets = {name for name, setting in json_schema(AwsOptions)["properties"].items() if setting.get("secret")}
     assert secrets == {"access_key_id", "secret_access_key", "session_token", "sse_customer_key"}
     assert STORAGE_PARAMS["secret"]
 
@@ -76,7 +75,7 @@ def test_a_setting_of_all_streams_or_of_each() -> None:
 
 def test_where_streams_go() -> None:
     tables = {"orders": "sales.all_orders", "events_*": "web.*", "users": "people", "raw_*": "*_old"}
-    settings = LoadSettings(**LoadSettings.load_arguments({"tables": tables, "table_prefix": "p_"}))
+    settings = LoadSettings.from_config({"tables": tables, "table_prefix": "p_"})
     places = {s: (settings.schema_of(s), settings.alias_of(s)) for s in ("orders", "events_x", "users", "raw_1", "z")}
     assert places == {
         "orders": ("sales", "all_orders"),
@@ -93,4 +92,4 @@ def test_what_is_no_table(spec: str) -> None:
     with pytest.raises(
         ConfigError, match=r"Setting 'tables' has '.*'; a table reads table, schema.table or schema\.\*"
     ):
-        LoadSettings.load_arguments({"tables": {"s": spec}})
+        LoadSettings.from_config({"tables": {"s": spec}})

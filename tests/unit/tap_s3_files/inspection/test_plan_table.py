@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.storage.urls import ObjectInfo, Url
-from singer_arrow.warehouse.settings import LOADS
+from singer_arrow.warehouse.settings import LoadSettings
 from tap_s3_files import tables
 from tap_s3_files.plan_model import PendingTask, Segment, Task
 from tap_s3_files.tables import Row, plan_lines
@@ -71,5 +71,5 @@ def test_what_a_target_needs(target: str, expected: list[str]) -> None:
 
 
 def test_limits_are_those_of_the_targets() -> None:
-    assert LOADS["max_batch_mb"]["default"] << 20 == tables.MAX_BATCH_BYTES
+    assert LoadSettings().max_batch_bytes == tables.MAX_BATCH_BYTES
     assert jobs.DAILY_LOADS == tables.DAILY_LOADS
