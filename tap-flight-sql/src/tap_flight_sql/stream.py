@@ -37,6 +37,7 @@ from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
 from singer_arrow.settings import json_schema
 from singer_arrow.storage.log_head import (
+    CompactableFile,
     LogHead,
     compactions,
     foreign_entry,
@@ -134,17 +135,8 @@ _NAME = re.compile(r"(\d{8})(?:\.json|-(\d{8})\.jsonl\.zst)")
 
 
 @dataclass(frozen=True, slots=True)
-class WindowLogFile:
+class WindowLogFile(CompactableFile):
     """A file of the log, with the numbers of its first and last window."""
-
-    first: int
-    last: int
-    bytes: int
-
-    @property
-    def is_checkpoint(self) -> bool:
-        """Whether it holds windows that had files of their own before."""
-        return self.last > self.first
 
     @property
     def name(self) -> str:
@@ -214,13 +206,13 @@ class WindowLog:
             )
         data, head = window.to_bytes(), self.head
         file = WindowLogFile(window.number, window.number, len(data))
-        is_new = self._storage.put(self._url(file), data, if_absent=True)
+        is_new = self._storage.put(self._folder.join(file.name), data, if_absent=True)
         self._list()  # while this run slept, the number may have been taken, or this window compacted, by another one
         holder = next(f for f in self._files if f.first <= window.number <= f.last)
         if self.head != head or window.token not in (w.token for w in self._windows_of(holder)):
             written = [Url.parse(f.url) for f in window.files]
-            self._storage.delete([*written, self._url(file)] if is_new else written)
-            url = self._url(file)
+            self._storage.delete([*written, self._folder.join(file.name)] if is_new else written)
+            url = self._folder.join(file.name)
             msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"
             raise SupersededError(msg)
         self._compact()
@@ -245,11 +237,11 @@ class WindowLog:
             else:
                 return
         hint = "Restore it, or set another plan_root and empty the table: all rows are then read again"
-        url = self._url(WindowLogFile(missing, missing, 0))
+        url = self._folder.join(WindowLogFile(missing, missing, 0).name)
         raise DataError("the window log lacks this window", url=url, hint=hint)
 
     def _windows_of(self, file: WindowLogFile) -> Iterator[Window]:
-        url, expected = self._url(file), file.first
+        url, expected = self._folder.join(file.name), file.first
         data = bytes(self._storage.get(url).data)
         try:
             stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd") if file.is_checkpoint else None
@@ -280,14 +272,11 @@ class WindowLog:
                 stream.write(lines)
             data = bytes(sink.getvalue())
             made = WindowLogFile(files[0].first, files[-1].last, len(data))
-            self._storage.put(self._url(made), data)
+            self._storage.put(self._folder.join(made.name), data)
             self._files = newest_cover([*self._files, made])
             self._replaced += files
-        self._storage.delete([self._url(file) for file in self._replaced])
+        self._storage.delete([self._folder.join(file.name) for file in self._replaced])
         self._replaced = []
-
-    def _url(self, file: WindowLogFile) -> Url:
-        return self._folder.join(file.name)
 
 
 def _without_gaps(files: Sequence[WindowLogFile]) -> Sequence[WindowLogFile]:

@@ -32,6 +32,7 @@ import pyarrow as pa
 from singer_arrow.errors import DataError, NotFoundError, SupersededError
 from singer_arrow.naming import folder_name
 from singer_arrow.storage.log_head import (
+    CompactableFile,
     LogHead,
     compactions,
     foreign_entry,
@@ -68,19 +69,11 @@ _COLUMNS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
-    """A file of the log: its segments, its name, and the time of the newest object if the name contains it."""
+class LogFile(CompactableFile):
+    """A file of the log: its segments, its name, and the time of the newest object in a checkpoint."""
 
-    first: int
-    last: int
     name: str
-    bytes: int
     newest: datetime | None = None
-
-    @property
-    def is_checkpoint(self) -> bool:
-        """Whether it holds segments that were entries of their own before."""
-        return self.newest is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +99,10 @@ def checkpoint_name(first: int, last: int, newest: datetime) -> str:
 def parse_name(name: str, size: int) -> LogFile | None:
     """Return the file of a log with this name; None if no file of a log is named so."""
     if found := _ENTRY.fullmatch(name):
-        return LogFile(int(found[1]), int(found[1]), name, size)
+        return LogFile(int(found[1]), int(found[1]), size, name)
     if found := _CHECKPOINT.fullmatch(name):
         newest = datetime.strptime(found[3], _TIME).replace(tzinfo=UTC)
-        return LogFile(int(found[1]), int(found[2]), name, size, newest)
+        return LogFile(int(found[1]), int(found[2]), size, name, newest)
     return None
 
 
@@ -197,13 +190,11 @@ class Checkpoint:
         import pyarrow.parquet as pq
 
         self._file = pq.ParquetFile(pa.BufferReader(data))
-
-    def __len__(self) -> int:
-        return int(self._file.num_row_groups)
+        self._groups = range(self._file.num_row_groups)
 
     def groups(self) -> list[SegmentRange]:
         """Return the segments of each row group."""
-        return [SegmentRange(*self._range(n, "number"), *self._range(n, "modified")) for n in range(len(self))]
+        return [SegmentRange(*self._range(n, "number"), *self._range(n, "modified")) for n in self._groups]
 
     def _range(self, group: int, column: str) -> tuple[Any, Any]:
         found = self._file.metadata.row_group(group).column(_COLUMNS.get_field_index(column)).statistics
@@ -211,13 +202,13 @@ class Checkpoint:
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows of each row group."""
-        return (self._file.read_row_group(n).select(_COLUMNS.names) for n in range(len(self)))
+        return (self._file.read_row_group(n).select(_COLUMNS.names) for n in self._groups)
 
     def objects_of(self, urls: pa.Array) -> Iterator[ObjectInfo]:
         """Yield the objects of these URLs, in the order of the log, each as often as it is in it."""
         import pyarrow.compute as pc
 
-        for group in range(len(self)):
+        for group in self._groups:
             found = pc.is_in(self._file.read_row_group(group, ["url"])["url"], urls)
             if pc.any(found).as_py():
                 rows = self._file.read_row_group(group, _COLUMNS.names[3:]).filter(found)
@@ -375,7 +366,7 @@ class PlanLog:
     def read(self, number: int) -> Segment:
         if (found := next(self.segments(number, number + 1), None)) is not None:
             return found
-        raise NotFoundError(f"{self._url(entry_name(number))} is missing")
+        raise NotFoundError(f"{self.url.join(entry_name(number))} is missing")
 
     def objects_of(self, urls: Collection[str], end: int | None = None) -> Iterator[ObjectInfo]:
         """Yield the objects of these URLs, in the order of the log, each as often as it is in it.
@@ -426,8 +417,8 @@ class PlanLog:
             return segment
         segment = self._with_ids(replace(segment, log=self._identify(segment)))
         data = entry_to_bytes(segment)
-        file = LogFile(segment.number, segment.number, entry_name(segment.number), len(data))
-        url = self._url(file.name)
+        file = LogFile(segment.number, segment.number, len(data), entry_name(segment.number))
+        url = self.url.join(file.name)
         is_ours = self._storage.put(url, data, if_absent=True)
         self._files.append(file)
         self._recent[segment.number] = segment
@@ -470,7 +461,7 @@ class PlanLog:
         checkpoint = self._open(file)
         for n, group in enumerate(checkpoint.groups()):
             if group.last >= start and group.first < end:
-                url = self._url(file.name)
+                url = self.url.join(file.name)
                 yield from (self._checked(s, url) for s in checkpoint.segments(n) if start <= s.number < end)
 
     def _fetch(self, numbers: Iterable[int]) -> None:
@@ -484,7 +475,7 @@ class PlanLog:
     def _open(self, file: LogFile) -> Checkpoint:
         found = self._checkpoints.pop(file.name, None)
         if found is None:
-            url = self._url(file.name)
+            url = self.url.join(file.name)
             try:
                 found = Checkpoint(bytes(self._storage.get(url).data))
             except (pa.ArrowException, OSError):
@@ -495,7 +486,7 @@ class PlanLog:
         return found
 
     def _entry(self, number: int) -> Segment:
-        url = self._url(entry_name(number))
+        url = self.url.join(entry_name(number))
         try:
             return self._checked(entry_from_json(json.loads(bytes(self._storage.get(url).data))), url)
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -519,7 +510,7 @@ class PlanLog:
 
     def _without_beginning(self) -> DataError:
         first = self.head.first if self.head else self._files[0].first
-        url = self._url(entry_name(first) if self.head else head_name(0))
+        url = self.url.join(entry_name(first) if self.head else head_name(0))
         return DataError("the beginning of the plan log is gone", url=url, hint=_ANEW)
 
     def _refresh(self, attempts: int = GAP_LISTINGS) -> bool:
@@ -537,7 +528,7 @@ class PlanLog:
         if (gap or not is_begun) and attempts > 1:
             return self._refresh(attempts - 1)
         if gap:
-            url = self._url(entry_name(found[gap - 1].last + 1))
+            url = self.url.join(entry_name(found[gap - 1].last + 1))
             raise DataError("the plan log lacks this segment", url=url, hint=_ANEW)
         before, self._files = self._files, found
         if not is_begun:
@@ -556,15 +547,12 @@ class PlanLog:
                 self._refresh()
                 return
             name = checkpoint_name(files[0].first, files[-1].last, newest)
-            self._storage.put(self._url(name), data)
-            made = LogFile(files[0].first, files[-1].last, name, len(data), newest)
+            self._storage.put(self.url.join(name), data)
+            made = LogFile(files[0].first, files[-1].last, len(data), name, newest)
             self._files = newest_cover([*self._files, made])
             self._recent = {n: s for n, s in self._recent.items() if n > made.last}
             with suppress(NotFoundError):
-                self._storage.delete([self._url(file.name) for file in files])
-
-    def _url(self, name: str) -> Url:
-        return self.url.join(name)
+                self._storage.delete([self.url.join(file.name) for file in files])
 
     def _superseded(self, url: Url) -> SupersededError:
         msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"

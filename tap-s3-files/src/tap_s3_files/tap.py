@@ -75,12 +75,8 @@ def stream_name(path: str) -> str:
     candidates = [url.bucket, *folders, re.split(r"[*?\[{]", last)[0].split(".")[0]]
     wild = next((n for n, part in enumerate(candidates) if has_glob(part)), len(candidates))
     before = re.split(r"[*?\[{]", candidates[wild])[0] if wild < len(candidates) else ""
-    plain = [_name(part) for part in [*candidates[:wild], before] if "=" not in part]
+    plain = [re.sub(r"\W+", "_", part).strip("_") for part in [*candidates[:wild], before] if "=" not in part]
     return next((name for name in reversed(plain) if re.search(r"[^\W\d_]", name)), "files")
-
-
-def _name(part: str) -> str:
-    return re.sub(r"\W+", "_", part).strip("_")
 
 
 # The tap.

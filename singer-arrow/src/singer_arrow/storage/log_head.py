@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.storage.store import Storage
@@ -110,19 +110,18 @@ MAX_BYTES = 32 << 20
 """Approximate size of a checkpoint, which is read whole."""
 
 
-class CompactableFile(Protocol):
+@dataclass(frozen=True, slots=True)
+class CompactableFile:
     """A file of a log: the numbers of its first and last entry, and its size."""
 
-    @property
-    def first(self) -> int: ...
-    @property
-    def last(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
+    first: int
+    last: int
+    bytes: int
+
     @property
     def is_checkpoint(self) -> bool:
         """Whether it holds entries that were files of their own before."""
-        ...
+        return self.last > self.first
 
 
 _File = TypeVar("_File", bound=CompactableFile)

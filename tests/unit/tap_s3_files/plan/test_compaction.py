@@ -17,12 +17,12 @@ TIME = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def entry(number: int, size: int = 1000) -> LogFile:
-    return LogFile(number, number, entry_name(number), size)
+    return LogFile(number, number, size, entry_name(number))
 
 
 def joined(files: list[LogFile]) -> LogFile:
     first, last = files[0].first, files[-1].last
-    return LogFile(first, last, checkpoint_name(first, last, TIME), sum(f.bytes for f in files), TIME)
+    return LogFile(first, last, sum(f.bytes for f in files), checkpoint_name(first, last, TIME), TIME)
 
 
 def grow(count: int, first: int = 0, size: int = 1000) -> tuple[list[LogFile], int]:
