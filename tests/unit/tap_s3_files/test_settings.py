@@ -15,7 +15,7 @@ from singer_arrow.settings import json_schema
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files.paths import Partitions
-from tap_s3_files.settings import Replication, Settings, StreamSettings
+from tap_s3_files.settings import Replication, Settings, StreamSettings, rows_identity
 from tap_s3_files.tap import TapS3Files
 
 STREAM = {"name": "a", "path": "s3://b/*.csv"}
@@ -101,6 +101,31 @@ def test_everything_set() -> None:
     assert settings.aws == AwsOptions(profile="p")
     assert (settings.max_workers, settings.memory_bytes) == (1, 100 << 20)
     assert (settings.sample_files, settings.sample_bytes) == (2, 256 << 10)
+
+
+ALL: dict[str, Any] = {
+    "name": "a",
+    "path": ["s3://b/1/{date:%Y/%m/%d}/{c:*}/**", "s3://b/2/{date:%Y/%m/%d}/{c:*}/**"],
+    "format": "jsonl",
+    "compression": "gzip",
+    "schema": {"id": "integer"},
+    "columns": ["id"],
+    "csv": {"comment": "#", "delimiter": ";", "encoding": "latin-1", "escape": "\\", "header": "auto", "quote": "'"},
+    "date_formats": ["%d/%m/%Y"],
+    "decimal_point": ",",
+    "type_tolerance": 0.01,
+    "fixed_width": [{"name": "x", "start": 1, "width": 2}],
+    "excel": {"sheet": 2},
+    "on_bad_row": "skip",
+    "on_drift": "rescue",
+    "partition_columns": True,
+}
+
+
+@pytest.mark.parametrize(("stream", "identity"), [(STREAM, "62ed15523699bf14"), (ALL, "bfe185dd59dbbfd0")])
+def test_plan_logs_of_earlier_versions_are_of_the_same_settings(stream: dict[str, Any], identity: str) -> None:
+    (found,) = read(streams=[stream]).streams
+    assert rows_identity(found, (), metadata_columns=True) == identity
 
 
 def test_plans_are_kept_with_the_batch_files() -> None:

@@ -9,12 +9,14 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
 
 from singer_sdk import metrics
 from singer_sdk.logging import StructuredFormatter
 
 from singer_arrow.errors import one_line
+from singer_arrow.settings import setting
 
 # Which values of settings and of the environment are secret, and texts and settings without them. Pure.
 
@@ -74,48 +76,45 @@ def _secrets(value: Any, schema: Mapping[str, Any], *, is_secret: bool = False) 
             yield from _secrets(inner, declared, is_secret=is_secret or _is_secret(name, declared))
 
 
-# The settings of every connector for the observation of its runs, declared as JSON Schema. Pure.
+# The settings of every connector for the observation of its runs. Pure.
 
 JSON = "json"
 
-RUN_SETTINGS: dict[str, dict[str, Any]] = {
-    "report": {
-        "type": ["string", "null"],
-        "description": "Folder for reports of runs, a local path or a URL such as `s3://bucket/reports`: a JSON file "
-        "and a page for each run. Tap and target may share one.",
-    },
-    "openlineage": {
-        "type": ["object", "null"],
-        "description": "Events of OpenLineage: each run sends one when it begins and one when it ends.",
-        "properties": {
-            "url": {
-                "type": ["string", "null"],
-                "description": "Where events are sent: `https://host/api/v1/lineage`; or a local file, to which each "
-                "event is appended as a line.",
-            },
-            "api_key": {
-                "type": ["string", "null"],
-                "description": "Key for the receiver, sent as a bearer token.",
-                "secret": True,
-                "writeOnly": True,
-            },
-            "namespace": {"type": ["string", "null"], "description": "Namespace of the job; by default `singer`."},
-            "job": {"type": ["string", "null"], "description": "Name of the job; by default the connector's."},
-        },
-    },
-    "log_format": {
-        "type": "string",
-        "enum": ["text", JSON],
-        "default": "text",
-        "description": "Format of the lines on standard error: text, or one JSON object a line, tracebacks included. "
-        "A logging configuration in `SINGER_SDK_LOG_CONFIG`, as Meltano gives it, takes precedence.",
-    },
-    "log_metrics": {
-        "type": ["boolean", "null"],
-        "description": "Whether the SDK's metrics (`METRIC`) are logged. By default in JSON logs and with "
-        "`SINGER_SDK_LOG_CONFIG` only.",
-    },
-}
+
+@dataclass(frozen=True, slots=True)
+class LineageSettings:
+    """The setting `openlineage`."""
+
+    url: str = setting(
+        "Where events are sent: `https://host/api/v1/lineage`; or a local file, to which each event is appended as a "
+        "line.",
+        default="",
+    )
+    api_key: str | None = setting("Key for the receiver, sent as a bearer token.", secret=True)
+    namespace: str = setting("Namespace of the job; by default `singer`.", default="")
+    job: str | None = setting("Name of the job; by default the connector's.")
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What is read before a connector checks its settings: by `config.get`, in monitoring."""
+
+    report: str | None = setting(
+        "Folder for reports of runs, a local path or a URL such as `s3://bucket/reports`: a JSON file and a page for "
+        "each run. Tap and target may share one."
+    )
+    openlineage: LineageSettings | None = setting(
+        "Events of OpenLineage: each run sends one when it begins and one when it ends."
+    )
+    log_format: Literal["text", "json"] = setting(
+        "Format of the lines on standard error: text, or one JSON object a line, tracebacks included. A logging "
+        "configuration in `SINGER_SDK_LOG_CONFIG`, as Meltano gives it, takes precedence.",
+        default="text",
+    )
+    log_metrics: bool | None = setting(
+        "Whether the SDK's metrics (`METRIC`) are logged. By default in JSON logs and with `SINGER_SDK_LOG_CONFIG` "
+        "only."
+    )
 
 
 # Log lines on standard error, without secrets: text for people, without metrics, or JSON for programs.

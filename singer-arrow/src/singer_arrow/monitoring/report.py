@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from singer_arrow.errors import ConfigError
+from singer_arrow.monitoring.logs import LineageSettings
 from singer_arrow.run_figures import RunFigures, StreamFigures
 from singer_arrow.runtime.threads import within
+from singer_arrow.settings import read_settings
 from singer_arrow.storage.urls import Url
 
 # The figures of a run -> its report, as JSON. Pure.
@@ -204,29 +206,18 @@ def dataset_of(text: str) -> tuple[str, str]:
     return ("file", f"/{url.key}") if url.scheme == "file" else (f"{url.scheme}://{url.bucket}", url.key or "/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineageEndpoint:
+class LineageEndpoint(LineageSettings):
     """Where events are sent."""
-
-    url: str  # of a receiver, or of a local file to which lines are appended
-    namespace: str
-    job: str | None = None  # None: the connector's name
-    api_key: str | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
         """Return the receiver of the setting `openlineage`; None if there is none."""
-        given = config.get("openlineage") or {}
-        if not given.get("url"):
+        given = read_settings(cls, config.get("openlineage") or {})
+        if not given.url:
             return None
-        if not _is_http(given["url"]) and Url.parse(given["url"]).scheme != "file":
+        if not _is_http(given.url) and Url.parse(given.url).scheme != "file":
             raise ConfigError("Setting 'openlineage.url' must be an http or https URL, or a local file")
-        return cls(
-            url=given["url"],
-            namespace=given.get("namespace") or "singer",
-            job=given.get("job"),
-            api_key=given.get("api_key"),
-        )
+        return replace(given, namespace=given.namespace or "singer")
 
     def send(self, event: Event) -> None:
         """Send an event; OSError if the receiver cannot be reached, or refuses it."""

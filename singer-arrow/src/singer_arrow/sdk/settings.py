@@ -19,7 +19,8 @@ from singer_sdk.plugin_base import JSONSchemaValidator, PluginBase, _ConfigInput
 from singer_sdk.typing import DEFAULT_JSONSCHEMA_VALIDATOR
 
 from singer_arrow.errors import ConfigError, nearest, one_line, with_code
-from singer_arrow.monitoring.logs import RUN_SETTINGS, set_up_logs
+from singer_arrow.monitoring.logs import RunSettings, set_up_logs
+from singer_arrow.settings import json_schema
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -343,7 +344,7 @@ class CheckedPlugin(PluginBase):
     def append_builtin_config(cls, config_jsonschema: dict[str, Any]) -> None:
         """Add the SDK's settings, and those for the observation of runs."""
         super().append_builtin_config(config_jsonschema)
-        config_jsonschema["properties"].update(RUN_SETTINGS)
+        config_jsonschema["properties"].update(json_schema(RunSettings)["properties"])
 
     @classmethod
     def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
