@@ -149,8 +149,9 @@ class StreamLedger(Ledger):
                 text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
                 ((_, newest, mark),) = session.execute(text, [self.stream], what=what).rows
                 created = self._table.created
-                is_void = newest is not None and created is not None and newest < created
-                is_ours = mark == self._mark or (mark is None and not is_void)  # earlier versions wrote none
+                is_ours = mark == self._mark or (
+                    mark is None and not self._is_void(newest)
+                )  # earlier versions wrote none
                 path = self.client.path(self._table.name)
                 if not session.execute(sql.has_rows(self.client.quoted(self._table.name)), what=what).rows:
                     logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
@@ -181,6 +182,9 @@ class StreamLedger(Ledger):
         with self._present():
             rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
         return {str(batch): at for batch, at in rows}
+
+    def _is_void(self, loaded_at: datetime | None) -> bool:
+        return loaded_at is not None and self._table.created is not None and loaded_at < self._table.created
 
 
 def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
