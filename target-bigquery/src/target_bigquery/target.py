@@ -50,6 +50,7 @@ class BigQueryRun(WarehouseRun[Settings]):
     def __init__(self, settings: Settings, context: RunContext) -> None:
         super().__init__(settings, context)
         self._clients: dict[str, BigQuery] = {}
+        self.sweeper: DaemonPool | None = None
         self.warnings: set[str] = set()  # each is logged once in a run
 
     @property
@@ -79,13 +80,9 @@ class BigQueryRun(WarehouseRun[Settings]):
         from target_bigquery.gcs_uploads import StagedFiles
 
         stage = StagingFolder(self.storage, self.settings.stage, self.logger)
+        self.sweeper = DaemonPool(1, "leftovers")  # removes files left by other runs
         self.sweeper.submit(stage.remove_leftovers)
         return StagedFiles(self.storage, self.temporary, self.processes, stage, self.cores)
-
-    @cached_property
-    def sweeper(self) -> DaemonPool:
-        """The thread that removes files left by other runs."""
-        return DaemonPool(1, "leftovers")
 
     def client_of(self, stream: str) -> BigQuery:
         """Return the dataset of a stream's table; create it if it does not exist."""
@@ -132,7 +129,7 @@ class BigQueryRun(WarehouseRun[Settings]):
     def close(self) -> None:
         if "processes" in self.__dict__:
             self.processes.close()
-        if "sweeper" in self.__dict__:
+        if self.sweeper is not None:
             self.sweeper.stop(LAST_SECONDS)
         for client in self._clients.values():
             client.close()

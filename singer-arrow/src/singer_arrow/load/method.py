@@ -23,6 +23,15 @@ from singer_arrow.naming import REJECTED, bytes_in_words, counted
 from singer_arrow.run_figures import PROGRESS_LINE
 from singer_arrow.storage.urls import Url
 
+DEAD_LETTER_HINT = "Or set on_bad_row: dead_letter, which puts such rows aside and loads the others"
+PAGE = 2_000
+"""How many entries of a ledger are read that follow a batch that was found."""
+_MOST_LEFT_OUT = 20
+"""Maximum number of properties that are named because they were left out."""
+_MOST_LINES = 10
+"""Maximum number of streams with a progress line each; more of them get one line together."""
+_RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "rejected")
+
 # What the messages of a stream bring to its load method.
 
 ConversionT = TypeVar("ConversionT")
@@ -63,12 +72,6 @@ class LocalFile:
 
 
 # Count the rows, files and loads of each stream, and log them: progress lines, closing lines and metrics.
-
-_MOST_LEFT_OUT = 20
-"""Maximum number of properties that are named because they were left out."""
-_MOST_LINES = 10
-"""Maximum number of streams with a progress line each; more of them get one line together."""
-_RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "rejected")
 
 
 @dataclass(slots=True)
@@ -267,10 +270,6 @@ def another_table(path: str, stream: str) -> LoadError:
     return LoadError(msg)
 
 
-PAGE = 2_000
-"""How many entries are read that follow a batch that was found."""
-
-
 class BatchLookup(Generic[FoundT]):
     """What a ledger has about the batches of a run; safe to use from any thread.
 
@@ -333,8 +332,6 @@ class BatchLookup(Generic[FoundT]):
 
 
 # The base of the load methods of all warehouses: one for each stream, while its SCHEMA stays the same.
-
-DEAD_LETTER_HINT = "Or set on_bad_row: dead_letter, which puts such rows aside and loads the others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

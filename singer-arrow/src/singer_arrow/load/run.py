@@ -43,7 +43,7 @@ class Checkpoints:
         self._interval = interval
         self._clock = clock
         self._lock = threading.RLock()
-        self._next = 0
+        self.newest = 0  # the token that was opened last
         self._open: set[int] = set()
         self._lowest = 1  # of the open ones, or the next one: tokens only grow
         self._waiting: deque[tuple[int, State]] = deque()
@@ -56,15 +56,9 @@ class Checkpoints:
     def open(self) -> int:
         """Open a token for data that was read now, and return it."""
         with self._lock:
-            self._next += 1
-            self._open.add(self._next)
-            return self._next
-
-    @property
-    def newest(self) -> int:
-        """Return the token that was opened last; 0 before the first."""
-        with self._lock:
-            return self._next
+            self.newest += 1
+            self._open.add(self.newest)
+            return self.newest
 
     def close(self, tokens: Iterable[int], then: Callable[[], None] | None = None) -> None:
         """Close tokens whose data is durable.
@@ -88,9 +82,9 @@ class Checkpoints:
         """Hold a STATE that was read; it covers all tokens opened before it."""
         with self._lock:
             self._has_state = True
-            if self._waiting and self._waiting[-1][0] == self._next:
+            if self._waiting and self._waiting[-1][0] == self.newest:
                 self._waiting.pop()  # nothing was read between the two: the newer one covers the older
-            self._waiting.append((self._next, value))
+            self._waiting.append((self.newest, value))
             self._release()
             self._pump()
 
@@ -108,10 +102,10 @@ class Checkpoints:
         """End a run that succeeded: if it had no STATE at all, call what waits for one."""
         with self._lock:
             if not self._has_state:
-                self._call_after(self._next)
+                self._call_after(self.newest)
 
     def _release(self) -> None:
-        while self._lowest <= self._next and self._lowest not in self._open:
+        while self._lowest <= self.newest and self._lowest not in self._open:
             self._lowest += 1
         while self._waiting and self._waiting[0][0] < self._lowest:
             self._ready = self._waiting.popleft()
@@ -406,27 +400,21 @@ class Finishing:
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._methods: list[tuple[str, AnyLoadMethod]] = []  # also of sinks that the SDK has dropped meanwhile
+        self.methods: list[tuple[str, AnyLoadMethod]] = []
+        """Those to finish, with their tables, which have one for each of their SCHEMAs; also of sinks that are gone."""
         self._ends = StreamEnds()
-        self._tables: dict[str, set[str]] = {}
+        self.tables: dict[str, set[str]] = {}
+        """The sinks that the rows of each announced stream go to."""
         self._tokens: dict[str, list[int]] = {}
         self._kept: set[str] = set()
         self._unfinished: list[str] = []
 
-    def defer(self, table: str, method: AnyLoadMethod) -> None:
-        """Add a load method to finish at the end of the input; a table has one for each of its SCHEMAs."""
-        self._methods.append((table, method))
-
     def begin(self, stream: str, tables: Collection[str]) -> None:
         """Note a SCHEMA that announces an end mark, and the stream names of the sinks that its rows go to."""
-        self._tables.setdefault(stream, set()).update(tables)
-        if any(table in self._tables[stream] for table, _ in self._methods):
+        self.tables.setdefault(stream, set()).update(tables)
+        if any(table in self.tables[stream] for table, _ in self.methods):
             self._tokens.setdefault(stream, []).append(self._checkpoints.open())
         self._ends.begin(stream, self._checkpoints.newest)
-
-    def tables_of(self, stream: str) -> Collection[str]:
-        """Return the sinks that the rows of an announced stream go to."""
-        return self._tables.get(stream, ())
 
     def end(self, stream: str) -> None:
         """Note the end mark of a stream, whose rows all have their tokens."""
@@ -435,25 +423,25 @@ class Finishing:
     @property
     def unfinished(self) -> Collection[str]:
         """Return the sinks of announced streams whose end mark is missing, or whose tables were not replaced."""
-        return self._kept.union(*(self._tables[stream] for stream in self._ends.unfinished()))
+        return self._kept.union(*(self.tables[stream] for stream in self._ends.unfinished()))
 
     def finish(self, scheduler: LoadScheduler) -> None:
         """Replace the tables of finished streams; everything that was read has been loaded into staging tables."""
         newest: dict[str, int] = {}
-        for table, method in self._methods:
+        for table, method in self.methods:
             newest[table] = max(newest.get(table, 0), scheduler.newest_token(method))
         spans = dict[str, StreamSpan]()
         for table, token in newest.items():
-            streams = [stream for stream, tables in self._tables.items() if table in tables]
+            streams = [stream for stream, tables in self.tables.items() if table in tables]
             if (span := self._ends.span(streams, token)) is not None:
                 spans[table] = span
         self._kept = kept_tables(spans)
         self._unfinished = [table for table, span in spans.items() if span.end is None]
-        for table, method in self._methods:
+        for table, method in self.methods:
             if table not in self._kept:
                 scheduler.finish(method)
         for stream, tokens in self._tokens.items():
-            if not self._tables[stream] & self._kept:
+            if not self.tables[stream] & self._kept:
                 self._checkpoints.close(tokens)
 
     def check(self, logger: logging.Logger) -> None:
@@ -464,7 +452,7 @@ class Finishing:
         if self._kept:
             raise UnfinishedStreamError(self._unfinished, sorted(self._kept.difference(self._unfinished)))
         for stream in self._ends.unfinished():
-            if self._tables[stream]:
+            if self.tables[stream]:
                 logger.warning(
                     "Stream %r: the input ended before the tap marked the end of the stream; what came is loaded, and "
                     "the next run continues from the last STATE. See the tap's log for the reason",

@@ -38,14 +38,14 @@ class RecordBuffer:
     """The records of a stream that wait for their file to be full, and those that were refused meanwhile.
 
     `temporary` returns a name for a new temporary file, by its suffix. The file holds either single records or rows of
-    Arrow; `holds_records` and `holds_rows` show what waits.
+    Arrow.
     """
 
     def __init__(self, temporary: Callable[[str], Path]) -> None:
         self._temporary = temporary
         self._path: Path | None = None
-        self._lines: BinaryIO | None = None  # JSON Lines, of records that are Python objects
-        self._rows: pa.RecordBatchFileWriter | None = None  # a spool
+        self.lines: BinaryIO | None = None  # JSON Lines, of records that are Python objects
+        self.rows: pa.RecordBatchFileWriter | None = None  # a spool
         self._size = 0
         self.origins = RecordOrigins()
         self.token = 0
@@ -61,38 +61,28 @@ class RecordBuffer:
         """Size in bytes; of rows about that in memory."""
         return self._size + self.origins.refused_bytes
 
-    @property
-    def holds_rows(self) -> bool:
-        """Whether rows of Arrow wait, to which no single records can be added."""
-        return self._rows is not None
-
-    @property
-    def holds_records(self) -> bool:
-        """Whether single records wait, to which no rows of Arrow can be added."""
-        return self._lines is not None
-
     def add_record(self, record: dict[str, Any]) -> None:
         """Write a single record; UnicodeEncodeError if it holds text that is no Unicode."""
-        assert self._rows is None
-        if self._lines is None:
+        assert self.rows is None
+        if self.lines is None:
             self._path = self._temporary(".jsonl")
-            self._lines = self._path.open("wb")
+            self.lines = self._path.open("wb")
         line = _encode(record) + b"\n"
-        self._lines.write(line)
+        self.lines.write(line)
         self._size += len(line)
 
     def add_rows(self, rows: pa.RecordBatch) -> None:
-        assert self._lines is None
-        if self._rows is None:
+        assert self.lines is None
+        if self.rows is None:
             self._path = self._temporary(files.SUFFIX)
-            self._rows = files.write(self._path, rows.schema)
-        self._rows.write_batch(rows)
+            self.rows = files.write(self._path, rows.schema)
+        self.rows.write_batch(rows)
         self._size += rows.nbytes
 
     def take(self) -> tuple[Path | None, RecordOrigins, int]:
         """Close the file and return its path, the origins of the records and their token; the buffer is empty then."""
-        path, file, token, origins = self._path, self._lines or self._rows, self.token, self.origins
-        self._path = self._lines = self._rows = None
+        path, file, token, origins = self._path, self.lines or self.rows, self.token, self.origins
+        self._path = self.lines = self.rows = None
         self._size = self.token = 0
         if file is not None:
             file.close()  # where this fails, the token stays open for good, and no STATE passes these records

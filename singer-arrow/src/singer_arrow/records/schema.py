@@ -25,7 +25,7 @@ from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 from singer_arrow.casting.from_json import json_kind
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.casting.to_json import exact_number
-from singer_arrow.errors import DataError, SchemaError
+from singer_arrow.errors import SchemaError
 from singer_arrow.records.validation import KEYWORDS, all_dates, date_format, fits_schema, matches, validator
 from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.schema.json_schema import plain_numbers, whole_numbers
@@ -273,7 +273,6 @@ def _leads(root: Schema, reference: str) -> bool:
 # The readers of JSON Schema assume the types of its keywords, for example that `properties` is an object. Without these
 # checks they would fail with a Python error that does not name the property.
 
-LARGEST = (1 << 63) - 1
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 
@@ -290,13 +289,6 @@ def check_schema(stream: str, schema: Any, keys: Any) -> None:
 def is_unicode_text(value: Any) -> bool:
     """Return whether a value is text that UTF-8 can encode; JSON can contain lone surrogates, which it cannot."""
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
-
-
-def check_version(version: Any) -> None:
-    """Check that the version of an ACTIVATE_VERSION message is an integer that a column can hold."""
-    if not isinstance(version, int) or isinstance(version, bool) or not -LARGEST - 1 <= version <= LARGEST:
-        msg = f"'version' must be an integer of 64 bits, it is {shorten(version)}; this is an error of the tap"
-        raise DataError(msg)
 
 
 def _check(node: Mapping[str, Any], what: str, path: str) -> None:

@@ -114,7 +114,7 @@ class LoadSink(BatchSink):
         self.table = self.target.table_class(run, stream)
         self.method = self.table.method
         if self.method.deferred:
-            run.finishing.defer(self.stream_name, self.method)
+            run.finishing.methods.append((self.stream_name, self.method))
         run.scheduler.check()
 
     @property

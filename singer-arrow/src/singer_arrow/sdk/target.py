@@ -17,6 +17,7 @@ from singer_sdk.singerlib.json import serialize_json
 from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.casting.from_json import BadRowError
+from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError, ServiceError
 from singer_arrow.load.dead_letters import Rejected, cut
 from singer_arrow.load.run import State
@@ -24,7 +25,7 @@ from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_an
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.parse import LACKS_KEY, METADATA_COLUMNS, ParsedLines, RecordParser, record_text
 from singer_arrow.records.queue import Block, first_runs
-from singer_arrow.records.schema import NewestDraft, check_schema, check_version, rules_for, rules_unchecked
+from singer_arrow.records.schema import NewestDraft, check_schema, rules_for, rules_unchecked
 from singer_arrow.runtime.process import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.message_reader import LineReader
@@ -88,7 +89,7 @@ class SinkLines:
             number = block.number(bad_line.index)
             sink.waiting.origins.refuse(Rejected(None, number, bad_line.column, bad_line.reason, record))
             sink.tally_record_read()
-        if sink.waiting.holds_records:
+        if sink.waiting.lines is not None:
             sink.drain()
         while start < rows:
             context = sink._get_context({})
@@ -323,7 +324,7 @@ class WarehouseTarget(CheckedPlugin, Target):
             self.message_version = message_dict.get("version")
             for stream_map in self.mapper.stream_maps.get(message_dict.get("stream", ""), ()):
                 sink = self._sinks.active(stream_map.stream_alias)
-                if sink is not None and sink.waiting.holds_rows:
+                if sink is not None and sink.waiting.rows is not None:
                     self.run.record_queue.flush()
                     sink.drain()
             super()._process_record_message(message_dict)
@@ -363,7 +364,10 @@ class WarehouseTarget(CheckedPlugin, Target):
 
     def _process_activate_version_message(self, message_dict: dict[str, Any]) -> None:
         self._assert_line_requires(message_dict, {"stream", "version"})
-        check_version(message_dict["version"])
+        version = message_dict["version"]
+        if not isinstance(version, int) or isinstance(version, bool) or not -(2**63) <= version < 2**63:
+            msg = f"'version' must be an integer of 64 bits, it is {shorten(version)}; this is an error of the tap"
+            raise DataError(msg)
         if message_dict["stream"] not in self.mapper.stream_maps:
             self._assert_sink_exists(message_dict["stream"])
         with self.run.messages:
@@ -380,7 +384,7 @@ class WarehouseTarget(CheckedPlugin, Target):
             if (stream := ended_stream(message_dict)) is not None:
                 run.record_queue.flush()
                 for sink in self._sinks.every():
-                    if sink.stream_name in run.finishing.tables_of(stream):
+                    if sink.stream_name in run.finishing.tables.get(stream, ()):
                         sink.drain()
                 run.finishing.end(stream)  # all of its rows have tokens now, and later ones get others
             run.record_queue.state(self.message_reader.number, message_dict["value"])
