@@ -95,7 +95,12 @@ def _given(settings: Settings) -> Any:
         with warnings.catch_warnings():  # it warns of key files of strangers; this one is the user's own
             warnings.simplefilter("ignore", DeprecationWarning)
             if given.get("type") == "external_account":
-                return _federated(dict(given))
+                # of a workload; Google's own loader would ask for a token at once, and then for the pool's project
+                is_aws = given.get("subject_token_type") == "urn:ietf:params:aws:token-type:aws4_request"
+                is_program = not is_aws and given["credential_source"].get("executable") is not None
+                kind = "aws" if is_aws else "pluggable" if is_program else "identity_pool"
+                module: Any = importlib.import_module(f"google.auth.{kind}")
+                return module.Credentials.from_info(dict(given), scopes=SCOPES)
             return auth.load_credentials_from_dict(dict(given), scopes=SCOPES)[0]
     except (GoogleAuthError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         # the last three: Google's library takes for granted what a key file holds
@@ -132,15 +137,6 @@ def storage_token(settings: Settings) -> Callable[[], dict[str, Any]] | None:
 def _is_google(endpoint: str | None) -> bool:
     host = urlparse(endpoint or "https://bigquery.googleapis.com").hostname or ""
     return host == "googleapis.com" or host.endswith(".googleapis.com")
-
-
-def _federated(given: dict[str, Any]) -> Any:
-    """Credentials of a workload; Google's own loader would ask for a token at once, and then for the pool's project."""
-    is_aws = given.get("subject_token_type") == "urn:ietf:params:aws:token-type:aws4_request"
-    is_program = not is_aws and given["credential_source"].get("executable") is not None
-    kind = "aws" if is_aws else "pluggable" if is_program else "identity_pool"
-    module: Any = importlib.import_module(f"google.auth.{kind}")  # its functions have no types
-    return module.Credentials.from_info(given, scopes=SCOPES)
 
 
 class Connection:

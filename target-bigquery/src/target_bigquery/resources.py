@@ -172,29 +172,25 @@ class QueryResult:
 
 def table(name: str, found: Any) -> Table:
     fields = tuple(f.to_api_repr() for f in found.schema)
-    recorded, by = records_owners(fields), found.time_partitioning or found.range_partitioning
+    by_time, by_range, partitions = found.time_partitioning, found.range_partitioning, None
+    if by_time and by_time.field:
+        partitions = Partitioning(by_time.field, unit=by_time.type_ or "DAY")
+    elif by_range and not by_time:
+        cells = (by_range.range_.start, by_range.range_.end, by_range.range_.interval)
+        is_known = all(n is not None for n in cells) and int(cells[2]) > 0
+        partitions = Partitioning(by_range.field, cells=tuple(int(n) for n in cells) if is_known else None)  # type: ignore[arg-type]
+    recorded, by = records_owners(fields), by_time or by_range
     return Table(
         name=name,
         columns=tuple(_existing(f, recorded=recorded) for f in fields),
         fields=fields,
         created=found.created,
         labels=dict(found.labels or {}),
-        partitions=_partitions(found),
+        partitions=partitions,
         clustered_by=tuple(found.clustering_fields or ()),
         resource=found,
         filtered_by=(by.field or "_PARTITIONTIME") if by and found.require_partition_filter else None,
     )
-
-
-def _partitions(found: Any) -> Partitioning | None:
-    by_time, by_range = found.time_partitioning, found.range_partitioning
-    if by_time:
-        return Partitioning(by_time.field, unit=by_time.type_ or "DAY") if by_time.field else None
-    if by_range:
-        cells = (by_range.range_.start, by_range.range_.end, by_range.range_.interval)
-        is_known = all(n is not None for n in cells) and int(cells[2]) > 0
-        return Partitioning(by_range.field, cells=tuple(int(n) for n in cells) if is_known else None)  # type: ignore[arg-type]
-    return None
 
 
 def _existing(field: Mapping[str, Any], *, recorded: bool) -> TableColumn:

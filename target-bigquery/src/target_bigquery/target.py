@@ -20,20 +20,11 @@ from singer_arrow.storage.store import Storage
 from singer_arrow.warehouse.run import GRACE_SECONDS, RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from singer_arrow.warehouse.table import WarehouseTable, descriptions_of, nullable_paths
-from target_bigquery import connection, sql, tables
+from target_bigquery import connection, load, sql, tables
 from target_bigquery import merge_pruning as bounds
 from target_bigquery.client import BigQuery
 from target_bigquery.conversion import Conversion
 from target_bigquery.ledger import StreamLedger, remove_old
-from target_bigquery.load import (
-    AppendOnly,
-    BigQueryContext,
-    BigQueryLoadMethod,
-    DeadLetterTable,
-    Overwrite,
-    OverwriteStaging,
-    Upsert,
-)
 from target_bigquery.settings import STORAGE_WRITE, Settings
 from target_bigquery.storage_write.load_method import STREAMED, record_age_seconds, why_not
 from target_bigquery.types import Column
@@ -138,10 +129,10 @@ class BigQueryRun(WarehouseRun[Settings]):
 
 # The table of a stream in BigQuery: its columns, its load method, and the removal of old versions.
 
-METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
-    APPEND: AppendOnly,
-    UPSERT: Upsert,
-    OVERWRITE: Overwrite,
+METHODS: dict[str, type[load.AppendOnly] | type[load.Upsert] | type[load.Overwrite]] = {
+    APPEND: load.AppendOnly,
+    UPSERT: load.Upsert,
+    OVERWRITE: load.Overwrite,
 }
 ALONE_BYTES = 64 << 20
 """A Parquet file of that size is a load of its own: as it is, it costs nothing to make. With gcs_stage none does."""
@@ -167,22 +158,22 @@ class BigQueryStreamTable(WarehouseTable):
         self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns
 
-    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> BigQueryLoadMethod:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> load.BigQueryLoadMethod:
         run, destination = self.run, self.destination
         settings = run.settings
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
         self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
         client, path = self.client, self.client.path(destination.name)
         context = self.load_context(
-            BigQueryContext,
+            load.BigQueryContext,
             keys,
             client=client,
             files=run.files,
             destination=destination,
             upload_format=upload_format(settings.load_format, destination.columns),
             ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, settings.replay),
-            overwrite_staging=run.once(OverwriteStaging, path, client),
-            dead_letter_table=run.once(DeadLetterTable, client.path(REJECTED), client, run.temporary),
+            overwrite_staging=run.once(load.OverwriteStaging, path, client),
+            dead_letter_table=run.once(load.DeadLetterTable, client.path(REJECTED), client, run.temporary),
         )
         if settings.load_via == STORAGE_WRITE:
             if (reason := why_not(load_method, destination.columns)) is None:

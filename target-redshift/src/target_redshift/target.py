@@ -17,19 +17,10 @@ from singer_arrow.settings import json_schema
 from singer_arrow.warehouse.run import RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from singer_arrow.warehouse.table import WarehouseTable, descriptions_of
-from target_redshift import sql, tables
+from target_redshift import load, sql, tables
 from target_redshift.client import Redshift
 from target_redshift.conversion import Conversion
 from target_redshift.ledger import StreamLedger, remove_old
-from target_redshift.load import (
-    AppendOnly,
-    DeadLetterTable,
-    Overwrite,
-    OverwriteStaging,
-    RedshiftContext,
-    RedshiftLoadMethod,
-    Upsert,
-)
 from target_redshift.settings import Settings
 from target_redshift.types import Column
 from target_redshift.uploads import Files, S3StagingFolder
@@ -114,7 +105,7 @@ class RedshiftRun(WarehouseRun[Settings]):
             self.workers.stop(LAST_SECONDS)
         for client in self._clients.values():
             client.close()  # a load that is still running would keep staging tables from being dropped
-        for overwrite_staging in self.all_of(OverwriteStaging):
+        for overwrite_staging in self.all_of(load.OverwriteStaging):
             overwrite_staging.close()
         for client in self._clients.values():
             client.close()
@@ -123,10 +114,10 @@ class RedshiftRun(WarehouseRun[Settings]):
 
 # The table of a stream in Redshift: its columns, its load method, and the removal of old versions.
 
-METHODS: dict[str, type[AppendOnly] | type[Upsert] | type[Overwrite]] = {
-    APPEND: AppendOnly,
-    UPSERT: Upsert,
-    OVERWRITE: Overwrite,
+METHODS: dict[str, type[load.AppendOnly] | type[load.Upsert] | type[load.Overwrite]] = {
+    APPEND: load.AppendOnly,
+    UPSERT: load.Upsert,
+    OVERWRITE: load.Overwrite,
 }
 
 
@@ -145,12 +136,12 @@ class RedshiftStreamTable(WarehouseTable):
         self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
         return self.destination.columns
 
-    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> RedshiftLoadMethod:
+    def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> load.RedshiftLoadMethod:
         run, destination = self.run, self.destination
         replay = run.settings.replay or ("skip" if load_method == UPSERT else None)  # merged again, whatever it has
         client, path = self.client, self.client.path(destination.name)
         context = self.load_context(
-            RedshiftContext,
+            load.RedshiftContext,
             keys,
             client=client,
             files=run.files,
@@ -158,8 +149,8 @@ class RedshiftStreamTable(WarehouseTable):
             upload_format=run.settings.upload_format,
             destination=destination,
             ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, replay),
-            overwrite_staging=run.once(OverwriteStaging, path, client),
-            dead_letter_table=run.once(DeadLetterTable, client.path(REJECTED), client),
+            overwrite_staging=run.once(load.OverwriteStaging, path, client),
+            dead_letter_table=run.once(load.DeadLetterTable, client.path(REJECTED), client),
         )
         return METHODS[load_method](context)
 

@@ -63,16 +63,10 @@ class PreparedRows:
     path: Path
     spans: tuple[RowSpan, ...]
     schema: bytes
+    rows: int
+    bytes: int  # in requests
     staged: tuple[Url, ...] = ()
     rejects: Rejects | None = None
-
-    @property
-    def rows(self) -> int:
-        return sum(span.rows for span in self.spans)
-
-    @property
-    def bytes(self) -> int:
-        return sum(span.size for span in self.spans)
 
 
 def unsupported_column(columns: Sequence[Column], path: str = "") -> str | None:
@@ -134,7 +128,8 @@ def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Re
                 file.write(data)
                 spans.append(RowSpan(start, data.size, part.num_rows))
                 start += data.size
-    return PreparedRows(item, path, tuple(spans), schema.serialize().to_pybytes(), rejects=rejects)
+    rows = sum(span.rows for span in spans)
+    return PreparedRows(item, path, tuple(spans), schema.serialize().to_pybytes(), rows, start, rejects=rejects)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
