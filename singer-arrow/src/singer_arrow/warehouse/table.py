@@ -287,7 +287,7 @@ class WarehouseTable(abc.ABC):
     ) -> None:
         """Add a file of records to the load method, which removes the file.
 
-        It is of JSON Lines, or a spool of `record_schema` (see `batch.spool`), by its suffix; None: all were refused.
+        It is of JSON Lines, or a spool of `record_schema` (see `batch.files`), by its suffix; None: all were refused.
         `since`: when the first was read, by time.monotonic. `origins` are the lines of the input of the records, and
         those that were refused; None: the first one ends the run.
         """
