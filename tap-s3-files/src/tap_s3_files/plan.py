@@ -335,24 +335,26 @@ class StreamPlan:
     def _without_unchanged(self, objects: Iterable[ObjectInfo], *, listed: bool) -> Iterator[ObjectInfo]:
         """Leave out objects that were written again without a change, however long ago the log got them.
 
-        One that was another one in between counts as new, and `again` of its task how often the log had its version.
+        One that was another one in between counts as new, and `again` of its task how often the log had its version. If
+        the log has it with the same time, it is no new one: a run that listed earlier has planned an older one behind it.
         """
         if self.log is None or self._keys_ascend:
             yield from objects
             return
         rest, end = iter(objects), self._end if listed else None  # a listing has each object once
         while some := list(islice(rest, _LOOKED_UP)):
-            earlier: dict[str, list[Version]] = {}
+            earlier: dict[str, list[ObjectInfo]] = {}
             for info in self.log.objects_of({str(o.url) for o in some}, end):
-                earlier.setdefault(str(info.url), []).append(version_of(info))
+                earlier.setdefault(str(info.url), []).append(info)
             for info in some:
-                version, known = version_of(info), earlier.get(str(info.url), [])
-                if known and known[-1] == version:
+                known, version = earlier.get(str(info.url), []), version_of(info)
+                same = [o for o in known if version_of(o) == version]
+                if same and same[-1] is known[-1]:
                     self._warn_of_unchanged(info)
-                    continue
-                if count := known.count(version):
-                    self._counts[version] = count
-                yield info
+                elif not any(abs(o.modified - info.modified) < PRECISION for o in same):
+                    if same:
+                        self._counts[version] = len(same)
+                    yield info
 
     def _warn_of_unchanged(self, info: ObjectInfo) -> None:
         if not self._has_unchanged:
@@ -401,7 +403,7 @@ class StreamPlan:
             logger.warning(text, self.object_filter.stream, len(changed))
             return
         own = set(map(version_of, changed))
-        planned = self.log.objects_of({str(o.url) for o in changed}) if self.log is not None else ()
+        planned = list(self.log.objects_of({str(o.url) for o in changed})) if self.log is not None else []
         last = {str(o.url): version_of(o) for o in planned}
         due: list[ObjectInfo] = []
         now: list[ObjectInfo] = []
@@ -414,6 +416,8 @@ class StreamPlan:
                 if version in own:  # gone, and back: tasks that other runs send have it
                     self._warn_of_unchanged(info)
                 continue
+            if any(version_of(o) == version and abs(o.modified - info.modified) < PRECISION for o in planned):
+                continue  # planned by another run, before an older version that this run had listed
             is_sent = self.log is None and version not in own and self.is_known(info)
             if is_sent or version in self._waiting_versions or not in_window(info, *self.object_filter.window):
                 continue

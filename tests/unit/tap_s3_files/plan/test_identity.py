@@ -290,6 +290,28 @@ def test_objects_of_a_queue_that_get_a_former_content_back_are_sent_again(tmp_pa
     assert len(set(found)) == 3
 
 
+class ShowsNew(Storage):
+    """A storage in which the object has its new version."""
+
+    def head(self, url: Url) -> ObjectInfo:
+        return version("new", 1)
+
+
+def test_a_version_that_another_run_planned_before_an_older_one_is_sent_once(tmp_path: Path) -> None:
+    """A run lists an object and sleeps; another one plans its new version; the first one opens the log then."""
+    old, new = version("old", 0), version("new", 1)
+    sent = ids(run(log_in(tmp_path), [new], None))
+    runs = run_of([old], None, None)
+    plan = plan_for(runs, log_in(tmp_path))
+    both = [t for s in runs.listed_segments(stream(), plan) for t in s.tasks]
+    assert [o.etag for t in both for o in t.objects] == ["new", "old"]
+    plan.replan(ShowsNew(), [old])
+    assert not plan.has_queued
+    plan.queue([new])
+    assert not plan.has_queued
+    assert ids(run(log_in(tmp_path), [new], None)) == [*sent, task_name("orders", both[1])]
+
+
 def test_a_bundle_knows_which_of_its_objects_came_back(tmp_path: Path) -> None:
     state = None
     for n, etag in enumerate("ABA"):
