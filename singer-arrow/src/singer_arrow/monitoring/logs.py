@@ -7,8 +7,7 @@ import logging
 import os
 import re
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
@@ -176,11 +175,6 @@ def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any])
         handler.setFormatter(JsonFormatter(name) if is_json else _TextFormatter(plain))
         if not logs_metrics(config):
             handler.addFilter(_is_no_metric)
-    if is_json:
-        logger = logging.getLogger(name)
-        of_threads, unraisable = threading.excepthook, sys.unraisablehook  # which end the process without memory
-        threading.excepthook = lambda thrown: _log_thrown(logger, thrown, of_threads)
-        sys.unraisablehook = lambda thrown: _log_thrown(logger, thrown, unraisable)
 
 
 def logs_metrics(config: Mapping[str, Any]) -> bool:
@@ -204,13 +198,6 @@ def log_exception(logger: logging.Logger, error: BaseException | None) -> None:
     """Log an unexpected error with its traceback."""
     text = " ".join(str(error).split()) or type(error).__name__
     logger.critical(text, exc_info=error)
-
-
-def _log_thrown(logger: logging.Logger, thrown: Any, before: Callable[[Any], object]) -> None:
-    if isinstance(thrown.exc_value, MemoryError):
-        before(thrown)
-    else:
-        log_exception(logger, thrown.exc_value)
 
 
 def _handlers() -> Iterator[logging.Handler]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import gc
 import json
@@ -19,6 +20,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import spec_from_loader
+from queue import SimpleQueue
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -158,6 +160,7 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
     _set_hooks(name)
     umask = os.umask(0o077)  # what is written to local disks is for this user alone, as temporary folders are
     try:
+        _set_hooks(name)
         gc.disable()
         try:
             import_sdk()
@@ -203,31 +206,53 @@ def _set_hooks(name: str) -> None:
     Others would wait for such a thread for ever: `Thread.start` for one that cannot begin, tasks for one that ends.
     What is lost is what a kill would lose: nothing that is durable.
     """
+    spare = f"{name}: This machine refuses memory or threads: out of memory [memory]\n".encode()
+    of_threads, of_others = threading.excepthook, sys.unraisablehook
+    others: SimpleQueue[sys.UnraisableHookArgs] = SimpleQueue()
 
     def end(error: BaseException) -> None:
-        for line in _lines(error):
-            text = json.dumps({"level": "error", "message": line}) if _writes_json() else f"{name}: {line}"
-            os.write(2, f"{text}\n".encode())
-        os._exit(1)
+        try:
+            for line in _lines(error):
+                text = json.dumps({"level": "error", "message": line}) if _writes_json() else f"{name}: {line}"
+                os.write(2, f"{text}\n".encode())
+        except MemoryError:
+            os.write(2, spare)
+        finally:
+            os._exit(1)
 
-    def of_threads(thrown: threading.ExceptHookArgs, before: Callable[..., object] = threading.excepthook) -> None:
+    def log(error: BaseException) -> None:
+        from singer_arrow.monitoring.logs import log_exception
+
+        log_exception(logging.getLogger(name), error)
+
+    def in_thread(thrown: threading.ExceptHookArgs) -> None:
         if thrown.exc_value is not None and is_of_memory(thrown.exc_value):
             end(thrown.exc_value)
-        if before is not threading.__excepthook__ or thrown.exc_value is None:
-            before(thrown)
+        elif _writes_json() and thrown.exc_value is not None:
+            log(thrown.exc_value)
+        elif of_threads is not threading.__excepthook__ or thrown.exc_value is None:
+            of_threads(thrown)
         else:
             sys.stderr.write(_masked("".join(traceback.format_exception(thrown.exc_value))))
 
-    def unraisable(thrown: sys.UnraisableHookArgs, before: Callable[..., object] = sys.unraisablehook) -> None:
-        if isinstance(thrown.exc_value, MemoryError) and "thread started by" in (thrown.err_msg or ""):
-            end(thrown.exc_value)
-        before(thrown)
+    def elsewhere() -> None:
+        while True:
+            thrown = others.get()
+            if isinstance(thrown.exc_value, MemoryError) and "thread started by" in (thrown.err_msg or ""):
+                end(thrown.exc_value)
+            elif _writes_json() and thrown.exc_value is not None:
+                log(thrown.exc_value)
+            else:
+                of_others(thrown)
+            del thrown
 
     def unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         sys.stderr.write(_masked("".join(traceback.format_exception(kind, error, trace))))
 
-    threading.excepthook, sys.unraisablehook = of_threads, unraisable
-    sys.excepthook = unexpected
+    threading.excepthook, sys.excepthook = in_thread, unexpected
+    # A thread that cannot begin has no memory for a function of Python: this thread has it, and `put` is one of C
+    sys.unraisablehook = others.put
+    _thread.start_new_thread(elsewhere, ())
 
 
 def _masked(text: str) -> str:
