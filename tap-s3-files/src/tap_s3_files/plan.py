@@ -335,8 +335,8 @@ class StreamPlan:
     def _without_unchanged(self, objects: Iterable[ObjectInfo], *, listed: bool) -> Iterator[ObjectInfo]:
         """Leave out objects that were written again without a change, however long ago the log got them.
 
-        One that was another one in between counts as new, and `again` of its task how often the log had its version. If
-        the log has it with the same time, it is no new one: a run that listed earlier has planned an older one behind it.
+        One that was another one in between counts as new, and `again` of its task how often the log had its version.
+        One that the log has with the same time is known: a run that listed before planned an older one behind it.
         """
         if self.log is None or self._keys_ascend:
             yield from objects
