@@ -335,6 +335,7 @@ class _Lister:
         self._failed = threading.Event()
 
     def run(self) -> Listing:
+        """Return what was listed, once all scans have ended; log the number of objects from time to time."""
         with ThreadPool(PARALLEL, "list") as pool:
             try:
                 for number, part in enumerate(self._parts):
@@ -344,21 +345,17 @@ class _Lister:
                         continue
                     is_begun = known is not None and part.matches(known) and lists_in_order(known)
                     self._submit(pool, _Scan(number, part.prefix, known.key if known and is_begun else ""))
-                self._wait()
+                logged = time.monotonic()
+                while self._waiting:  # each scan adds those that it finds before it ends
+                    found = self._waiting.pop()
+                    while not wait([found], max(0.0, logged + LINE_SECONDS - time.monotonic())).done:
+                        logger.info("Listing %s: %s objects so far", self._parts[0].prefix, f"{len(self._listing):,}")
+                        logged = time.monotonic()
+                    found.result()
             except BaseException:
                 self._failed.set()
                 raise
         return self._listing
-
-    def _wait(self) -> None:
-        """Wait for all scans; log the number of objects from time to time."""
-        logged = time.monotonic()
-        while self._waiting:  # each adds those that it finds before it ends
-            scan = self._waiting.pop()
-            while not wait([scan], max(0.0, logged + LINE_SECONDS - time.monotonic())).done:
-                logger.info("Listing %s: %s objects so far", self._parts[0].prefix, f"{len(self._listing):,}")
-                logged = time.monotonic()
-            scan.result()
 
     def _submit(self, pool: ThreadPool, scan: _Scan) -> None:
         self._waiting.append(pool.submit(self._list, pool, scan))

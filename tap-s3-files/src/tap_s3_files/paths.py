@@ -65,10 +65,9 @@ def check_date_pattern(path: Url, setting: str) -> None:
 
 def check_moment(path: Url, moment: datetime | None, setting: str) -> None:
     """Check that a window begins or ends where a place does: part of a place can be read by no window."""
-    if moment is not None and _floor(path)(moment.astimezone(UTC)) != moment:
+    if moment is not None and (begin := _floor(path)(moment.astimezone(UTC))) != moment:
         raise ConfigError(
-            f"Setting {setting!r}: {moment.isoformat()} lies within one of the dates of {path}; "
-            f"use {_floor(path)(moment.astimezone(UTC)).isoformat()}"
+            f"Setting {setting!r}: {moment.isoformat()} lies within one of the dates of {path}; use {begin.isoformat()}"
         )
 
 
