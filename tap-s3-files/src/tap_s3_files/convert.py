@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from datetime import UTC
 from time import perf_counter
 
 from singer_arrow.batch.files import BatchFile, write_batch_files
@@ -24,7 +25,7 @@ from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.plan_log import identity, task_name
-from tap_s3_files.plan_model import Cut, PendingTask, Position, Task, rank
+from tap_s3_files.plan_model import Cut, PendingTask, Position, Task
 from tap_s3_files.progress import CountedStorage, Counts
 from tap_s3_files.read import NEW_VERSION, BadRows, Piece, read
 from tap_s3_files.stream_job import StreamJob, Worker, format_of
@@ -38,98 +39,76 @@ SAMPLE_BYTES = 64 << 10
 """Of JSON Lines, how much is looked at for columns that are news."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassthroughBatch:
-    """Objects that go as they are, with their rows if these are known."""
-
-    objects: tuple[ObjectInfo, ...]
-    rows: int | None
-
-
-class _NeedsConversionError(Exception):
-    """Reason why an object must be converted; empty if reading it reports the reason."""
-
-
-def passthrough_batch(worker: Worker, task: Task) -> PassthroughBatch | None:
-    """Return the objects of a task if all of them can go as they are; else None, and the reason is logged.
+def passthrough_rows(worker: Worker, task: Task) -> list[int | None] | None:
+    """Return the rows of a task's objects, as far as they are known, if all can go as they are; else None, and log why.
 
     All or none: the objects are one batch, whose id does not depend on the setting.
     """
-    rows: int | None = 0
+    rows = list[int | None]()
     for info in task.objects:
         try:
-            found = _check(worker, info)
-        except _NeedsConversionError as error:
-            if str(error):
-                logger.info("%s is converted although passthrough is on: %s", info.url, error)
+            found, reason = _rows_or_reason(worker, info)
+        except (ArchivedError, EmptyObjectError, ObjectChangedError):  # reading it reports that
             return None
-        except (ArchivedError, EmptyObjectError, ObjectChangedError):
+        if reason:
+            logger.info("%s is converted although passthrough is on: %s", info.url, reason)
             return None
-        rows = None if rows is None or found is None else rows + found
-    return PassthroughBatch(task.objects, rows) if task.objects else None
+        rows.append(found)
+    return rows or None
 
 
-def _check(worker: Worker, info: ObjectInfo) -> int | None:
-    """Return the rows of an object that is passed as it is, or None if unknown; raise if it cannot be passed."""
+def _rows_or_reason(worker: Worker, info: ObjectInfo) -> tuple[int | None, str]:
+    """Return the rows of an object that can go as it is, if known, or else the reason why it cannot."""
     job = worker.job
     if job.metadata_columns:
-        raise _NeedsConversionError("metadata_columns adds columns")
+        return None, "metadata_columns adds columns"
     if job.partitions.hive or job.partitions.paths:
-        raise _NeedsConversionError("keys give columns")
+        return None, "keys give columns"
     if job.options.excluded_members:
-        raise _NeedsConversionError("the catalog does not select all of it")
+        return None, "the catalog does not select all of it"
     if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:
-        raise _NeedsConversionError("on_bad_row and on_drift want each row looked at")
+        return None, "on_bad_row and on_drift want each row looked at"
     if info.size == 0:
-        raise _NeedsConversionError
+        raise EmptyObjectError
     kind = format_of(job.format, info.url)
     if kind != job.passthrough:
-        reason = f"it is {kind}, and batch files are {job.passthrough}"
-        raise _NeedsConversionError(reason)
-    storage = CountedStorage(worker.storage, worker.progress, worker.stop)
+        return None, f"it is {kind}, and batch files are {job.passthrough}"
+    storage, is_archive = CountedStorage(worker.storage, worker.progress, worker.stop), archive_of(info.url.name)
     reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
+
+    # Parquet: columns and types are those of SCHEMA
     if kind == "parquet":
-        return _check_parquet(job, reader)
-    _check_lines(job, reader)
-    return None
+        if is_archive:
+            return None, "it is an archive"
+        metadata = read_footer(reader, reader.url, fresh=True).metadata
+        file = metadata.schema.to_arrow_schema()
+        if sorted(file.names) != sorted(job.schema.names):
+            other = sorted(set(file.names).symmetric_difference(job.schema.names))
+            return None, f"its columns are not those of SCHEMA ({', '.join(other[:5]) or 'one occurs twice'})"
+        for field in job.schema:
+            t = file.field(field.name).type
+            if t != field.type or is_json(field):
+                return None, f"its column {field.name!r} is {t}, in SCHEMA {drift.type_name(field)}"
+        return int(metadata.num_rows), ""
 
-
-def _check_parquet(job: StreamJob, reader: ObjectReader) -> int:
-    if archive_of(reader.url.name):
-        raise _NeedsConversionError("it is an archive")
-    metadata = read_footer(reader, reader.url, fresh=True).metadata
-    file = metadata.schema.to_arrow_schema()
-    if sorted(file.names) != sorted(job.schema.names):
-        other = sorted(set(file.names).symmetric_difference(job.schema.names))
-        reason = f"its columns are not those of SCHEMA ({', '.join(other[:5]) or 'one occurs twice'})"
-        raise _NeedsConversionError(reason)
-    for field in job.schema:
-        t = file.field(field.name).type
-        if t != field.type or is_json(field):
-            reason = f"its column {field.name!r} is {t}, in SCHEMA {drift.type_name(field)}"
-            raise _NeedsConversionError(reason)
-    return int(metadata.num_rows)
-
-
-def _check_lines(job: StreamJob, reader: ObjectReader) -> None:
+    # JSON Lines: with gzip, and the first ones fit SCHEMA
     head = bytes(reader.head_bytes(SAMPLE_BYTES)[:16])
-    is_other = job.options.compression not in ("auto", "gzip") or archive_of(reader.url.name) is not None
+    is_other = job.options.compression not in ("auto", "gzip") or is_archive
     if is_other or detect(reader.url.name, head) != "gzip":
-        raise _NeedsConversionError("it is not compressed by gzip")
+        return None, "it is not compressed by gzip"
     if read_sample(reader, SAMPLE_BYTES, compression="gzip")[0].lstrip()[:1] == b"[":
-        raise _NeedsConversionError("it is a list")
-    found = FORMATS["jsonl"].infer(reader, job.options, sample_bytes=SAMPLE_BYTES)
-    shared = set(found.names) & set(job.schema.names)
-    other = drift.unknown_columns(found.names, job.schema, job.options)
-    other += [n for n in shared if drift.widened_field(job.schema.field(n), found.field(n)) is not None]
-    if other:
-        reason = f"its first lines do not fit SCHEMA ({', '.join(sorted(other)[:5])})"
-        raise _NeedsConversionError(reason)
+        return None, "it is a list"
+    inferred = FORMATS["jsonl"].infer(reader, job.options, sample_bytes=SAMPLE_BYTES)
+    shared = set(inferred.names) & set(job.schema.names)
+    misfits = drift.unknown_columns(inferred.names, job.schema, job.options)
+    misfits += [n for n in shared if drift.widened_field(job.schema.field(n), inferred.field(n)) is not None]
+    return None, f"its first lines do not fit SCHEMA ({', '.join(sorted(misfits)[:5])})" if misfits else ""
 
 
 # One task -> batch files. Depends on its arguments alone, so it may run anywhere, and twice.
 
 logger = logging.getLogger("tap-s3-files")
+_LONGEST_NAME = 63 + 1 + 1024  # bytes, of a bucket and a key
 FINAL = -1
 """Used instead of the row count of a task's last batch file, which holds all remaining rows."""
 
@@ -167,13 +146,13 @@ def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
 
         # Objects that go as they are: the batch that they would make, under its id
         if job.passthrough and task.range is None and not at.rows and all(c.after is None for c in known):
-            passed = passthrough_batch(worker, task)
+            passed = passthrough_rows(worker, task)
             if passed is not None:
                 if cuts is not None and not known:
-                    cuts.add(Cut(str(passed.objects[0].url), 0, -1, task.bytes, None))
-                count, found = len(passed.objects), passed.rows or 0
+                    cuts.add(Cut(str(task.objects[0].url), 0, -1, task.bytes, None))
+                count, found = len(passed), sum(rows or 0 for rows in passed) if None not in passed else 0
                 counts = Counts(objects=count, rows_read=found, rows_written=found, batch_files=count)
-                yield Step(files.passed(passed), None, counts)
+                yield Step(files.passed(None if None in passed else found), None, counts)
                 return
 
         # Files that earlier runs made; made again if they are gone, or would differ
@@ -318,25 +297,56 @@ class _TaskFiles:
             compression=self._batch.message_compression,
             manifest=(str(part.url),) if part is not None else (),
             version=job.version,
-            batch_id=identity(self._name, first_row, rows, *job.own_ids),
+            batch_id=_batch_id(job, self._name, first_row, rows),
             row_count=part.rows if part is not None else 0,
             byte_count=part.bytes if part is not None else 0,
             ranks=(ranks,) if part is not None else (),
             rejected=rejected,
         )
 
-    def passed(self, passed: PassthroughBatch) -> Batch:
-        """Return the message for objects that go as they are."""
-        job = self._job
+    def passed(self, rows: int | None) -> Batch:
+        """Return the message for objects that go as they are, with their rows if these are known."""
+        job, objects = self._job, self._task.objects
         return Batch(
             job.stream,
             format=job.passthrough,
             compression="gzip" if job.passthrough == "jsonl" else None,
-            manifest=tuple(str(o.url) for o in passed.objects),
+            manifest=tuple(str(o.url) for o in objects),
             version=job.version,
-            batch_id=identity(self._name, 0, FINAL, *job.own_ids),
-            row_count=passed.rows,
-            byte_count=sum(o.size for o in passed.objects),
+            batch_id=_batch_id(job, self._name, 0, FINAL),
+            row_count=rows,
+            byte_count=sum(o.size for o in objects),
             passthrough=True,
-            ranks=tuple(((None, rank(o, job.version, self._reading)),) for o in passed.objects),
+            ranks=tuple(((None, rank(o, job.version, self._reading)),) for o in objects),
         )
+
+
+def rank(info: ObjectInfo, version: int | None, reading: str, part: int = 0, first_row: int = 0) -> str:
+    """Return the rank of rows of an object, see `singer_arrow.batch.message`: by time of last change, name, and place.
+
+    Rows of a newer `version` of the table replace those of an older one, whatever their objects are. `reading` is that
+    of `StreamPlan.reading`; `part` is the range of the object that they are in, and `first_row` the row of it at which
+    their batch file began when it was first made.
+    """
+    kind = "object" if version is None else f"version {version:020d}"
+    place = f"{part:05d}.{first_row:012d}"
+    # Local names may be no Unicode, and longer than those of objects.
+    full = f"{info.url.bucket}/{info.url.key}".encode(errors="backslashreplace")
+    name = full[:_LONGEST_NAME].decode(errors="ignore")
+    return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {name}  {reading} {place}"
+
+
+def _batch_id(job: StreamJob, *content: object) -> str:
+    """Return the id of a batch: by what is in it, the version of the table, and the run if that has ids of its own."""
+    version, run = [job.version] if job.version is not None else [], [job.run] if job.run else []
+    return identity(*content, *version, *run)
+
+
+def batch_of_bad_rows(job: StreamJob, task: Task, number: int, rows: tuple[Skipped, ...]) -> Batch:
+    """Return the message for the bad rows of an object of a task, where rows are sent as RECORD messages.
+
+    Its id depends on the object alone, not on those that it is read with.
+    """
+    again = tuple((0, count) for place, count in task.again if place == number)
+    name = task_name(job.stream, Task((task.objects[number],), task.range, again))
+    return Batch(job.stream, "jsonl", (), batch_id=_batch_id(job, name, "rejected"), row_count=0, rejected=rows)

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from singer_arrow.compression import detect
@@ -204,7 +204,6 @@ BUNDLE_BYTES = 32 << 20
 BUNDLE_OBJECTS = 200
 SEGMENT_BYTES = 4 << 30
 SEGMENT_OBJECTS = 2000
-_LONGEST_NAME = 63 + 1 + 1024  # bytes, of a bucket and a key
 
 Version = tuple[str, str]
 """One version of an object: its URL, and its ETag or what replaces it."""
@@ -305,21 +304,6 @@ def position(info: ObjectInfo) -> Watermark:
 def version_of(info: ObjectInfo) -> Version:
     """Identify one version of an object."""
     return str(info.url), info.etag or f"{info.size}@{info.modified.isoformat()}"
-
-
-def rank(info: ObjectInfo, version: int | None, reading: str, part: int = 0, first_row: int = 0) -> str:
-    """Return the rank of rows of an object, see `singer_arrow.batch.message`: by time of last change, name, and place.
-
-    Rows of a newer `version` of the table replace those of an older one, whatever their objects are. `reading` is that
-    of `StreamPlan.reading`; `part` is the range of the object that they are in, and `first_row` the row of it at which
-    their batch file began when it was first made.
-    """
-    kind = "object" if version is None else f"version {version:020d}"
-    place = f"{part:05d}.{first_row:012d}"
-    # Local names may be no Unicode, and longer than those of objects.
-    full = f"{info.url.bucket}/{info.url.key}".encode(errors="backslashreplace")
-    name = full[:_LONGEST_NAME].decode(errors="ignore")
-    return f"{kind} {info.modified.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} {name}  {reading} {place}"
 
 
 def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) -> bool:

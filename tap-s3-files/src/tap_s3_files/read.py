@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.batch.message import Batch
 from singer_arrow.compression import detect
 from singer_arrow.errors import (
     ArchivedError,
@@ -33,7 +32,7 @@ from singer_arrow.reading.parallel import map_ordered
 from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.urls import Url
 from tap_s3_files.discover import METADATA
-from tap_s3_files.plan_log import PlanLog, identity, task_name
+from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Position, RangeStarts, Syntax, Task
 from tap_s3_files.progress import CountedStorage, Counts
 from tap_s3_files.stream_job import StreamJob, Worker, format_of
@@ -156,16 +155,6 @@ class BadRowsOfObject(BadRows):
         self.add([made])
 
 
-def batch_of_bad_rows(job: StreamJob, task: Task, number: int, rows: tuple[Skipped, ...]) -> Batch:
-    """Return the message for the bad rows of an object of a task, where rows are sent as RECORD messages.
-
-    Its id depends on the object alone, not on those that it is read with.
-    """
-    again = tuple((0, count) for place, count in task.again if place == number)
-    name = task_name(job.stream, Task((task.objects[number],), task.range, again))
-    return Batch(job.stream, "jsonl", (), batch_id=identity(name, "rejected", *job.own_ids), row_count=0, rejected=rows)
-
-
 # One task -> Arrow batches. Depends on its arguments alone, so it may run anywhere, and twice.
 
 logger = logging.getLogger("tap-s3-files")
@@ -240,7 +229,8 @@ def read(
 
 def _source(job: StreamJob, url: Url) -> tuple[Format, Mapping[str, Any], pa.Schema, ReadOptions]:
     """Return how an object is read: format, the columns that its key gives, and schema and options of all others."""
-    constants, options = job.partitions.values(url, job.schema), job.options
+    has_partitions, options = job.partitions.hive or job.partitions.paths, job.options
+    constants = job.partitions.values(url, job.schema) if has_partitions else {}
     own = METADATA.names if job.metadata_columns else []
     fields = [f for f in job.schema if f.name not in own and f.name not in constants]
     if not fields:
@@ -296,7 +286,9 @@ def _read_object(
 
     # A new column in its key is drift, like one in a file
     kind, constants, schema, options = _source(job, info.url)
-    if new := drift.unknown_columns(job.partitions.texts(info.url), job.schema, job.options):
+    has_partitions = job.partitions.hive or job.partitions.paths
+    new = drift.unknown_columns(job.partitions.texts(info.url), job.schema, job.options) if has_partitions else []
+    if new:
         if job.options.on_drift == "raise":
             drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
         logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))

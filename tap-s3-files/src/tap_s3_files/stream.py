@@ -26,7 +26,7 @@ from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import PendingTask, Position, Segment, after_rows, after_task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.read import NEW_VERSION, BadRows, batch_of_bad_rows, read
+from tap_s3_files.read import NEW_VERSION, BadRows, read
 from tap_s3_files.run import TapRun
 from tap_s3_files.settings import TARGET_BYTES, Bookmark, StreamSettings, rows_identity
 from tap_s3_files.stream_job import StreamJob, Worker
@@ -181,6 +181,7 @@ class FileStream(ArrowStream):
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
         """Yield the encoded rows of a task; with a wider schema those behind the last row that fitted."""
         from singer_arrow.records.validation import rows_in
+        from tap_s3_files.convert import batch_of_bad_rows
 
         task, at, bad = pending.task, pending.start, BadRows(self.settings.max_bad_rows)
 

@@ -46,11 +46,6 @@ class StreamJob:
     shows_rows: bool = True
     held_bytes: int = HELD_BYTES
 
-    @property
-    def own_ids(self) -> list[int | str]:
-        """Return what the ids of batches depend on, beside their input: the version of the table, and the run."""
-        return [*([self.version] if self.version is not None else []), *([self.run] if self.run else [])]
-
 
 @dataclass(frozen=True, slots=True)
 class Worker:

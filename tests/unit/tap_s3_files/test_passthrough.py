@@ -16,7 +16,7 @@ from singer_arrow.read_options import RESCUED, ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files import plan_model as plan
-from tap_s3_files.convert import PassthroughBatch, Step, passthrough_batch
+from tap_s3_files.convert import Step, passthrough_rows
 from tap_s3_files.discover import METADATA
 from tap_s3_files.paths import Partitions
 from tap_s3_files.plan_model import Cuts, Task
@@ -174,12 +174,12 @@ def test_json_lines_with_gzip_go_as_they_are(
 ) -> None:
     info = folder.write("a.jsonl.gz", data)
     with caplog.at_level("INFO"):
-        passed = passthrough_batch(replace(folder.worker, job=replace(JOB, passthrough="jsonl")), Task((info,)))
+        passed = passthrough_rows(replace(folder.worker, job=replace(JOB, passthrough="jsonl")), Task((info,)))
     if reason:
         assert passed is None
         assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")
     else:
-        assert passed == PassthroughBatch((info,), None)
+        assert passed == [None]
 
 
 def test_an_empty_object_is_left_out(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:

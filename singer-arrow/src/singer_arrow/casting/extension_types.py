@@ -92,12 +92,6 @@ def with_geometries(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -
     return pa.schema(fields, schema.metadata)
 
 
-def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Cast a batch of Arrow's reader to the types of the schema of its file, without a check of its values."""
-    types = pa.schema([schema.field(name) for name in batch.schema.names])
-    return batch if types.equals(batch.schema) else batch.cast(types, safe=False)
-
-
 def is_bytes(t: pa.DataType) -> bool:
     """Return whether a type is binary of any variable length."""
     return bool(pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t))

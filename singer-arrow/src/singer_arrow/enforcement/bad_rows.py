@@ -350,7 +350,7 @@ def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.Re
 
 def without_rescued(schema: pa.Schema, options: ReadOptions) -> pa.Schema:
     """Return the schema without the column `RESCUED`, if the reading fills it."""
-    return pa.schema([f for f in schema if not (options.rescues and f.name == RESCUED)], metadata=schema.metadata)
+    return pa.schema([f for f in schema if not (f.name == RESCUED and options.rescues)], metadata=schema.metadata)
 
 
 def row_numbers(count: int) -> pa.Array:

@@ -388,7 +388,8 @@ def fit_batch(
     fitting = EnforcementInput(batch, schema, url, row_group, options, progress, first_row)
     with collect_truncated() if options.cuts_digits else nullcontext(dict[str, str]()) as cuts:
         fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
-        for name in schema_columns(schema, options):
+        own = schema_columns(schema, options)
+        for name in own:
             if options.cuts_digits:
                 set_column(name)
             at = batch.schema.get_all_field_indices(name)
@@ -405,7 +406,7 @@ def fit_batch(
                     bad[name] = fitting.mismatch_error(name, error.row)
                 else:
                     bad[name] = fitting.error(str(error), name, row=error.row)
-        if bad or options.rescues:
+        if bad or len(own) < len(schema) or options.on_drift == "rescue":
             result = _with_policy(fitting, fitted, bad)
         else:
             result = batch_of(list(fitted.values()), schema, batch.num_rows)

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.extension_types import cast_to, register, with_geometries
+from singer_arrow.casting.extension_types import register, with_geometries
 from singer_arrow.casting.from_arrow import to_plain
 from singer_arrow.casting.spelling import storage_type
 from singer_arrow.compression import ChunkFile, decompress, detect
 from singer_arrow.enforcement.enforce import columns_to_read
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.base import HELD_BYTES, too_large
-from singer_arrow.formats.blocks import FilePart, read_part
+from singer_arrow.formats.blocks import FilePart, cast_to, read_part
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.chunks import RangeFile, random_access
 from singer_arrow.reading.objects import MIB, FetchedRange, ObjectReader, Span

@@ -46,13 +46,13 @@ class FilePosition:
         self.resume_point = ResumePoint(rows, self.resume_point.at + block.bytes, self.resume_point.lines + block.lines)
 
 
-def until(text: Iterable[Any], end: ResumePoint | None, url: object) -> Iterator[Any]:
+def until(text: Iterable[Any], end: ResumePoint, url: object) -> Iterator[Any]:
     """Yield a text that was read up to a resume point; it is a DataError if no line ends there."""
     last = b""
     for chunk in text:
         last = bytes(memoryview(chunk)[-1:]) or last
         yield chunk
-    if end is not None and last not in (b"\n", b"\r", b""):
+    if last not in (b"\n", b"\r", b""):
         raise no_such_resume_point(end, url)
 
 
@@ -71,14 +71,16 @@ def deliver(
     for block in blocks:
         if refuse_drift is not None:
             refuse_drift(block, position)
-        warn_truncated(logger, position.url, block.cuts, warned)
+        if block.cuts:
+            warn_truncated(logger, position.url, block.cuts, warned)
         progress.left_out.update(block.left_out)
         if block.failed is not None:
             raise position.error(block.failed)
-        report_rows(block, progress, position.error, position.record)
+        if block.skipped.count or block.rescued.count:
+            report_rows(block, progress, position.error, position.record)
         position.advance(block)
         progress.resume_point = position.resume_point
-        is_over = progress.has_reached_end(position.resume_point, position.url)
+        is_over = progress.end is not None and progress.has_reached_end(position.resume_point, position.url)
         if block.batch is not None and block.batch.num_rows:
             yield block.batch
         if is_over:
@@ -98,6 +100,12 @@ class FilePart:
     url: object
     row_group: int | None = None  # its number, if the part is one
     rows_before: int | None = None  # in its row group or else in the file; None if it is unknown
+
+
+def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Cast a batch of Arrow's reader to the types of the schema of its file, without a check of its values."""
+    types = pa.schema([schema.field(name) for name in batch.schema.names])
+    return batch if types.equals(batch.schema) else batch.cast(types, safe=False)
 
 
 def read_part(

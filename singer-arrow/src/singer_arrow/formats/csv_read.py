@@ -383,7 +383,8 @@ class CsvFormat:
         begin, end = progress.resume_point or ResumePoint(), progress.end.at if progress.end else None
 
         def text_from(at: int) -> Iterator[Any]:
-            return until(_text(reader, options, at, end), progress.end, reader.url)
+            text = _text(reader, options, at, end)
+            return text if progress.end is None else until(text, progress.end, reader.url)
 
         peeks = begin.at > 0 or end is not None
         header, text = (peek_header(reader, options), None) if peeks else take_header(reader, options)

@@ -108,18 +108,13 @@ class LineEnds:
         """Return the line ends of a text, in one pass without the GIL."""
         text = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
         ends = pc.equal(text, pa.scalar(ord("\n"), pa.uint8()))
-
-        def are_all(characters: pa.Array, one: str) -> bool:
-            return bool(pc.all(pc.equal(characters, pa.scalar(ord(one), pa.uint8())), min_count=0).as_py())
-
-        def before_ends(distance: int) -> pa.Array:
-            return text.slice(0, len(text) - distance).filter(ends.slice(distance))
-
-        are_borders = (
-            (data[:1] == b"{" and data[-1:] == b"\n")
-            and are_all(text.slice(1).filter(ends.slice(0, len(ends) - 1)), "{")
-            and (are_all(last := before_ends(1), "}") or (are_all(last, "\r") and are_all(before_ends(2), "}")))
-        )
+        are_borders = data[:1] == b"{" and data[-1:] == b"\n"
+        if are_borders:
+            behind = text.slice(1).filter(ends.slice(0, len(ends) - 1)).unique().to_pylist()
+            before = text.slice(0, len(text) - 1).filter(ends.slice(1)).unique().to_pylist()
+            if before == [ord("\r")]:
+                before = text.slice(0, len(text) - 2).filter(ends.slice(2)).unique().to_pylist()
+            are_borders = behind in ([], [ord("{")]) and before in ([], [ord("}")])
         return cls(ends.true_count, are_borders)
 
     def hold_one_each(self, data: bytes, rows: int) -> bool:

@@ -76,7 +76,9 @@ class ExactReader:
     ) -> None:
         self._schema, self._keys, self._read, self._strategies = schema, keys, read, tuple(strategies)
         self._excluded, self._loose_text = options.excluded_members, options.loose_text
-        paths = paths_with_exclusions(self._excluded)  # in these columns may be JSON with excluded members
+        paths = (
+            paths_with_exclusions(self._excluded) if self._excluded else {}
+        )  # in these columns may be JSON with excluded members
         self._raws = [  # columns that the fast reader makes from their raw JSON
             (i, f)
             for i, f in enumerate(schema)

@@ -112,8 +112,9 @@ class ArrowJsonReader:
                 ):
                     raise FastPathError
         found = dict(zip(table.schema.names, table.columns, strict=True))
-        self._check_numbers(data, strategy, found)
-        raws, mismatches = self._raws(data, from_json, table.num_rows, strategy)
+        if self._floats or strategy.float_integers:
+            self._check_numbers(data, strategy, found)
+        raws, mismatches = self._raws(data, from_json, table.num_rows, strategy) if from_json else ({}, [])
         made = [raws[f.name] if f.name in raws else convert_column(found[f.name], f) for f in self._schema]
         if strategy.key_check == "scan" and self._counts_unknown and not self._all_known(data):
             assert self._keys is not None
@@ -164,8 +165,6 @@ class ArrowJsonReader:
         self, data: bytes, fields: Sequence[pa.Field], rows: int, strategy: ReadStrategy
     ) -> tuple[dict[str, pa.Array], list[RowError]]:
         """Return the columns that Arrow's reader cannot make, from their raw JSON."""
-        if not fields:
-            return {}, []
         raws = self._raw_values(data, tuple(f.name for f in fields))
         if len(raws[0]) != rows or (strategy.suspects and _has_repeated_key(data, strategy.suspects)):
             raise FastPathError
@@ -353,7 +352,7 @@ class EnvelopeReader(ArrowJsonReader):
             raise FastPathError
         found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
         self._check_numbers(data, strategy, found)
-        raws, _ = self._raws(data, from_json, table.num_rows, strategy)
+        raws = self._raws(data, from_json, table.num_rows, strategy)[0] if from_json else {}
         made = [raws[f.name] if f.name in raws else self._converted(found[f.name], f) for f in self._schema]
         around = {f.name: table.column(f.name) for f in self._around}
         if unexpected == "scan" and self._keys is not None:

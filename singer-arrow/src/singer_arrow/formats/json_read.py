@@ -46,7 +46,7 @@ from singer_arrow.formats.blocks import FilePosition, deliver, until
 from singer_arrow.formats.json_array import MAX_BLANK, ListElements, element_reason, take_list, take_rest
 from singer_arrow.formats.json_checks import KnownKeys, LineEnds, ReadStrategy, read_strategies
 from singer_arrow.formats.json_exact import ExactReader, NumberedLines
-from singer_arrow.formats.json_fast import FAST_PATH_ERRORS, ArrowJsonReader, FastPathError, ReadRows
+from singer_arrow.formats.json_fast import FAST_PATH_ERRORS, ArrowJsonReader, ReadRows
 from singer_arrow.formats.json_write import JsonLinesWriting
 from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading import chunks as limits
@@ -113,7 +113,9 @@ def open_source(
             _, follows, text = _open(reader, options, begin, None)
         elements = ListElements(text, reader.url, size=size, at=begin.at, lines=begin.lines, follows=follows)
         return ListPosition(reader.url, begin, elements), blocks(elements, last_line_end, size=size)
-    position, text = FilePosition(reader.url, begin), until(text, end, reader.url)
+    position = FilePosition(reader.url, begin)
+    if end is not None:
+        text = until(text, end, reader.url)
     if options.on_bad_row == "fail":
         return position, blocks_of_lines(text, size=size)
     return position, _blocks_without_long_lines(text, size=size)
@@ -202,22 +204,41 @@ class JsonBlockParser:
         if keys is not None:  # the most expensive check last
             strategies = [replace(strategy, key_check=check) for check in ("infer", "scan") for strategy in strategies]
         self._strategies = strategies
-        self._empty = batch_of([pa.nulls(0, f.type) for f in own], own, 0)
+        self._own = own
         self._expects_errors = False  # this and the next only save time
         self._suspects: tuple[str, ...] = ()
 
     def __call__(self, block: memoryview) -> BlockResult:
         """Return the rows of a block of whole lines, or of a view of a LongLine."""
         if isinstance(block.obj, LongLine):
-            rows = ParsedRows(self._empty, (), (block.obj.error(),))
+            empty = batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)
+            rows = ParsedRows(empty, (), (block.obj.error(),))
             return replace(self._apply_policy(rows, b"", {}), bytes=block.obj.size, lines=1)
         whole = block.obj
         data = whole if isinstance(whole, bytes) and len(whole) == len(block) else bytes(block)
         if data[-1:] != b"\n":
             data += b"\n"
         ends = LineEnds.of(data)
+        unknown: Mapping[str, int] = {}
         with collect_truncated() as cuts:
-            rows, unknown = self._parse(data, ends)
+            strategies, read = self._strategies, None
+            if not self._expects_errors:
+                try:
+                    read = self._read(data, strategies[0], ends)
+                except FAST_PATH_ERRORS:
+                    read = self._read_otherwise(data, ends, strategies)
+            if read is not None:
+                rows, unknown = ParsedRows(read.batch, ()), read.unknown
+            else:
+                with ROW_LOCK:
+                    rows = self._exact(data, self._suspects)
+                by_column = Counter(e.column for e in rows.errors if e.raw is not None and e.column is not None)
+                often = [name for name, count in by_column.most_common(_MOST_SUSPECTS) if count * _OFTEN > ends.count]
+                self._suspects = tuple(sorted(often))
+                bad = {error.row for error in rows.errors}.union(keys.row for keys in rows.unknown)
+                self._expects_errors = len(bad) * _OFTEN > ends.count
+                if self._counted is not None:
+                    unknown = self._counted.count(data.split(b"\n"))
         if self._options.json_output:
             rows = self._without_faults(rows, data)
         result = self._apply_policy(rows, data, cuts)
@@ -226,31 +247,17 @@ class JsonBlockParser:
     def parse_good(self, data: bytes) -> pa.RecordBatch | None:
         """Return the rows of whole lines, one for each line; None unless all lines are good."""
         ends = LineEnds.of(data)
-        try:
-            with collect_truncated() as cuts:
-                batch = self._parse_fast(data, ends).batch
-        except FAST_PATH_ERRORS:
-            return None
-        if cuts or batch.num_rows != ends.count or (self._options.json_output and any(map(json_fault, batch.columns))):
-            return None
-        return self._apply_policy(ParsedRows(batch, ()), data, {}).batch
-
-    def _parse(self, data: bytes, ends: LineEnds) -> tuple[ParsedRows, Mapping[str, int]]:
-        """Return the rows, and how often they hold each unknown key, if that is counted."""
-        if not self._expects_errors:
+        strategies = self._strategies
+        with collect_truncated() as cuts:
             try:
-                read = self._parse_fast(data, ends)
-                return ParsedRows(read.batch, ()), read.unknown
+                read: ReadRows | None = self._read(data, strategies[0], ends)
             except FAST_PATH_ERRORS:
-                pass  # the exact reader finds the lines
-        with ROW_LOCK:
-            rows = self._exact(data, self._suspects)
-        columns = Counter(error.column for error in rows.errors if error.raw is not None and error.column is not None)
-        often = [name for name, count in columns.most_common(_MOST_SUSPECTS) if count * _OFTEN > ends.count]
-        self._suspects = tuple(sorted(often))
-        bad = {error.row for error in rows.errors}.union(keys.row for keys in rows.unknown)
-        self._expects_errors = len(bad) * _OFTEN > ends.count
-        return rows, self._counted.count(data.split(b"\n")) if self._counted else {}
+                read = self._read_otherwise(data, ends, strategies)
+        if read is None or cuts or read.batch.num_rows != ends.count:
+            return None
+        if self._options.json_output and any(map(json_fault, read.batch.columns)):
+            return None
+        return self._apply_policy(ParsedRows(read.batch, ()), data, {}).batch
 
     def _without_faults(self, rows: ParsedRows, data: bytes) -> ParsedRows:
         """Return the rows with errors for the values that JSON cannot hold, such as a year 10000 in UTC."""
@@ -272,14 +279,13 @@ class JsonBlockParser:
         batch = batch_of(made, rows.batch.schema, rows.batch.num_rows)
         return replace(rows, batch=batch, numbers=numbers, errors=sorted(errors, key=lambda error: error.row))
 
-    def _parse_fast(self, data: bytes, ends: LineEnds) -> ReadRows:
-        """Return the rows of a block of good lines; raises one of `FAST_PATH_ERRORS` if one is bad."""
-        strategies = self._strategies
+    def _read_otherwise(self, data: bytes, ends: LineEnds, strategies: Sequence[ReadStrategy]) -> ReadRows | None:
+        """Return the rows of a block by another strategy than the first, which failed; None if a line is bad."""
         try:
-            return self._read(data, strategies[0], ends)
-        except FAST_PATH_ERRORS:
             if len(strategies) == 1 or self._has_bad_line(data, strategies[0]):
-                raise
+                return None
+        except FAST_PATH_ERRORS:
+            return None
         for strategy in strategies[1:]:
             try:
                 rows = self._read(data, strategy, ends)
@@ -287,7 +293,7 @@ class JsonBlockParser:
                 continue
             self._strategies = [strategy, *(other for other in strategies if other != strategy)]  # for the next block
             return rows
-        raise FastPathError
+        return None
 
     def _has_bad_line(self, data: bytes, strategy: ReadStrategy) -> bool:
         """Return whether one of the first few lines that a strategy cannot read is bad."""

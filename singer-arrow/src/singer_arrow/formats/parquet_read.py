@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
-from singer_arrow.casting.extension_types import cast_to, register, with_geometries
+from singer_arrow.casting.extension_types import register, with_geometries
 from singer_arrow.enforcement.enforce import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.base import RangeScan, too_large
-from singer_arrow.formats.blocks import FilePart, read_part
+from singer_arrow.formats.blocks import FilePart, cast_to, read_part
 from singer_arrow.formats.parquet_write import ParquetWriting
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.chunks import RangeFile, Windows, random_access

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from singer_arrow.batch import message
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files import plan_model as plan
+from tap_s3_files.convert import rank
 from tap_s3_files.plan_model import (
     Segment,
     in_order,
@@ -16,7 +17,6 @@ from tap_s3_files.plan_model import (
     make_segments,
     make_tasks,
     position,
-    rank,
     watermark_after,
 )
 from tap_s3_files.settings import Watermark
