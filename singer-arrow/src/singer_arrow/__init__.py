@@ -5,7 +5,7 @@ other name may change in any version.
 
 batch         BATCH messages and their files
 casting       Exact conversions of values: from text, JSON and Arrow, and to JSON
-compression   Detect the codec of a stream, and decompress it; Snappy and bgzip
+compression   Detect the codec of a stream, and decompress it; Snappy
 enforcement   Rows of a file -> rows of exactly the stream's schema; bad rows, drift
 errors        The exception tree: fatal, retriable or skippable
 formats       One or two files for each file format, and the list of them

@@ -6,17 +6,15 @@ import codecs
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow import compression as bgzf
 from singer_arrow.compression import ChunkFile, TruncatedStreamError, decompress, detect
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.reading.objects import SMALL_OBJECT, FetchedRange, ObjectReader, Span
-from singer_arrow.reading.parallel import map_ordered
 from singer_arrow.runtime.process import no_room, temporary_folder
 from singer_arrow.storage.urls import Url
 
@@ -123,7 +121,6 @@ MAX_JOINED_BYTES = 16 << 20
 """Maximum bytes of text of small objects that are parsed together."""
 Cut = Callable[[bytes], int]
 _MAGIC = 16
-_RUN = 256 << 10  # bytes of blocked gzip decompressed at once, to at most 10 MiB
 _LOOK = 64 << 10  # bytes per search for a line end
 PLAIN_ENCODINGS = ("utf-8", "utf-8-sig", "ascii")
 """Names of the encodings whose text is read as it is."""
@@ -160,37 +157,8 @@ def decoded(
     chunks = reader.chunks()
     first = next(chunks, b"")
     codec = _codec(reader, compression, bytes(memoryview(first)[:_MAGIC]))
-    whole = chain([first], chunks)
-    is_blocked = codec == "gzip" and bgzf.member_size(first)
-    plain = _inflated(reader, whole) if is_blocked else decompress(whole, codec, url=reader.url)
-    text = _transcode(plain, encoding, reader.url)
+    text = _transcode(decompress(chain([first], chunks), codec, url=reader.url), encoding, reader.url)
     return text if not start and end is None else _between(text, start, end)
-
-
-def _inflated(reader: ObjectReader, chunks: Iterator[Any]) -> Iterator[Any]:
-    """Decompress blocked gzip in parallel; from the first other member on, like any gzip."""
-    rest = list[Iterator[Any]]()
-
-    def whole() -> Iterator[bgzf.Run]:
-        for found in bgzf.member_runs(chunks, size=_RUN):
-            if not isinstance(found, bgzf.Run):
-                rest.append(found)
-                return
-            yield found
-
-    def cost(run: bgzf.Run) -> int:
-        return len(run.data) + len(run.ends) * bgzf.MAX_MEMBER_BYTES
-
-    results = map_ordered(whole(), lambda run: (run.data, *run.inflate()), reader.budget.decoded, cost=cost)
-    with closing(results):
-        for data, text, end in results:
-            yield text
-            if end < len(data):
-                following = chain((later for later, _, _ in results), chain.from_iterable(rest))
-                yield from decompress(chain([data[end:]], following), "gzip", url=reader.url)
-                return
-    for chunks_left in rest:
-        yield from decompress(chunks_left, "gzip", url=reader.url)
 
 
 def text_offset(reader: ObjectReader, compression: str = "auto", encoding: str = "utf-8") -> int | None:

@@ -1,20 +1,14 @@
-"""Blocked gzip is inflated in parallel, with the same result as any reader of gzip."""
+"""Blocked gzip (bgzip) is read as any gzip of many members."""
 
 from __future__ import annotations
 
 import gzip
-import os
-import random
 import struct
-import tracemalloc
 import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from singer_arrow import compression as bgzf
 from singer_arrow.compression import TruncatedStreamError
 from singer_arrow.errors import DataError
 from singer_arrow.reading.chunks import decoded
@@ -50,20 +44,8 @@ def _read(objects: Any, data: bytes, **budget: int) -> bytes:
 def test_it_is_what_gzip_makes_of_it(objects: Any) -> None:
     data = _blocked(TEXT)
     assert gzip.decompress(data) == TEXT
-    assert bgzf.member_size(data[:18]) > 0
     assert _read(objects, data) == TEXT
     assert _read(objects, data, fetched=1 << 20, decoded=1 << 10) == TEXT
-
-
-def test_its_members_are_found_however_it_is_cut() -> None:
-    data, rng = _blocked(TEXT[:500_000]), random.Random(1)
-    cuts = sorted(rng.sample(range(len(data)), 40))
-    chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-    found = list(bgzf.member_runs(chunks, size=30_000))
-    assert len(found) > 3
-    inflated = [(len(run.data), *run.inflate()) for run in found if isinstance(run, bgzf.Run)]
-    assert all(end == size for size, _, end in inflated)
-    assert b"".join(text for _, text, _ in inflated) == TEXT[:500_000]
 
 
 @pytest.mark.parametrize(
@@ -114,21 +96,3 @@ def test_members_with_a_wrong_size_field_are_read_as_gzip(objects: Any, odd: byt
 def test_broken_members_are_an_error(objects: Any, odd: bytes) -> None:
     with pytest.raises(DataError, match=r"text\.csv\.gz: corrupt gzip stream"):
         _read(objects, _blocked(TEXT) + odd + _blocked(TEXT))
-
-
-def test_no_member_takes_more_memory_than_one_may() -> None:
-    run = next(bgzf.member_runs([_block(b"0" * 9_000_000) * 4], size=1 << 20))
-    assert isinstance(run, bgzf.Run)
-    tracemalloc.start()
-    try:
-        assert run.inflate() == (b"", 0)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.binary(max_size=64))
-def test_any_bytes_are_no_member_or_have_a_size(data: bytes) -> None:
-    assert 0 <= bgzf.member_size(data) <= 1 << 16
-    assert bgzf.member_size(os.urandom(4)) == 0
