@@ -14,12 +14,12 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 
 import pyarrow as pa
 
-from singer_arrow.compression import ChunkFile, decompress, detect
+from singer_arrow.compression import ChunkFile
 from singer_arrow.errors import DataError
 from singer_arrow.formats.blocks import FilePosition, deliver
 from singer_arrow.formats.text import TextDrift, TextRows, infer_type, nulls_of
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
-from singer_arrow.reading.chunks import MAX_RECORD_BYTES
+from singer_arrow.reading.chunks import MAX_RECORD_BYTES, unpacked
 from singer_arrow.reading.objects import ObjectReader
 
 Row = dict[str, str]
@@ -76,13 +76,11 @@ def _rows(reader: ObjectReader, options: ReadOptions) -> Iterator[Row]:
     Raises:
         DataError: It is not XML, it is truncated, or a row is longer than `MAX_RECORD_BYTES`.
     """
-    head = bytes(reader.head_bytes(16))
-    codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
     path, pending = list[Element](), 0
 
     def chunks() -> Iterator[bytes]:
         nonlocal pending
-        for chunk in decompress(reader.chunks(), codec, url=reader.url):
+        for chunk in unpacked(reader, options.compression):
             if pending > MAX_RECORD_BYTES:
                 reason = f"a row is longer than {MAX_RECORD_BYTES >> 20} MiB"
                 raise DataError(reason, url=reader.url, hint="Check that the children of the root element are the rows")

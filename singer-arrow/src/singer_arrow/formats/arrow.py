@@ -16,13 +16,13 @@ from pyarrow import types as pt
 from singer_arrow.casting.extension_types import register, with_geometries
 from singer_arrow.casting.from_arrow import to_plain
 from singer_arrow.casting.spelling import storage_type
-from singer_arrow.compression import ChunkFile, decompress, detect
+from singer_arrow.compression import ChunkFile
 from singer_arrow.enforcement.enforce import columns_to_read
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.base import HELD_BYTES, too_large
 from singer_arrow.formats.blocks import FilePart, cast_to, read_part
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, no_such_resume_point
-from singer_arrow.reading.chunks import RangeFile, random_access
+from singer_arrow.reading.chunks import RangeFile, random_access, unpacked
 from singer_arrow.reading.objects import MIB, FetchedRange, ObjectReader, Span
 from singer_arrow.reading.parallel import Allowance
 from singer_arrow.schema.arrow_schema import MOST_DIGITS, canonical
@@ -503,9 +503,7 @@ def _check_layout(batch: pa.RecordBatch) -> None:
 
 def _source(reader: ObjectReader, options: ReadOptions) -> tuple[ChunkFile, Messages, bool]:
     """Return the stream, its messages, and whether it is within a file, whose start mark is skipped."""
-    head = bytes(reader.head_bytes(16))  # cached: the schema is read twice
-    codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
-    stream = ChunkFile(decompress(reader.chunks(), codec, url=reader.url))
+    stream = ChunkFile(unpacked(reader, options.compression))
     first = stream.read(_MARK)
     is_file = first.startswith(MAGIC)
     if not is_file:

@@ -34,11 +34,8 @@ class Format(Protocol):
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         """Return the schema of a file: from its metadata if it has any, else from its first `sample_bytes` bytes.
 
-        A column without a value in the sample is of type null, which `merge_schemas` replaces by any other type.
-
-        Raises:
-            EmptyObjectError: The object is empty.
-            DataError: The object is not of this format.
+        A column without a value in the sample is of type null, which `merge_schemas` replaces by any other type. An
+        empty object is an EmptyObjectError, one that is not of this format a DataError.
         """
         ...
 
@@ -49,13 +46,8 @@ class Format(Protocol):
 
         Columns are matched by name. A column that the file lacks is null; `options.on_drift` decides about columns that
         `schema` lacks. Every run yields the same batches, also a run that resumes another one. Memory is bounded by the
-        reader's budget, not by the size of the file.
-
-        Args:
-            reader: The file.
-            schema: Columns and types to return.
-            options: How to read the file.
-            progress: Where to start and stop, updated before each batch is yielded.
+        reader's budget, not by the size of the file. `progress` is where to start and stop, and is updated before each
+        batch is yielded.
 
         Raises:
             EmptyObjectError: The object is empty.
@@ -74,8 +66,7 @@ class JoiningFormat(Format, Protocol):
     ) -> list[pa.RecordBatch] | None:
         """Return one batch per file, equal to what `read` yields for it; the files are fetched whole.
 
-        Returns:
-            None if a file has errors, drift or anything else that `read` has to report.
+        None if a file has errors, drift or anything else that `read` has to report.
         """
         ...
 
@@ -84,13 +75,7 @@ class DivisibleFormat(Format, Protocol):
     """A format whose files can be read in ranges, independently of each other."""
 
     def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:
-        """Return what `row_starts` needs to know of a range of a file, whatever comes before it.
-
-        Args:
-            reader: The file.
-            options: How it is read.
-            span: The range, one of `divide`.
-        """
+        """Return what `row_starts` needs to know of a range of a file, one of `divide`, whatever comes before it."""
         ...
 
     def row_starts(
@@ -100,15 +85,7 @@ class DivisibleFormat(Format, Protocol):
 
         Their `rows` are the lines (text) or the rows (columnar formats) before the range. Ranges without a row begin
         where the next one begins, or at `FILE_END`. If the file cannot be read from its middle, the first range holds
-        all rows.
-
-        Args:
-            reader: The file.
-            options: How it is read.
-            scans: Of all ranges but the last one, in order.
-
-        Raises:
-            DataError: The header or footer cannot be read.
+        all rows. `scans` are of all ranges but the last one, in order.
         """
         ...
 
@@ -129,17 +106,10 @@ class WritableFormat(Format, Protocol):
     ) -> int:
         """Write batches of exactly `schema` to a file and return the number of rows.
 
-        Args:
-            batches: The rows.
-            schema: Schema of the batches.
-            path: The file to write.
-            compression: A codec of the format; None for its default.
-            held_bytes: Bytes of rows to hold before encoding them; the size of row groups in formats that have them.
-            parallel: Limits the bytes of rows that are encoded in parallel; None for one row group at a time.
-
-        Raises:
-            ConfigError: The format does not support the codec.
-            SchemaError: The format cannot represent the type of a column.
+        `compression` is a codec of the format, by default its usual one; another is a ConfigError. `held_bytes` of rows
+        are held before they are encoded: the size of row groups in formats that have them. `parallel` limits the bytes
+        of rows that are encoded in parallel; None for one row group at a time. A type that the format cannot represent
+        is a SchemaError.
         """
         ...
 

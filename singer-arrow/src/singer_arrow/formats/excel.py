@@ -28,11 +28,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singer_arrow.casting.from_text import TIMESTAMP
-from singer_arrow.compression import decompress, detect, strip_suffix
+from singer_arrow.compression import strip_suffix
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.blocks import FilePosition, deliver
 from singer_arrow.formats.text import TextDrift, TextRows, distinct, numbered
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.reading.chunks import unpacked
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.process import no_room, temporary_folder
 
@@ -171,13 +172,10 @@ def _sheet(reader: ObjectReader, options: ReadOptions) -> Iterator[_Sheet]:
 
 def _copy(reader: ObjectReader, options: ReadOptions, folder: Path) -> Path:
     """Copy the workbook to local disk, with the suffix of its real type."""
-    head = bytes(reader.head_bytes(16))
-    codec = detect(reader.url.name, head) if options.compression == "auto" else options.compression
-    chunks, size = decompress(reader.chunks(), codec, url=reader.url), 0
-    path = folder / "workbook"
+    path, size = folder / "workbook", 0
     try:
         with path.open("wb") as file:
-            for chunk in chunks:
+            for chunk in unpacked(reader, options.compression):
                 size += len(chunk)
                 if size > LARGEST:
                     raise _too_large(reader.url)

@@ -43,8 +43,7 @@ def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
 def take_rest(chunks: Iterator[Any]) -> tuple[bool, bool, Iterator[Any]]:
     """Return whether a text is the rest of a list, whether elements follow, and the text without its first byte.
 
-    Args:
-        chunks: Text from the last byte of a line, or of an element of a list, on.
+    That is the last byte of a line, or of an element of a list.
     """
     head = b""
     for chunk in chunks:

@@ -137,6 +137,12 @@ _BY_ZEROS: dict[tuple[bool, ...], str] = {
 }
 
 
+def unpacked(reader: ObjectReader, compression: str) -> Iterator[bytes]:
+    """Yield the decompressed bytes of an object, in order; `auto`: its codec is known by name and first bytes."""
+    codec = _codec(reader, compression, bytes(reader.head_bytes(_MAGIC)))
+    return decompress(reader.chunks(), codec, url=reader.url)
+
+
 def decoded(
     reader: ObjectReader,
     *,
