@@ -100,9 +100,9 @@ def _rows_or_reason(worker: Worker, info: ObjectInfo) -> tuple[int | None, str]:
         return None, "it is a list"
     inferred = FORMATS["jsonl"].infer(reader, job.options, sample_bytes=SAMPLE_BYTES)
     shared = set(inferred.names) & set(job.schema.names)
-    misfits = drift.unknown_columns(inferred.names, job.schema, job.options)
-    misfits += [n for n in shared if drift.widened_field(job.schema.field(n), inferred.field(n)) is not None]
-    return None, f"its first lines do not fit SCHEMA ({', '.join(sorted(misfits)[:5])})" if misfits else ""
+    unfit = drift.unknown_columns(inferred.names, job.schema, job.options)
+    unfit += [n for n in shared if drift.widened_field(job.schema.field(n), inferred.field(n)) is not None]
+    return None, f"its first lines do not fit SCHEMA ({', '.join(sorted(unfit)[:5])})" if unfit else ""
 
 
 # One task -> batch files. Depends on its arguments alone, so it may run anywhere, and twice.
