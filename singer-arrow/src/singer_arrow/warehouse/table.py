@@ -18,6 +18,7 @@ import pyarrow as pa
 from singer_arrow.batch import files
 from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import Batch, Ranks
+from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.load.convert import RANK, Conversion, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
@@ -205,8 +206,9 @@ class WarehouseTable(abc.ABC):
             self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
             load_method = APPEND
         if missing := [key for key in self.key_properties if key not in self._names]:
+            key = shorten(missing[0])
             raise SchemaError(
-                f"Key property {missing[0]!r} of stream {self.stream_name!r} is not among the properties of its SCHEMA"
+                f"Key property {key} of stream {self.stream_name!r} is not among the properties of its SCHEMA"
             )
         self.method = self.make_load_method(load_method, tuple(self._names[key] for key in self.key_properties))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from recording_target import RecordingTarget
 from small_aws import BUCKET, SmallAws
@@ -142,6 +142,7 @@ def encoded(messages: list[Any], config: Mapping[str, Any] | None = None) -> byt
 
 
 @given(st.sampled_from(PLACES), JUNK, st.sampled_from(CONFIGS))
+@example((0, ("key_properties", 0)), "k" * 5000, {})
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_anywhere(place: tuple[int, tuple[Any, ...]], junk: Any, config: dict[str, Any]) -> None:
     number, path = place
