@@ -48,8 +48,8 @@ class ReadOptions:
             `number`. Otherwise only numbers that a float represents exactly fit.
         cuts_digits: Cut off digits beyond microseconds of columnar files where the schema has microseconds, with a
             warning, as in text. Otherwise such values do not fit.
-        on_bad_row: `fail` raises DataError; `dead_letter` passes the row to `ReadProgress.on_skip`; `rescue` moves the
-            values to `RESCUED`.
+        on_bad_row: `fail` raises DataError; `skip` leaves the row out and counts it; `dead_letter` passes the row to
+            `ReadProgress.on_skip`; `rescue` moves the values to `RESCUED`.
         on_drift: Policy for columns that the schema lacks and for files with other column types: `ignore` reads the
             columns of the schema only, `count` does too and counts what JSON has beside them in
             `ReadProgress.left_out`, `raise` raises DriftError, `rescue` moves such values to `RESCUED`.

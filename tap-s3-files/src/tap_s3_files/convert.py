@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC
 from time import perf_counter
 
+import pyarrow as pa
+
 from singer_arrow.batch.files import BatchFile, write_batch_files
 from singer_arrow.batch.message import Batch
 from singer_arrow.compression import archive_of, detect
-from singer_arrow.enforcement import enforce as drift
+from singer_arrow.enforcement import enforce
 from singer_arrow.errors import ArchivedError, DataError, EmptyObjectError, NotFoundError, ObjectChangedError
 from singer_arrow.formats import FORMATS
 from singer_arrow.formats.parquet_read import read_footer
@@ -88,7 +90,7 @@ def _rows_or_reason(worker: Worker, info: ObjectInfo) -> tuple[int | None, str]:
         for field in job.schema:
             t = file.field(field.name).type
             if t != field.type or is_json(field):
-                return None, f"its column {field.name!r} is {t}, in SCHEMA {drift.type_name(field)}"
+                return None, f"its column {field.name!r} is {t}, in SCHEMA {enforce.type_name(field)}"
         return int(metadata.num_rows), ""
 
     # JSON Lines: with gzip, and the first ones fit SCHEMA
@@ -100,8 +102,8 @@ def _rows_or_reason(worker: Worker, info: ObjectInfo) -> tuple[int | None, str]:
         return None, "it is a list"
     inferred = FORMATS["jsonl"].infer(reader, job.options, sample_bytes=SAMPLE_BYTES)
     shared = set(inferred.names) & set(job.schema.names)
-    unfit = drift.unknown_columns(inferred.names, job.schema, job.options)
-    unfit += [n for n in shared if drift.widened_field(job.schema.field(n), inferred.field(n)) is not None]
+    unfit = enforce.unknown_columns(inferred.names, job.schema, job.options)
+    unfit += [n for n in shared if enforce.widened_field(job.schema.field(n), inferred.field(n)) is not None]
     return None, f"its first lines do not fit SCHEMA ({', '.join(sorted(unfit)[:5])})" if unfit else ""
 
 
@@ -132,8 +134,9 @@ def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
 
     The same task gives batches with the same ids on every run, whatever the settings are: an object that was cut into
     files is cut at the same places again. Files that earlier runs made, and that are still there, are sent again, not
-    made again. The size of a file is that of the task's segment; a bundle becomes one file, however large: if it were
-    cut, an object that is gone on a later run would move the cuts, and rows would be lost or sent twice.
+    made again. The size of a file that is aimed at is `target_bytes` of the task's segment; a bundle becomes one file,
+    however large: if it were cut, an object that is gone on a later run would move the cuts, and rows would be lost or
+    sent twice.
 
     A DataError is one that `read` raises, and the steps before it are good. A SupersededError means that another run
     cuts the object elsewhere at the same time.
@@ -192,19 +195,20 @@ def _write_rows(
     by_object = Counter[int]()
     bad = BadRows(job.max_bad_rows, messages=3)  # one file is uploaded while others are encoded
 
-    def has_rows(piece: Piece) -> bool:
-        """Count a piece when it is read."""
+    def batches(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of pieces, each counted when it is read."""
         nonlocal at, counts, bad_rows
-        at, counts, bad_rows = piece.after, counts + piece.counts, bad_rows + len(piece.rejected)
-        bad.add(piece.rejected)
-        if piece.batch is not None:
-            by_object[at.object] += piece.batch.num_rows
-        return piece.batch is not None
+        for piece in pieces:
+            at, counts, bad_rows = piece.after, counts + piece.counts, bad_rows + len(piece.rejected)
+            bad.add(piece.rejected)
+            if piece.batch is not None:
+                by_object[at.object] += piece.batch.num_rows
+                yield piece.batch
 
     counted, sent, began = Counts(), 0, perf_counter()
     with closing(read(worker, task, start, end, starts=pending.starts)) as pieces:
         parts = write_batch_files(
-            (piece.batch for piece in pieces if has_rows(piece) and piece.batch is not None),
+            batches(pieces),
             job.schema,
             storage=worker.storage,
             url_of=files.url,
@@ -220,6 +224,7 @@ def _write_rows(
         try:
             for part in parts:
                 worker.progress.spend("write", perf_counter() - began)
+                # A batch of the next file is read already, where there is one
                 after, found, bad_found = (at, counts, bad_rows) if part.is_last else part.mark
                 rejected = bad.take(None if part.is_last else bad_found - sent)
                 more = found - counted + Counts(batch_files=1, rows_written=part.rows)
@@ -247,6 +252,7 @@ def _write_rows(
         except DataError as error:  # also of a value that cannot be written
             url = task.objects[min(at.object, len(task.objects) - 1)].url
             raise error if error.url is not None else error.at(url) from None
+    # What was read behind the last file: counts and bad rows
     rest = made.after if made is not None else None
     count = made.rows if made is not None and rest is not None else FINAL
     yield Step(files.message(None, start.rows, count, rejected=bad.take()), rest, counts - counted)

@@ -1,4 +1,4 @@
-"""The plan log of a stream: which object versions make which tasks. It is only ever appended to.
+"""The plan log of a stream: which object versions make which tasks. Segments are only ever appended.
 
 <plan_root>/_plans/<stream>/log-000000.json          identifies the log, see `storage.log_head`
 <plan_root>/_plans/<stream>/000017.json              segment 17
@@ -6,9 +6,9 @@
                                                      segments 0 to 15; the newest object in them is of that time
 <plan_root>/_plans/<stream>.cuts/                    where large objects were cut, see `cuts` and `range_starts`
 
-A segment is durable before its first batch is sent, and is never changed or removed: a run that reads the log
-again finds the same tasks, and so sends the same batches. A number is given once. A run that finds its number taken has
-planned from an old state of the log, and ends.
+A segment is durable before its first batch is sent, and is never changed or removed, only its file, when some are
+compacted into a checkpoint: a run that reads the log again finds the same tasks, and so sends the same batches. A
+number is given once. A run that finds its number taken has planned from an old state of the log, and ends.
 """
 
 from __future__ import annotations

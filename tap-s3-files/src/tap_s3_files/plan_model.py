@@ -48,16 +48,17 @@ class Division:
         return max(2, round(info.size / self.range_bytes)) if info.url.scheme in SCHEMES else 1
 
 
-# Where a large object was cut into batch files: a part of the plan log, written before a batch file is sent.
+# Where a large object was cut into batch files: a part of the plan log, written once a batch file is durable, before it
+# is sent.
 #
-# <plan_root>/_plans/<stream>.cuts/<object>-<first row>.json
+# <plan_root>/_plans/<stream>.cuts/<hash of the task>-<first row>.json
 #
 # A later run cuts the object at the same places, whatever its settings, so that its batches keep their ids.
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Between two rows of a task: after `rows` rows of its object number `object`.
+    """Between two rows of a task: after `rows` rows of its object number `object`, or of its range of that.
 
     `place` is where a reading of the object can begin there; without one it is read from its start, and its first
     `rows` rows are dropped.
@@ -94,7 +95,7 @@ class Cut:
 
 
 class Cuts:
-    """The cuts of one object, which `name` identifies in its version; `is_new`: no earlier run has begun the object."""
+    """The cuts of one task, an object or a range, which `name` identifies; `is_new`: no earlier run has begun it."""
 
     def __init__(self, storage: Storage, folder: Url, name: str, *, is_new: bool = False) -> None:
         self._storage, self._folder, self._name = storage, folder, name
@@ -246,7 +247,7 @@ class Task:
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether its rows may become several batch files: a bundle is one file, as its objects may go."""
+        """Whether its rows may become several batch files: a bundle, also of one small object, is one file."""
         return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or self.range is not None)
 
 

@@ -267,7 +267,7 @@ def _read_object(
     """Yield the rows of an object, or of a range of it; `whole` has them if they were read with its neighbors."""
     import pyarrow.compute as pc
 
-    from singer_arrow.enforcement import enforce as drift
+    from singer_arrow.enforcement import enforce
 
     job, info = worker.job, reader.info
     assert info is not None
@@ -287,10 +287,10 @@ def _read_object(
     # A new column in its key is drift, like one in a file
     kind, constants, schema, options = _source(job, info.url)
     has_partitions = job.partitions.hive or job.partitions.paths
-    new = drift.unknown_columns(job.partitions.texts(info.url), job.schema, job.options) if has_partitions else []
+    new = enforce.unknown_columns(job.partitions.texts(info.url), job.schema, job.options) if has_partitions else []
     if new:
         if job.options.on_drift == "raise":
-            drift.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
+            enforce.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
         logger.warning("%s: the values of %s in its key are no columns, and are left out", info.url, ", ".join(new))
 
     # Columns that are not in it: their values, or arrays made once for batches of about one size

@@ -99,7 +99,7 @@ class FileStream(ArrowStream):
                     for pending, step in steps:
                         if step is None:
                             self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
-                            if self._allows_state(plan, pending):
+                            if self._after_task(plan, pending):
                                 at = after_task(at, pending, durable=plan.log is not None)
                                 if pending.task.objects and not self._waits_for_end:
                                     yield self._state(at)
@@ -108,7 +108,7 @@ class FileStream(ArrowStream):
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield replace(step.batch, plan_log=plan.log_id)
-                        if step.after is not None and plan.log is not None and self._allows_state(plan, pending):
+                        if step.after is not None and plan.log is not None and self._after_task(plan, pending):
                             at = after_rows(at, pending, step.after.rows)
                             yield self._state(at)
             yield self._state(at)
@@ -172,7 +172,7 @@ class FileStream(ArrowStream):
             for pending in self._pending_tasks(plan, chain.from_iterable(self._portions(plan))):
                 yield from self._records(pending, encode)
                 self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
-                if self._allows_state(plan, pending):
+                if self._after_task(plan, pending):
                     at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
                         self.write_state(self._state(at))
@@ -219,12 +219,12 @@ class FileStream(ArrowStream):
                 self.progress.skip(task.objects[at.object], reason)
                 at = Position(at.object + 1)
             except DataError as error:
-                self._evolution.evolve_for(error)
+                self._evolution.evolve_for(error)  # which raises it again unless it is drift
             else:
                 return
 
-    def _allows_state(self, plan: StreamPlan, pending: PendingTask) -> bool:
-        """Return whether STATE may pass a task: new versions of its objects are planned, and no earlier task waits."""
+    def _after_task(self, plan: StreamPlan, pending: PendingTask) -> bool:
+        """Plan new versions of objects that changed; return whether STATE may pass a task: no earlier one waits."""
         if self.progress.has_changed and plan.log is not None:
             plan.replan(self.run.storage, self.progress.take_changed())
         self._waits_for_end = self._waits_for_end or self.progress.has_changed

@@ -115,8 +115,8 @@ def too_busy(error: BusyError) -> LoadError:
 class DeadLetterTable:
     """The table of rows that are not loaded; safe to use from any thread, and created when there is the first.
 
-    They are written before the load job of the other rows of their batches, by a MERGE that skips existing rows, so a
-    batch that is loaded again adds none of its rows a second time.
+    They are written before the load job of the other rows of their batches (for overwrite: after the table is
+    replaced), by a MERGE that skips existing rows, so a batch that is loaded again adds none of them a second time.
     """
 
     def __init__(self, client: BigQuery, temporary: Callable[[str], Path]) -> None:
@@ -226,7 +226,7 @@ class BigQueryContext(LoadContext):
 
 
 class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
-    """Base of the load methods: prepares items and joins a group into one file."""
+    """Base of the load methods: prepares items, and joins those of a group into the file of a load job."""
 
     def make_ready(self, item: Item) -> PreparedItem:
         return self.context.files.prepare(item, self.context.upload_format, self.rejects(item))
@@ -332,7 +332,8 @@ def pending_of(parts: Sequence[Prepared]) -> list[BatchRejects]:
     return [BatchRejects(batch_id, rows) for batch_id, rows in found if rows]
 
 
-# append-only: each group is one load job into the table; the ledger keeps batches from being loaded twice.
+# append-only: `stage` loads a group into the table, by one load job; the ledger keeps batches from being loaded twice.
+# Through the Storage Write API it is another load method: see `storage_write`, chosen in `target.py`.
 
 
 class AppendOnly(BigQueryLoadMethod):
@@ -371,7 +372,7 @@ class AppendOnly(BigQueryLoadMethod):
                 else:
                     self.count(upload)
                     return
-            raise AssertionError
+            raise AssertionError  # the last of the pauses is None
         finally:
             self.context.files.discard(upload)
 

@@ -247,8 +247,8 @@ def failed_copy(
 ) -> SingerArrowError:
     """Return the error of the last COPY into staging tables, with file, row, column and value where they can be found.
 
-    Redshift's tables of load errors name file, line and column. For text that does not fit, and for
-    columnar files, they hold little; then the text and binary values of the files are checked.
+    Redshift's tables of load errors name file, line and column. Where they hold nothing, or are about text, the text
+    and binary values of the tap's own files are checked.
     """
     long = (staging.TEXT, staging.BYTES)
     texts = [c.column for c in copy_batch.layout.columns if c.column and (c.type in long or c.column.kind == "SUPER")]

@@ -1,4 +1,4 @@
-"""The settings of target-redshift: declared and checked here and nowhere else."""
+"""The settings of target-redshift alone, and their checks; those of all targets are in `warehouse/settings.py`."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def write_batch_files(
     held_bytes: int = HELD_BYTES,
     parallel: Allowance | None = None,
 ) -> Iterator[BatchFile]:
-    """Write batch files of about `target_bytes` each, and yield each one once it is durable.
+    """Write batch files, each of `ARROW_BYTES_PER_FILE_BYTE` x `target_bytes` in Arrow; yield each once it is durable.
 
     File boundaries depend on the rows of the batches alone, so every run splits the same batches alike. Files are
     encoded on local disk, a row group in memory at a time, and appear at their URL atomically. One file is uploaded

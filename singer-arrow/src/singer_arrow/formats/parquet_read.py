@@ -45,8 +45,8 @@ def rows_at_once(
 ) -> int:
     """Return the number of rows per batch of a row group, at most `most`, for its leaf columns of these indexes.
 
-    `first_row` returns its first row with dictionaries for the columns at some paths, which are whole then; one that
-    is not found counts as long as its chunk.
+    `first_row` reads the first row with the columns at some paths encoded by their dictionaries, and so all of these.
+    The longest text of a column whose dictionary is not found counts as long as its chunk.
     """
     chunks = [group.column(i) for i in columns]
     named = [c for c in chunks if c.physical_type == "BYTE_ARRAY" and c.has_dictionary_page]
@@ -104,6 +104,7 @@ _BROKEN = "not a Parquet file, or its footer is broken"
 
 
 OpenFile = Callable[..., pq.ParquetFile]
+"""Opens a file with the bytes of a row group at hand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,9 +129,10 @@ class Checkpoints:
 
 # How what a target reads becomes loads: items are prepared in parallel, gathered into groups, and loaded in parallel.
 #
-# A group is one load: whole items of one stream, in the order in which they were read. It ends when it is old, large or
-# long enough, when something comes that it cannot hold, or when somebody waits for it. Reading is held up while too
-# much is under way. The first error stops everything that has not begun, and is raised where messages are read.
+# A group is what is loaded at once: whole items of one stream, in the order in which they were read. It ends when it is
+# old, large or long enough, when something comes that it cannot hold, or when somebody waits for it. Reading is held up
+# while too much is under way. The first error stops everything that has not begun, and is raised where messages are
+# read.
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +339,7 @@ class LoadScheduler:
             group.is_staged = True
             self._publish(group)
         except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read
-            self.fail(error)
+            self.fail(error)  # the tokens of the group stay open, so no later STATE leaves
         finally:
             with self._changed:
                 self.running -= 1

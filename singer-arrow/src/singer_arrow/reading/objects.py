@@ -86,7 +86,7 @@ def growing_spans(start: int, end: int, part: int) -> list[Span]:
 
 
 CONNECTIONS = 32
-"""Number of ranges that a large object is divided into, at most; `retry.LIMITER` limits concurrent requests."""
+"""Number of ranges that a large object is divided into, at most; `storage.errors.LIMITER` limits those at once."""
 BUDGET = Budget()
 """Default budget of readers."""
 _LEAST_HEAD = MIB // 4
@@ -102,7 +102,7 @@ class ObjectReader:
 
     The version is that of `info`, or else of the first answer. All later requests carry If-Match, so an object that is
     replaced or deleted while it is read raises ObjectChangedError. No HEAD is sent: the first GET returns size and
-    ETag. An object known to be below 8 MiB is read in one request.
+    ETag. An object known to be of up to 8 MiB is read in one request.
 
     Args:
         storage: Storage of the object.
@@ -329,7 +329,7 @@ _AHEAD = 512  # objects being fetched or waiting for the consumer
 def prefetch_groups(storage: Storage, objects: Iterable[ObjectInfo], budget: Budget) -> Iterator[list[ObjectReader]]:
     """Yield readers of objects, in order, in groups of about `GROUP_BYTES` whose objects are prefetched.
 
-    An object of 8 MiB or more and an empty one are groups of their own; nothing is prefetched beyond a large one. A
+    An object above 8 MiB and an empty one are groups of their own; nothing is prefetched beyond a large one. A
     group's share of the budget is released when the next group is requested.
     """
     todo, group, held = deque[list[ObjectReader]](), list[ObjectReader](), 0

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from singer_sdk.mapper import StreamMap
 
 
-# The sink of a stream: BATCH messages and records become items that the load method of its table loads.
+# The sink of a stream: its table, and the records that wait to become an item. BATCH messages pass it by, to
+# `table.take_batch`.
 #
 # The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes
 # them.
@@ -137,7 +138,7 @@ class LoadSink(BatchSink):
         schema = self.table.record_schema or from_json_schema(self.schema)
         return KnownKeys(schema, self.left_out.union(METADATA_COLUMNS), frozenset())
 
-    # What the SDK calls
+    # What the SDK calls; its batches are the records that wait, never BATCH messages
 
     def start_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002 - the SDK's signature
         self.waiting.token, self.waiting.since = self.target.run.checkpoints.open(), time.monotonic()

@@ -343,7 +343,7 @@ class WarehouseTarget(CheckedPlugin, Target):
             schema = self._schemas[batch.stream]
             if all(keeps_values(m, schema["properties"]) for m in maps):
                 for sink in sinks:
-                    sink.drain()
+                    sink.drain()  # records before the batch get the older token
                     sink.table.take_batch(batch)
                 return
             # its rows are processed as those of RECORD messages; rejected rows are a batch of their own
@@ -378,10 +378,10 @@ class WarehouseTarget(CheckedPlugin, Target):
         self._assert_line_requires(message_dict, {"value"})
         run = self.run
         run.check()
-        if isinstance(rejected := message_dict.get(REJECTED_BATCH), dict):
+        if isinstance(rejected := message_dict.get(REJECTED_BATCH), dict):  # bad rows of a tap that sends records
             self._process_batch_message(rejected)
-        with run.messages:  # never the SDK's own STATE, which leaves when sinks are drained
-            if (stream := ended_stream(message_dict)) is not None:
+        with run.messages:  # the SDK's own method is not called: its STATE leaves when sinks are drained
+            if (stream := ended_stream(message_dict)) is not None:  # see `load.stream_ends`
                 run.record_queue.flush()
                 for sink in self._sinks.every():
                     if sink.stream_name in run.finishing.tables.get(stream, ()):

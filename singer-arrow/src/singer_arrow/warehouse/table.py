@@ -243,14 +243,14 @@ class WarehouseTable(abc.ABC):
         return False
 
     def take_batch(self, batch: Batch) -> None:
-        """Add a BATCH message to the load method."""
+        """Add a BATCH message to what the scheduler loads."""
         token = self.run.checkpoints.open()
         self.tally.add(batches=1)
         self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
         if batch.batch_id and batch.stream != self.stream_name:
             own = digest(f"{batch.stream} {batch.batch_id}", 16)  # equal ids of two streams become different
             batch = replace(batch, batch_id=f"{cut(batch.batch_id, _MOST_ID)}@{own}")
-        log = batch.plan_log if batch.batch_id else None
+        log = batch.plan_log if batch.batch_id else None  # its entries in the ledger: see `LoadMethod.entries_of_logs`
         plan_log = (f"_sdc_log_{log.source}", f"_sdc_log_{log.source}_{log.log}") if log else ()
         if batch.batch_id and self.method.leaves_out_loaded:
             if (self.stream_name, batch.batch_id) in self.run.claimed:
@@ -287,7 +287,7 @@ class WarehouseTable(abc.ABC):
     def take_records(
         self, path: Path | None, rows: int, *, token: int, since: float, origins: RecordOrigins | None
     ) -> None:
-        """Add a file of records to the load method, which removes the file.
+        """Add a file of records to what the scheduler loads; the load method removes the file.
 
         It is of JSON Lines, or a spool of `record_schema` (see `batch.files`), by its suffix; None: all were refused.
         `since`: when the first was read, by time.monotonic. `origins` are the lines of the input of the records, and
