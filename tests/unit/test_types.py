@@ -260,7 +260,7 @@ def uploaded(conversion: Any, url: str, way: str, target: MemoryTarget) -> str:
     """Return the file that a target uploads for a file, or its error."""
     source = arrived(url, way, conversion.read_schema, target).to_batches()
     try:
-        rows = pa.Table.from_batches(list(conversion.batches(source, "file")), conversion.upload_schema)
+        rows = pa.Table.from_batches(list(conversion.all_batches([("file", source)])), conversion.upload_schema)
     except DataError as error:
         return str(error)
     values = column(rows)
