@@ -132,12 +132,6 @@ class PreparedItem:
     rejects: Rejects | None = None  # its rows that are not loaded, if the settings allow some
     spool: Spool | None = None  # its other rows, as they are to be uploaded, if they were read for that
 
-    @property
-    def kept(self) -> int:
-        """The number of rows without those that `join` left out."""
-        is_read_by_join = not (self.as_it_is or self.spool) and self.rejects is not None
-        return self.rows - len(self.rejects) if is_read_by_join and self.rejects is not None else self.rows
-
 
 @dataclass(frozen=True, slots=True)
 class Upload:
@@ -240,8 +234,9 @@ class Files:
             parsed = Url.parse(url)
             try:
                 if parsed.scheme == "file":
-                    self.storage.head(parsed)
                     file = LocalFile(parsed.local_path(), url, item.is_temporary)
+                    if not os.access(file.path, os.R_OK):
+                        self.storage.head(parsed)  # an error that names the cause
                 else:
                     file = LocalFile(self.temporary(".parquet"), url, is_temporary=True)
                     self.storage.download(parsed, file.path)

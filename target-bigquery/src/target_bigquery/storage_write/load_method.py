@@ -23,7 +23,16 @@ from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from target_bigquery import connection, tables
 from target_bigquery.connection import logger
-from target_bigquery.load import AppendOnly, BigQueryLoadMethod, BusyError, Staged, Upsert, run_until_done, too_busy
+from target_bigquery.load import (
+    AppendOnly,
+    BigQueryLoadMethod,
+    BusyError,
+    Staged,
+    Upsert,
+    kept_rows,
+    run_until_done,
+    too_busy,
+)
 from target_bigquery.storage_write.client import Request, WriteApi, WriteError, WriteErrorKind
 from target_bigquery.types import Column
 from target_bigquery.uploads import Item, PreparedItem, Upload
@@ -357,5 +366,5 @@ def _sorted(parts: Sequence[Any]) -> tuple[list[PreparedRows], list[PreparedItem
 
 def _uploaded(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
     kind = _ROWS if any(isinstance(p, PreparedRows) for p in parts) else ""
-    count = sum(p.rows if isinstance(p, PreparedRows) else p.kept for p in parts)
+    count = sum(p.rows if isinstance(p, PreparedRows) else kept_rows(p) for p in parts)
     return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)
