@@ -234,15 +234,7 @@ def commit(api: WriteApi, name: str) -> datetime:
 # were written to it just before; for tables with a column that the API has no Arrow type for; and for items with a row
 # that is too large for a request.
 
-_RECORD_AGE_SECONDS = 1.0
-_OPENED_A_SECOND = 2
-"""How many write streams a run of many streams opens for RECORD messages; a project has 10,000 an hour in a region."""
 _ROWS = "rows"
-
-
-def record_age_seconds(streams: int, most: float) -> float:
-    """Return how long RECORD messages wait for others, at most, where each load adds rows to the table at once."""
-    return min(most, max(_RECORD_AGE_SECONDS, streams / _OPENED_A_SECOND))
 
 
 def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
