@@ -229,6 +229,8 @@ class Files:
                     file.path.unlink(missing_ok=True)
 
     def _fetch(self, item: Item, rejects: Rejects | None) -> PreparedItem:
+        import pyarrow.parquet as pq
+
         conversion, files, rows, size, fits = item.conversion, list[LocalFile](), 0, 0, True
         for url in item.urls:
             parsed = Url.parse(url)
@@ -250,27 +252,20 @@ class Files:
             files.append(file)
             rows += count
             size += file.path.stat().st_size
-        if fits and needs_check(conversion.columns):
+        needing = [c for c in conversion.columns if needs_check([c])]
+        if (
+            fits and needing
+        ):  # the values that BigQuery would refuse or change are checked, without converting the others
             try:
                 for file in files:
-                    self._check(file, item)
+                    columns = columns_to_check(pq.read_metadata(file.path), needing)
+                    checked = pa.schema([conversion.read_schema.field(c.source) for c in columns])
+                    for batch in self._read(file, checked) if columns else ():
+                        for column, array in zip(columns, batch.columns, strict=True):
+                            check_values(array, column, file.url)
             except DataError:  # the conversion names its row, or leaves it out
                 fits = False
         return PreparedItem(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
-
-    def _check(self, file: LocalFile, item: Item) -> None:
-        """Check the values that BigQuery would refuse or change, without converting the others."""
-        import pyarrow.parquet as pq
-
-        conversion = item.conversion
-        columns = [c for c in conversion.columns if needs_check([c])]
-        columns = columns_to_check(pq.read_metadata(file.path), columns)
-        if not columns:
-            return
-        checked = pa.schema([conversion.read_schema.field(c.source) for c in columns])
-        for batch in self._read(file, checked):
-            for column, array in zip(columns, batch.columns, strict=True):
-                check_values(array, column, file.url)
 
     def _reread(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion
