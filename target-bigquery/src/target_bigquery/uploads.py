@@ -231,6 +231,8 @@ class Files:
     def _fetch(self, item: Item, rejects: Rejects | None) -> PreparedItem:
         import pyarrow.parquet as pq
 
+        from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls
+
         conversion, files, rows, size, fits = item.conversion, list[LocalFile](), 0, 0, True
         for url in item.urls:
             parsed = Url.parse(url)
@@ -244,7 +246,14 @@ class Files:
                     self.storage.download(parsed, file.path)
             except NotFoundError as error:
                 raise missing_file(error) from None
-            schema, count, codecs, nulls = _footer(file, conversion.never_null)
+            try:
+                with pq.ParquetFile(file.path) as opened:
+                    schema, footer = opened.schema_arrow, opened.metadata
+                    count, codecs = footer.num_rows, codecs_of(footer)
+                    nulls = columns_with_nulls(footer, conversion.never_null)
+            except (pa.ArrowException, OSError) as error:
+                msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
+                raise DataError(msg, url=url, hint="Run the tap again") from None
             if item.properties is not None:
                 item.properties.check(schema, count, conversion.read_schema, url)
             fits = fits and not nulls and not conversion.constants and conversion.place is None
@@ -253,9 +262,8 @@ class Files:
             rows += count
             size += file.path.stat().st_size
         needing = [c for c in conversion.columns if needs_check([c])]
-        if (
-            fits and needing
-        ):  # the values that BigQuery would refuse or change are checked, without converting the others
+        if fits and needing:
+            # the values that BigQuery would refuse or change are checked, without converting the others
             try:
                 for file in files:
                     columns = columns_to_check(pq.read_metadata(file.path), needing)
@@ -316,21 +324,6 @@ class Files:
             return self._processes.write_avro(stream, path, AVRO_CODEC)
         finally:
             stream.unlink(missing_ok=True)
-
-
-def _footer(file: LocalFile, never_null: frozenset[str]) -> tuple[pa.Schema, int, set[str], set[str]]:
-    """Return schema, number of rows, codecs of the first row group, and those of `never_null` with nulls."""
-    import pyarrow.parquet as pq
-
-    from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls
-
-    try:
-        with pq.ParquetFile(file.path) as opened:
-            about = opened.metadata
-            return opened.schema_arrow, about.num_rows, codecs_of(about), columns_with_nulls(about, never_null)
-    except (pa.ArrowException, OSError) as error:
-        msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
-        raise DataError(msg, url=file.url, hint="Run the tap again") from None
 
 
 def _join_parquet(parts: Sequence[PreparedItem], target: Path) -> bool:
