@@ -44,6 +44,7 @@ class BigQueryRun(WarehouseRun[Settings]):
     def __init__(self, settings: Settings, context: RunContext) -> None:
         super().__init__(settings, context)
         self._clients: dict[str, BigQuery] = {}
+        self.processes = Processes(self.cores)
         self.sweeper: DaemonPool | None = None
         self.warnings: set[str] = set()  # each is logged once in a run
 
@@ -64,10 +65,6 @@ class BigQueryRun(WarehouseRun[Settings]):
     def storage(self) -> Storage:
         """The storage, which has the credentials of BigQuery for Google Cloud Storage too."""
         return Storage(self.settings.aws, connection.storage_token(self.settings))
-
-    @cached_property
-    def processes(self) -> Processes:
-        return Processes(self.cores)
 
     @cached_property
     def files(self) -> Files:
@@ -123,8 +120,7 @@ class BigQueryRun(WarehouseRun[Settings]):
             workers.stop()
 
     def close(self) -> None:
-        if "processes" in self.__dict__:
-            self.processes.close()
+        self.processes.close()
         if self.sweeper is not None:
             self.sweeper.stop(LAST_SECONDS)
         for client in self._clients.values():

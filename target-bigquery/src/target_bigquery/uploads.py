@@ -42,7 +42,7 @@ from target_bigquery.conversion import (
     columns_to_check,
     loads_as_it_is,
     needs_check,
-    quoted,
+    with_quoted_numbers,
 )
 from target_bigquery.types import Column, has_kind
 
@@ -301,7 +301,7 @@ class Files:
         if file_format == "avro" and not can_write_fast(schema):
             return self._write_nested(batches, schema, path)
         if file_format == "jsonl":
-            schema = pa.schema([f.with_type(quoted(f.type)) for f in schema])
+            schema = pa.schema([f.with_type(with_quoted_numbers(f.type)) for f in schema])
             batches = fit_batches(batches, schema)
         codec = {"avro": AVRO_CODEC, "parquet": PARQUET_CODEC}.get(file_format, "gzip")
         return WRITABLE[file_format].write(batches, schema, path, compression=codec)
