@@ -132,10 +132,6 @@ class Job:
     claims: str | None = None  # the write stream that a claim names; see `sql.claim`
     resource: Any = None
 
-    @property
-    def succeeded(self) -> bool:
-        return self.is_done and self.error is None
-
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
