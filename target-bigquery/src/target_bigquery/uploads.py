@@ -239,7 +239,7 @@ class Files:
             try:
                 if parsed.scheme == "file":
                     file = LocalFile(parsed.local_path(), url, item.is_temporary)
-                    if not os.access(file.path, os.R_OK):
+                    if not (os.access(file.path, os.R_OK) and file.path.is_file()):
                         self.storage.head(parsed)  # an error that names the cause
                 else:
                     file = LocalFile(self.temporary(".parquet"), url, is_temporary=True)
