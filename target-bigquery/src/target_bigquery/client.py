@@ -326,13 +326,12 @@ class BigQuery(Connection):
         """Run a query of `sql` to its end; again, if BigQuery was too busy for it. `what` is for an error's message."""
         is_select = text.startswith("SELECT")
         config = self._query_config(parameters, has_result=is_select)
-
-        def insert(job_id: str) -> Any:
-            return self.client.query(
+        job = self._run(
+            what,
+            lambda job_id: self.client.query(
                 text, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
-            )
-
-        job = self._run(what, insert)
+            ),
+        )
         with self._bill:
             self.bytes_billed += int(job.resource.total_bytes_billed or 0)
         affected = job.resource.num_dml_affected_rows
@@ -348,13 +347,13 @@ class BigQuery(Connection):
         """Return how many bytes a query would process, by a dry run, which is free; one attempt."""
         config = self._query_config()
         config.dry_run = True
-
-        def run() -> Any:
-            return self.client.query(
+        job = self.call_once(
+            what,
+            lambda: self.client.query(
                 text, job_config=config, location=self.location, job_retry=None, retry=None, timeout=ESTIMATE_SECONDS
-            )
-
-        return int(self.call_once(what, run).total_bytes_processed or 0)
+            ),
+        )
+        return int(job.total_bytes_processed or 0)
 
     def _query_config(self, parameters: Mapping[str, Any] | None = None, *, has_result: bool = False) -> Any:
         """Return the configuration that all query jobs share, free ones included.

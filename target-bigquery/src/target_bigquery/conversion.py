@@ -135,16 +135,12 @@ def _is_loadable(t: pa.DataType, column: Column) -> bool:
     return bool(t == column.arrow)
 
 
-def quoted_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with text for numbers that JSON readers may change, such as integers beyond 2^53."""
-    return pa.schema([f.with_type(_quoted(f.type)) for f in schema])
-
-
-def _quoted(t: pa.DataType) -> pa.DataType:
+def with_quoted_numbers(t: pa.DataType) -> pa.DataType:
+    """Return the type with text for numbers that JSON readers may change, such as integers beyond 2^53."""
     if pt.is_struct(t):
-        return pa.struct([f.with_type(_quoted(f.type)) for f in t])
+        return pa.struct([f.with_type(with_quoted_numbers(f.type)) for f in t])
     if pt.is_list(t):
-        return pa.list_(t.value_field.with_type(_quoted(t.value_type)))
+        return pa.list_(t.value_field.with_type(with_quoted_numbers(t.value_type)))
     return pa.string() if pt.is_int64(t) or pt.is_decimal(t) else t
 
 

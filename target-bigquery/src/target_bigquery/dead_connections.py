@@ -20,18 +20,17 @@ GRPC_OPTIONS = (
 )
 
 
+_SOCKET_OPTIONS = [*HTTPConnection.default_socket_options, *process.user_timeout()]
+
+
 class _Adapter(HTTPAdapter):
-    """Opens connections with the timeouts of `tcp`, directly and through a proxy."""
+    """Opens connections with `_SOCKET_OPTIONS`, directly and through a proxy."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, socket_options=_options(), **kwargs)
+        super().init_poolmanager(*args, socket_options=_SOCKET_OPTIONS, **kwargs)
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
-        return super().proxy_manager_for(*args, socket_options=_options(), **kwargs)
-
-
-def _options() -> list[Any]:
-    return [*HTTPConnection.default_socket_options, *process.user_timeout()]
+        return super().proxy_manager_for(*args, socket_options=_SOCKET_OPTIONS, **kwargs)
 
 
 def end_dead_connections(session: Session) -> None:

@@ -371,7 +371,7 @@ class StreamLedger(Ledger):
         if not job.is_done:
             logger.info("Job %s of another run is still loading; waiting for it", job.id)
             job = self.client.wait(job.id, f"Waiting for job {job.id}")
-        is_loaded = job.succeeded and job.kind == "load" and job.table in (self._table, None)
+        is_loaded = job.error is None and job.kind == "load" and job.table in (self._table, None)
         return Outcome(loaded=is_loaded, ended=job.ended or entry.started_at)
 
     def _commit_claimed(self, entry: Entry, write_stream: str) -> Outcome:

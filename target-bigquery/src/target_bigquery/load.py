@@ -326,6 +326,13 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
         return [*super().removable_files(parts, staged), *(url for part in parts for url in part.staged)]
 
 
+def kept_rows(part: PreparedItem) -> int:
+    """Return the number of rows of a part without those that `Files.join` left out."""
+    if part.rejects is None or part.as_it_is or part.spool:
+        return part.rows
+    return part.rows - len(part.rejects)
+
+
 def pending_of(parts: Sequence[Prepared]) -> list[BatchRejects]:
     """Return the rejected rows of some parts that were not written yet."""
     found = ((p.item.batch_id, p.rejects.pending()) for p in parts if p.rejects)
@@ -354,7 +361,7 @@ class AppendOnly(BigQueryLoadMethod):
                 schema = parts[0].item.conversion.upload_schema
                 upload = self.context.files.write([], schema, self.context.upload_format)
             for pause in pauses(connection.DEADLINE_SECONDS):
-                batches = {p.item.batch_id: p.kept for p in parts if p.item.batch_id}
+                batches = {p.item.batch_id: kept_rows(p) for p in parts if p.item.batch_id}
                 job_id, theirs = self.context.ledger.begin(batches, self.entries_of_logs(p.item for p in parts))
                 if theirs:
                     for batch_id in theirs:
@@ -443,10 +450,8 @@ class Upsert(BigQueryLoadMethod):
         extents = together([item.conversion.extents for item in items], rows)
         return bounds(extents, self.context.destination.columns, self.context.keys)
 
-    def publish(self, staged: Staged | None) -> None:
+    def publish(self, staged: Staged) -> None:
         """Merge a staging table into the table, and remove it."""
-        if staged is None:
-            return
         bigquery, table = self.context.client, self.context.destination
         what = f"Merging into table {bigquery.path(table.name)}"
         into, staging = bigquery.quoted(table.name), bigquery.quoted(staged.table)

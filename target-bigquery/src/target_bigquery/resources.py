@@ -132,10 +132,6 @@ class Job:
     claims: str | None = None  # the write stream that a claim names; see `sql.claim`
     resource: Any = None
 
-    @property
-    def succeeded(self) -> bool:
-        return self.is_done and self.error is None
-
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
@@ -210,6 +206,7 @@ def job(found: Any) -> Job:
     if result:  # why it failed: its result, and the first errors that led to it
         texts = [" ".join((e.get("message") or e.get("reason") or "").split()) for e in (result, *(found.errors or ()))]
         error = f"{reason}: {'; '.join(list(dict.fromkeys(filter(None, texts)))[:4])}"[:1500]
+    claim = sql.CLAIM.fullmatch(found.query or "") if found.job_type == "query" else None
     return Job(
         id=found.job_id,
         kind=found.job_type,
@@ -221,7 +218,7 @@ def job(found: Any) -> Job:
         error_kind=classify(None, reason, result.get("message") or "") if result else None,
         rows=(found.output_rows or 0) if found.job_type == "load" else 0,
         table=destination(found) if found.job_type == "load" else None,
-        claims=sql.claimed(found.query or "") if found.job_type == "query" else None,
+        claims=claim[1] if claim else None,
         resource=found,
     )
 

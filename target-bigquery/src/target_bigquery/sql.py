@@ -185,17 +185,12 @@ def widen_column(table: str, column: str, kind: str) -> str:
 NOW = "SELECT CURRENT_TIMESTAMP() AS now"
 NOTHING = "SELECT 1"
 """Query of a job that does nothing, at no cost."""
-_CLAIM = re.compile(r"SELECT '(projects/[\w./:-]+)' AS write_stream")
+CLAIM = re.compile(r"SELECT '(projects/[\w./:-]+)' AS write_stream")
+"""What `claim` returns; its group is the write stream."""
 
 
 def claim(write_stream: str) -> str:
     """Return the query of a job that does nothing but name a write stream."""
     text = f"SELECT '{write_stream}' AS write_stream"
-    assert claimed(text) == write_stream
+    assert CLAIM.fullmatch(text)
     return text
-
-
-def claimed(text: str) -> str | None:
-    """Return the write stream that a `claim` names; None if the text is none."""
-    found = _CLAIM.fullmatch(text)
-    return found[1] if found else None

@@ -26,13 +26,16 @@ from target_bigquery.client import BigQuery
 from target_bigquery.conversion import Conversion
 from target_bigquery.ledger import StreamLedger, remove_old
 from target_bigquery.settings import STORAGE_WRITE, Settings
-from target_bigquery.storage_write.load_method import STREAMED, record_age_seconds, why_not
+from target_bigquery.storage_write.load_method import STREAMED, why_not
 from target_bigquery.types import Column
 from target_bigquery.uploads import Files, Processes, upload_format
 
 # What the streams of one run share: datasets, uploads, ledgers, staging tables, and the table of rejected rows.
 
 _PUTTING = 8
+_RECORD_AGE_SECONDS = 1.0
+_OPENED_A_SECOND = 2
+"""How many write streams a run of many streams opens for RECORD messages; a project has 10,000 an hour in a region."""
 
 
 class BigQueryRun(WarehouseRun[Settings]):
@@ -41,6 +44,7 @@ class BigQueryRun(WarehouseRun[Settings]):
     def __init__(self, settings: Settings, context: RunContext) -> None:
         super().__init__(settings, context)
         self._clients: dict[str, BigQuery] = {}
+        self.processes = Processes(self.cores)
         self.sweeper: DaemonPool | None = None
         self.warnings: set[str] = set()  # each is logged once in a run
 
@@ -52,17 +56,15 @@ class BigQueryRun(WarehouseRun[Settings]):
 
     @property
     def record_age_seconds(self) -> float | None:
-        is_cheap = self.settings.load_via == STORAGE_WRITE and self.settings.load_method == APPEND
-        return record_age_seconds(len(self.tallies), self.settings.max_batch_age_seconds) if is_cheap else None
+        """Seconds that records wait for others, at most, where each load adds rows to the table at once."""
+        if self.settings.load_via != STORAGE_WRITE or self.settings.load_method != APPEND:
+            return None
+        return min(self.settings.max_batch_age_seconds, max(_RECORD_AGE_SECONDS, len(self.tallies) / _OPENED_A_SECOND))
 
     @cached_property
     def storage(self) -> Storage:
         """The storage, which has the credentials of BigQuery for Google Cloud Storage too."""
         return Storage(self.settings.aws, connection.storage_token(self.settings))
-
-    @cached_property
-    def processes(self) -> Processes:
-        return Processes(self.cores)
 
     @cached_property
     def files(self) -> Files:
@@ -118,8 +120,7 @@ class BigQueryRun(WarehouseRun[Settings]):
             workers.stop()
 
     def close(self) -> None:
-        if "processes" in self.__dict__:
-            self.processes.close()
+        self.processes.close()
         if self.sweeper is not None:
             self.sweeper.stop(LAST_SECONDS)
         for client in self._clients.values():

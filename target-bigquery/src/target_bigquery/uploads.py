@@ -42,7 +42,7 @@ from target_bigquery.conversion import (
     columns_to_check,
     loads_as_it_is,
     needs_check,
-    quoted_schema,
+    with_quoted_numbers,
 )
 from target_bigquery.types import Column, has_kind
 
@@ -131,12 +131,6 @@ class PreparedItem:
     in_place: tuple[ObjectInfo, ...] = ()  # the others
     rejects: Rejects | None = None  # its rows that are not loaded, if the settings allow some
     spool: Spool | None = None  # its other rows, as they are to be uploaded, if they were read for that
-
-    @property
-    def kept(self) -> int:
-        """The number of rows without those that `join` left out."""
-        is_read_by_join = not (self.as_it_is or self.spool) and self.rejects is not None
-        return self.rows - len(self.rejects) if is_read_by_join and self.rejects is not None else self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,19 +229,31 @@ class Files:
                     file.path.unlink(missing_ok=True)
 
     def _fetch(self, item: Item, rejects: Rejects | None) -> PreparedItem:
+        import pyarrow.parquet as pq
+
+        from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls
+
         conversion, files, rows, size, fits = item.conversion, list[LocalFile](), 0, 0, True
         for url in item.urls:
             parsed = Url.parse(url)
             try:
                 if parsed.scheme == "file":
-                    self.storage.head(parsed)
                     file = LocalFile(parsed.local_path(), url, item.is_temporary)
+                    if not (os.access(file.path, os.R_OK) and file.path.is_file()):
+                        self.storage.head(parsed)  # an error that names the cause
                 else:
                     file = LocalFile(self.temporary(".parquet"), url, is_temporary=True)
                     self.storage.download(parsed, file.path)
             except NotFoundError as error:
                 raise missing_file(error) from None
-            schema, count, codecs, nulls = _footer(file, conversion.never_null)
+            try:
+                with pq.ParquetFile(file.path) as opened:
+                    schema, footer = opened.schema_arrow, opened.metadata
+                    count, codecs = footer.num_rows, codecs_of(footer)
+                    nulls = columns_with_nulls(footer, conversion.never_null)
+            except (pa.ArrowException, OSError) as error:
+                msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
+                raise DataError(msg, url=url, hint="Run the tap again") from None
             if item.properties is not None:
                 item.properties.check(schema, count, conversion.read_schema, url)
             fits = fits and not nulls and not conversion.constants and conversion.place is None
@@ -255,27 +261,19 @@ class Files:
             files.append(file)
             rows += count
             size += file.path.stat().st_size
-        if fits and needs_check(conversion.columns):
+        needing = [c for c in conversion.columns if needs_check([c])]
+        if fits and needing:
+            # the values that BigQuery would refuse or change are checked, without converting the others
             try:
                 for file in files:
-                    self._check(file, item)
+                    columns = columns_to_check(pq.read_metadata(file.path), needing)
+                    checked = pa.schema([conversion.read_schema.field(c.source) for c in columns])
+                    for batch in self._read(file, checked) if columns else ():
+                        for column, array in zip(columns, batch.columns, strict=True):
+                            check_values(array, column, file.url)
             except DataError:  # the conversion names its row, or leaves it out
                 fits = False
         return PreparedItem(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
-
-    def _check(self, file: LocalFile, item: Item) -> None:
-        """Check the values that BigQuery would refuse or change, without converting the others."""
-        import pyarrow.parquet as pq
-
-        conversion = item.conversion
-        columns = [c for c in conversion.columns if needs_check([c])]
-        columns = columns_to_check(pq.read_metadata(file.path), columns)
-        if not columns:
-            return
-        checked = pa.schema([conversion.read_schema.field(c.source) for c in columns])
-        for batch in self._read(file, checked):
-            for column, array in zip(columns, batch.columns, strict=True):
-                check_values(array, column, file.url)
 
     def _reread(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion
@@ -303,7 +301,7 @@ class Files:
         if file_format == "avro" and not can_write_fast(schema):
             return self._write_nested(batches, schema, path)
         if file_format == "jsonl":
-            schema = quoted_schema(schema)
+            schema = pa.schema([f.with_type(with_quoted_numbers(f.type)) for f in schema])
             batches = fit_batches(batches, schema)
         codec = {"avro": AVRO_CODEC, "parquet": PARQUET_CODEC}.get(file_format, "gzip")
         return WRITABLE[file_format].write(batches, schema, path, compression=codec)
@@ -326,21 +324,6 @@ class Files:
             return self._processes.write_avro(stream, path, AVRO_CODEC)
         finally:
             stream.unlink(missing_ok=True)
-
-
-def _footer(file: LocalFile, never_null: frozenset[str]) -> tuple[pa.Schema, int, set[str], set[str]]:
-    """Return schema, number of rows, codecs of the first row group, and those of `never_null` with nulls."""
-    import pyarrow.parquet as pq
-
-    from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls
-
-    try:
-        with pq.ParquetFile(file.path) as opened:
-            about = opened.metadata
-            return opened.schema_arrow, about.num_rows, codecs_of(about), columns_with_nulls(about, never_null)
-    except (pa.ArrowException, OSError) as error:
-        msg = f"not a Parquet file, or its footer is broken ({' '.join(str(error).split())[:200]})"
-        raise DataError(msg, url=file.url, hint="Run the tap again") from None
 
 
 def _join_parquet(parts: Sequence[PreparedItem], target: Path) -> bool:

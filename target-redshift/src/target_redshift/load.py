@@ -264,9 +264,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             raise
         return group
 
-    def publish(self, group: Group | None) -> None:
-        if group is None:
-            return
+    def publish(self, group: Group) -> None:
         try:
             self._until_done(group, lambda: self._publish(group))
         finally:

@@ -196,12 +196,8 @@ def with_comments(columns: Sequence[TableColumn], comments: Mapping[str | None, 
 
 def bad_value(row: Row) -> BadValue:
     """Convert a row of `sql.LOAD_ERRORS` to a load error."""
-    file, line, column, value, reason = row
-    return BadValue(_text(file), int(line) if line else None, _text(column), _text(value) or None, _text(reason))
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value).strip()
+    file, line, column, value, reason = ("" if part is None else str(part).strip() for part in row)
+    return BadValue(file, int(line or 0) or None, column, value or None, reason)
 
 
 def translate_error(error: BaseException, what: str, text: str = "") -> SingerArrowError:

@@ -105,11 +105,8 @@ def create_table(
     """Create a table by its quoted name; without a dist key or sort keys, and of encodings, Redshift chooses."""
     dist = f" DISTSTYLE KEY DISTKEY ({quoted(dist_key)})" if dist_key else ""
     sort = f" COMPOUND SORTKEY ({listed(sort_keys)})" if sort_keys else ""
-    return f"CREATE TABLE {table} ({_defined(columns)}){dist}{sort}"
-
-
-def _defined(columns: Sequence[Column]) -> str:
-    return ", ".join(f"{quoted(c.name)} {ddl_type(c)}" for c in columns)
+    defined = ", ".join(f"{quoted(c.name)} {ddl_type(c)}" for c in columns)
+    return f"CREATE TABLE {table} ({defined}){dist}{sort}"
 
 
 def add_column(table: str, column: Column) -> str:

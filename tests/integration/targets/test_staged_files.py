@@ -16,8 +16,8 @@ from warehouses import Warehouse
 
 from local_cloud.programs import Programs
 from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.run import StateOutput
 from singer_arrow.load.staging import FOLDER
-from singer_arrow.sdk.target import StateOutput
 from singer_arrow.storage.store import Storage
 
 

@@ -93,7 +93,7 @@ class Step:
         )
 
 
-_EMIT = "singer_arrow.sdk.target:StateOutput.write"
+_EMIT = "singer_arrow.load.run:StateOutput.write"
 _REMOVE = "singer_arrow.load.staging:Remover.remove"
 _LOAD, _QUERY, _COPY = (
     "target_bigquery.client:BigQuery.load",

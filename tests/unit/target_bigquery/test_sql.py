@@ -64,9 +64,11 @@ def test_settled_entries_have_jobs_and_times_of_their_own() -> None:
 
 def test_claims_hold_their_write_stream() -> None:
     name = "projects/example.com:p-1/datasets/d/tables/t_é/streams/Cic2_Y-m8:s8"
-    assert sql.claimed(sql.claim(name)) == name
-    assert sql.claimed(sql.NOTHING) is None
-    assert sql.claimed("SELECT 'x' AS write_stream") is None
+    found = sql.CLAIM.fullmatch(sql.claim(name))
+    assert found is not None
+    assert found[1] == name
+    assert sql.CLAIM.fullmatch(sql.NOTHING) is None
+    assert sql.CLAIM.fullmatch("SELECT 'x' AS write_stream") is None
 
 
 @pytest.mark.parametrize(

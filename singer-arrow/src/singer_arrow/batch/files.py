@@ -297,7 +297,7 @@ def _unknown(file: Collection[pa.Field], read: Mapping[str, pa.Field], path: str
             continue
         if (own := read.get(field.name)) is None:
             yield f"{path}{field.name}"
-        elif not is_json(own):
+        elif pt.is_nested(field.type) and not is_json(own):
             yield from _unknown_members(field.type, own.type, f"{path}{field.name}.")
 
 

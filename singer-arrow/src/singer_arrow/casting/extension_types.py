@@ -58,11 +58,9 @@ class WkbType(_Named):
     name = WKB
 
 
-def register() -> None:
-    """Register the types, unless another package has registered them."""
-    for t in (VariantType(pa.struct([("metadata", pa.binary()), ("value", pa.binary())])), WkbType(pa.binary())):
-        with suppress(pa.ArrowKeyError):
-            pa.register_extension_type(t)
+for _type in (VariantType(pa.struct([("metadata", pa.binary()), ("value", pa.binary())])), WkbType(pa.binary())):
+    with suppress(pa.ArrowKeyError):  # another package has registered it
+        pa.register_extension_type(_type)
 
 
 def is_variant(t: pa.DataType) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.casting.extension_types import register, with_geometries
+from singer_arrow.casting.extension_types import with_geometries
 from singer_arrow.casting.from_arrow import to_plain
 from singer_arrow.casting.spelling import storage_type
 from singer_arrow.compression import ChunkFile
@@ -396,8 +396,6 @@ def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 _MARK = 8  # bytes of the mark and its padding at the start of a file
 _AGAIN = "Upload the file again, or set the stream's format"
-
-register()
 
 
 class ArrowFormat(ArrowWriting):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
-from singer_arrow.casting.extension_types import register, with_geometries
+from singer_arrow.casting.extension_types import with_geometries
 from singer_arrow.enforcement.enforce import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.base import RangeScan, too_large
@@ -115,9 +115,6 @@ class Footer:
     tail: FetchedRange
     size: int
     url: object
-
-
-register()
 
 
 class ParquetFormat(ParquetWriting):

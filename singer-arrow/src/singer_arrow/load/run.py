@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections import deque
@@ -13,9 +14,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from singer_arrow.errors import UnfinishedStreamError
+from singer_sdk.singerlib.json import serialize_json
+
+from singer_arrow.errors import ServiceError, UnfinishedStreamError
 from singer_arrow.load.method import AnyLoadMethod, Prepared
 from singer_arrow.load.stream_ends import StreamEnds, StreamSpan, kept_tables
+from singer_arrow.runtime.process import discard_output
 from singer_arrow.runtime.threads import DaemonPool
 from singer_arrow.storage.urls import Url
 
@@ -125,6 +129,36 @@ class Checkpoints:
         self._after = [(last, then) for last, then in self._after if last > through]
         for then in due:
             then()
+
+
+# Write STATE messages of a target to standard output.
+
+_UNREAD = "The reader of the target's STATE has closed the pipe; the program that ran the target has probably ended"
+_UNWRITTEN = "STATE cannot be written to standard output"
+
+
+class StateOutput:
+    """Writes STATE messages; after one could not be written, all later ones raise the same error."""
+
+    def __init__(self) -> None:
+        self._failure: str | None = None
+
+    def write(self, state: State) -> None:
+        """Write a STATE and flush standard output; ServiceError if this or an earlier one could not be written."""
+        if sys.stdout is None:
+            self._failure = f"{_UNWRITTEN}: it is closed"
+        self.check()
+        try:
+            sys.stdout.write(serialize_json(state) + "\n")
+            sys.stdout.flush()
+        except OSError as error:
+            self._failure = _UNREAD if isinstance(error, BrokenPipeError) else f"{_UNWRITTEN}: {error.strerror}"
+            discard_output()
+        self.check()
+
+    def check(self) -> None:
+        if self._failure is not None:
+            raise ServiceError(self._failure)
 
 
 # How what a target reads becomes loads: items are prepared in parallel, gathered into groups, and loaded in parallel.
@@ -365,7 +399,8 @@ class LoadScheduler:
 
     def _publish_group(self, group: _Group) -> None:
         with self._timed(group.method, "publish"):
-            group.method.publish(group.staged)
+            if group.staged is not None:
+                group.method.publish(group.staged)
         left = group.method.removable_files([future.result() for future in group.parts], group.staged)
         then = partial(self._remove, left) if left else None
         if group.method.deferred:

@@ -209,3 +209,8 @@ class Terminated(SystemExit):
         line, self._line = self._line, None
         if line is not None:
             logger.info(line)
+
+
+def discard_output() -> None:
+    """Discard what the interpreter writes to standard output at its end; the reader has closed it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -322,11 +322,6 @@ def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInp
     return _ConfigInput(config=merged)
 
 
-def discard_output() -> None:
-    """Discard what the interpreter writes to standard output at its end; the reader has closed it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
 class CheckedPlugin(PluginBase):
     """What taps and targets share: checked settings, and log lines that are short and of one line each."""
 

@@ -36,10 +36,10 @@ from singer_arrow.errors import (
 )
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.run_figures import RunFigures, StreamFigures
-from singer_arrow.runtime.process import Terminated
+from singer_arrow.runtime.process import Terminated, discard_output
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.schema.json_schema import plain_numbers
-from singer_arrow.sdk.settings import CheckedPlugin, checked_state, discard_output, json_object
+from singer_arrow.sdk.settings import CheckedPlugin, checked_state, json_object
 from singer_arrow.sdk.stream_maps import MarkedStream, PlainMessage
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -12,15 +11,14 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from singer_sdk import Target
 from singer_sdk.helpers.capabilities import CapabilitiesEnum, PluginCapabilities, TargetCapabilities
 from singer_sdk.mapper import RemoveRecordTransform
-from singer_sdk.singerlib.json import serialize_json
 
 from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.casting.from_text import shorten
-from singer_arrow.errors import DataError, ServiceError
+from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import Rejected, cut
-from singer_arrow.load.run import State
+from singer_arrow.load.run import StateOutput
 from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.parse import LACKS_KEY, METADATA_COLUMNS, ParsedLines, RecordParser, record_text
@@ -29,7 +27,7 @@ from singer_arrow.records.schema import NewestDraft, check_schema, rules_for, ru
 from singer_arrow.runtime.process import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.message_reader import LineReader
-from singer_arrow.sdk.settings import CheckedPlugin, add_setting_options, discard_output, options_of
+from singer_arrow.sdk.settings import CheckedPlugin, add_setting_options, options_of
 from singer_arrow.sdk.sink import LoadSink, StreamSinks
 from singer_arrow.sdk.stream_maps import ExactMapper, flattening_errors, keeps_values, records_of
 from singer_arrow.warehouse.run import RunContext, Ticker, WarehouseRun
@@ -152,36 +150,6 @@ class RecordLineRouter:
     def flush(self) -> None:
         with self._run.messages:
             self._run.record_queue.flush()
-
-
-# Write STATE messages of a target to standard output.
-
-_UNREAD = "The reader of the target's STATE has closed the pipe; the program that ran the target has probably ended"
-_UNWRITTEN = "STATE cannot be written to standard output"
-
-
-class StateOutput:
-    """Writes STATE messages; after one could not be written, all later ones raise the same error."""
-
-    def __init__(self) -> None:
-        self._failure: str | None = None
-
-    def write(self, state: State) -> None:
-        """Write a STATE and flush standard output; ServiceError if this or an earlier one could not be written."""
-        if sys.stdout is None:
-            self._failure = f"{_UNWRITTEN}: it is closed"
-        self.check()
-        try:
-            sys.stdout.write(serialize_json(state) + "\n")
-            sys.stdout.flush()
-        except OSError as error:
-            self._failure = _UNREAD if isinstance(error, BrokenPipeError) else f"{_UNWRITTEN}: {error.strerror}"
-            discard_output()
-        self.check()
-
-    def check(self) -> None:
-        if self._failure is not None:
-            raise ServiceError(self._failure)
 
 
 # The base of the targets for warehouses: the messages that the SDK reads go to the run, and STATE waits for its loads.

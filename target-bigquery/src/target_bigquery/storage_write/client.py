@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 
 from singer_arrow.errors import AccessDeniedError, CredentialsError, LoadError, SingerArrowError
@@ -243,15 +244,14 @@ class WriteApi:
     def _acknowledged(self, what: str, name: str, schema: bytes, requests: Sequence[Request]) -> Iterator[None]:
         """Send requests on one connection; once for each that BigQuery has taken, in their order."""
         metadata = (("x-goog-request-params", f"write_stream={name}"),)
-
-        def opened() -> Any:
-            return self.client.append_rows(
-                _messages(name, schema, requests), retry=None, timeout=CONNECTION_SECONDS, metadata=metadata
-            )
-
         call: Any = None
         try:
-            call = call_once(what, opened)
+            call = call_once(
+                what,
+                lambda: self.client.append_rows(
+                    _messages(name, schema, requests), retry=None, timeout=CONNECTION_SECONDS, metadata=metadata
+                ),
+            )
             answered = iter(call)
             for _ in requests:
                 answer = call_once(what, lambda: next(answered, None))
@@ -312,9 +312,7 @@ def _open(bigquery: Connection) -> Any:
     def channel(*args: Any, options: Sequence[tuple[str, int]], **more: Any) -> Any:
         return BigQueryWriteGrpcTransport.create_channel(*args, options=[*options, *GRPC_OPTIONS], **more)
 
-    def transport(**options: Any) -> Any:
-        return BigQueryWriteGrpcTransport(**options, channel=channel)
-
+    transport = partial(BigQueryWriteGrpcTransport, channel=channel)
     endpoint = bigquery.settings.storage_write_endpoint or ""
     if endpoint.startswith("http://"):
         insecure_options = [("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0), *GRPC_OPTIONS]

@@ -23,7 +23,16 @@ from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from target_bigquery import connection, tables
 from target_bigquery.connection import logger
-from target_bigquery.load import AppendOnly, BigQueryLoadMethod, BusyError, Staged, Upsert, run_until_done, too_busy
+from target_bigquery.load import (
+    AppendOnly,
+    BigQueryLoadMethod,
+    BusyError,
+    Staged,
+    Upsert,
+    kept_rows,
+    run_until_done,
+    too_busy,
+)
 from target_bigquery.storage_write.client import Request, WriteApi, WriteError, WriteErrorKind
 from target_bigquery.types import Column
 from target_bigquery.uploads import Item, PreparedItem, Upload
@@ -225,15 +234,7 @@ def commit(api: WriteApi, name: str) -> datetime:
 # were written to it just before; for tables with a column that the API has no Arrow type for; and for items with a row
 # that is too large for a request.
 
-_RECORD_AGE_SECONDS = 1.0
-_OPENED_A_SECOND = 2
-"""How many write streams a run of many streams opens for RECORD messages; a project has 10,000 an hour in a region."""
 _ROWS = "rows"
-
-
-def record_age_seconds(streams: int, most: float) -> float:
-    """Return how long RECORD messages wait for others, at most, where each load adds rows to the table at once."""
-    return min(most, max(_RECORD_AGE_SECONDS, streams / _OPENED_A_SECOND))
 
 
 def why_not(load_method: str, columns: Sequence[Column]) -> str | None:
@@ -357,5 +358,5 @@ def _sorted(parts: Sequence[Any]) -> tuple[list[PreparedRows], list[PreparedItem
 
 def _uploaded(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
     kind = _ROWS if any(isinstance(p, PreparedRows) for p in parts) else ""
-    count = sum(p.rows if isinstance(p, PreparedRows) else p.kept for p in parts)
+    count = sum(p.rows if isinstance(p, PreparedRows) else kept_rows(p) for p in parts)
     return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)

@@ -14,8 +14,8 @@ import pytest
 from recording_target import Recording, RecordingTable, RecordingTarget, Replace
 
 from singer_arrow.errors import ConfigError, SchemaError, ServiceError
+from singer_arrow.load import run as load_run
 from singer_arrow.load.run import Checkpoints
-from singer_arrow.sdk import target as state_output
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.table import is_nullable, nullable_paths
 
@@ -231,7 +231,7 @@ def test_no_state_leaves_before_an_emptied_table_is_replaced(monkeypatch: pytest
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
     done: list[object] = []
     monkeypatch.setattr(Replace, "finish", lambda _: done.append("replaced"))
-    monkeypatch.setattr(state_output.StateOutput, "write", lambda _, state: done.append(state))
+    monkeypatch.setattr(load_run.StateOutput, "write", lambda _, state: done.append(state))
     run(schema(), activate(1), {"type": "STATE", "value": {"n": 1}}, load_method="overwrite")
     assert done == ["replaced", {"n": 1}]
 
@@ -246,7 +246,7 @@ def test_a_state_that_could_not_be_written_ends_the_run(
     """Later ones cannot be written either and must not count as released: their files are not removed."""
     monkeypatch.setitem(Checkpoints.__init__.__kwdefaults__, "interval", 0.0)
     errors = [error]
-    monkeypatch.setattr(state_output, "discard_output", errors.clear)
+    monkeypatch.setattr(load_run, "discard_output", errors.clear)
     removed: list[object] = []
 
     class Output(io.StringIO):

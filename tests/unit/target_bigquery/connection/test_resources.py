@@ -110,10 +110,9 @@ def made_job(**changes: Any) -> Any:
 
 def test_jobs() -> None:
     job = resources.job(made_job())
-    assert (job.succeeded, job.rows, job.table, job.error) == (True, 5, "p.d.t", None)
+    assert (job.is_done, job.rows, job.table, job.error) == (True, 5, "p.d.t", None)
     running = resources.job(made_job(state="RUNNING", output_rows=None))
     assert not running.is_done
-    assert not running.succeeded
     query = resources.job(made_job(job_type="query", destination=None, query="SELECT 1"))
     assert query.claims is None
     name = "projects/p/datasets/d/tables/t/streams/s"
