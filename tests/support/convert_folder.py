@@ -19,7 +19,7 @@ from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_model import PendingTask, Position, Segment, Task
 from tap_s3_files.progress import Progress
 from tap_s3_files.read import read
-from tap_s3_files.stream_job import StreamJob, Worker
+from tap_s3_files.run import StreamJob, Worker
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])
 JOB = StreamJob("orders", pa.schema([*SOURCE, *METADATA]), True, "auto", ReadOptions())

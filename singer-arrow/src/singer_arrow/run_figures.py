@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-Item = TypeVar("Item")
 PROGRESS_LINE = {"is_progress": True}
 """The `extra` of log lines about progress, which are left out where a terminal shows the progress."""
 
@@ -59,16 +57,3 @@ def watermark_of(state: Mapping[str, Any] | None, stream: str) -> datetime | Non
     except ValueError:
         return None
     return found if found is not None and found.tzinfo is not None else None
-
-
-def timed(items: Iterator[Item], spend: Callable[[float], None]) -> Iterator[Item]:
-    """Yield items, and pass the seconds that each took to `spend`."""
-    while True:
-        began = time.perf_counter()
-        try:
-            item = next(items)
-        except StopIteration:
-            return
-        finally:
-            spend(time.perf_counter() - began)
-        yield item

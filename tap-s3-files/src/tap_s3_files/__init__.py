@@ -2,7 +2,7 @@
 
 tap           The tap: command line, discovery, the streams of a run, the preview
 stream        A stream: sends the batches or records of its plan, and STATE
-run           What the streams of a run share: settings, storage, memory, threads, listings
+run           What the streams of a run share (settings, storage, memory, threads, listings), and the tasks of one
 plan_model    Objects -> tasks -> segments; ranges of large objects and where they are cut
 plan          What one stream reads in one run: segments of earlier runs, then new ones; which objects the log knows
 plan_log      The plan log of a stream: its files, read, identified and appended to
@@ -10,7 +10,6 @@ sqs           Objects that messages of a queue name; the command that creates a 
 listing       Objects of the storage or of an inventory, as compressed columns; many prefixes at once
 paths         Which keys match the paths of a stream; dates and partition columns in paths
 read          A task -> Arrow batches: whole objects or ranges; bad rows that leave the stream
-stream_job    What all tasks of a stream have in common, and what they are run with in a process
 convert       Arrow batches -> batch files and their BATCH messages; objects that go as they are
 discover      Samples of a stream and their types; the catalog, and columns that come later
 settings      The settings, declared and checked; shards; the bookmark in STATE

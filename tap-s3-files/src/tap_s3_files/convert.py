@@ -30,7 +30,7 @@ from tap_s3_files.plan_log import identity, task_name
 from tap_s3_files.plan_model import Cut, PendingTask, Position, Task
 from tap_s3_files.progress import CountedStorage, Counts
 from tap_s3_files.read import NEW_VERSION, BadRows, Piece, read
-from tap_s3_files.stream_job import StreamJob, Worker, format_of
+from tap_s3_files.run import StreamJob, Worker, format_of
 
 # Objects that a target can load as they are: they go into the manifest, and none of their rows is read.
 #

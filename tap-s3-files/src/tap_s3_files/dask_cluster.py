@@ -30,9 +30,8 @@ from tap_s3_files.convert import Step, convert_task
 from tap_s3_files.plan_model import Cuts, PendingTask, RangeStarts, Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read import UNREADABLE, row_starts, scan_range, scanned_spans, syntax_of
-from tap_s3_files.run import make_budget
+from tap_s3_files.run import StreamJob, Worker, make_budget
 from tap_s3_files.settings import DaskSettings, Settings
-from tap_s3_files.stream_job import StreamJob, Worker
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -33,9 +33,8 @@ from singer_arrow.schema.json_schema import to_json_schema
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.listing import Listing
 from tap_s3_files.paths import find
-from tap_s3_files.run import TapRun, no_match
+from tap_s3_files.run import TapRun, format_of, no_match
 from tap_s3_files.settings import StreamSettings
-from tap_s3_files.stream_job import format_of
 
 # The schema of a stream: inferred from some of its objects, with the types of the settings, changed by drift.
 

@@ -25,9 +25,8 @@ from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
 from tap_s3_files.discover import infer_schema, partition_columns, sample_objects, source_schema
 from tap_s3_files.listing import Listing
 from tap_s3_files.paths import find
-from tap_s3_files.run import TapRun
+from tap_s3_files.run import StreamJob, TapRun
 from tap_s3_files.settings import Settings, StreamSettings
-from tap_s3_files.stream_job import StreamJob
 from tap_s3_files.tables import columns_in_words, first_rows
 from tap_s3_files.tap import stream_name
 

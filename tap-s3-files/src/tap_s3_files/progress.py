@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass
 from datetime import datetime
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from singer_arrow.naming import bytes_in_words, counted
 from singer_arrow.run_figures import PROGRESS_LINE, StreamFigures
@@ -21,6 +21,7 @@ from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Fetched, ObjectInfo, Url
 
 logger = logging.getLogger("tap-s3-files")
+Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 5.0
 MAX_SECONDS_BETWEEN_LINES = 60.0
 MOST_NAMED = 20
@@ -140,6 +141,18 @@ class Progress:
     def spend(self, phase: str, seconds: float) -> None:
         with self._lock:
             self._phases[phase] += seconds
+
+    def timed(self, phase: str, items: Iterator[Item]) -> Iterator[Item]:
+        """Yield items, and count the seconds that each took."""
+        while True:
+            began = time.perf_counter()
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            finally:
+                self.spend(phase, time.perf_counter() - began)
+            yield item
 
     @property
     def phases(self) -> dict[str, float]:

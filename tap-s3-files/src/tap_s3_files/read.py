@@ -35,7 +35,7 @@ from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Position, RangeStarts, Syntax, Task
 from tap_s3_files.progress import CountedStorage, Counts
-from tap_s3_files.stream_job import StreamJob, Worker, format_of
+from tap_s3_files.run import StreamJob, Worker, format_of
 
 # Find where the ranges of a divided object begin.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
 from singer_arrow.read_options import RESCUED
-from singer_arrow.run_figures import StreamFigures, timed
+from singer_arrow.run_figures import StreamFigures
 from singer_arrow.runtime.threads import ordered_streams
 from singer_arrow.schema.arrow_schema import parse_type
 from singer_arrow.schema.json_schema import from_json_schema
@@ -27,9 +27,8 @@ from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import PendingTask, Position, Segment, after_rows, after_task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read import NEW_VERSION, BadRows, read
-from tap_s3_files.run import TapRun
+from tap_s3_files.run import StreamJob, TapRun, Worker
 from tap_s3_files.settings import TARGET_BYTES, Bookmark, StreamSettings, rows_identity
-from tap_s3_files.stream_job import StreamJob, Worker
 
 if TYPE_CHECKING:
     from tap_s3_files.convert import Step
@@ -376,10 +375,8 @@ class FileStream(ArrowStream):
         if self.reads_queue:
             yield from self._events().waves(self.name)
         else:
-            yield timed(
-                self.run.listed_segments(self.settings, plan, self.progress.expect),
-                partial(self.progress.spend, "plan"),
-            )
+            segments = self.run.listed_segments(self.settings, plan, self.progress.expect)
+            yield self.progress.timed("plan", segments)
         while self.progress.has_changed or plan.has_queued:
             if self.progress.has_changed:
                 plan.replan(self.run.storage, self.progress.take_changed())

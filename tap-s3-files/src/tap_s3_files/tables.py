@@ -24,9 +24,8 @@ from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_model import PendingTask, Task
 from tap_s3_files.progress import Progress
 from tap_s3_files.read import read
-from tap_s3_files.run import TapRun
+from tap_s3_files.run import StreamJob, TapRun, Worker
 from tap_s3_files.settings import StreamSettings, shard_of
-from tap_s3_files.stream_job import StreamJob, Worker
 
 # The first rows of some objects; requests little more than holds them.
 

@@ -22,7 +22,7 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.convert import Step
 from tap_s3_files.plan_model import Cuts, Position, Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.stream_job import StreamJob, Worker
+from tap_s3_files.run import StreamJob, Worker
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tap_s3_files.discover import METADATA
 from tap_s3_files.paths import Partitions
 from tap_s3_files.plan_model import Cuts, Task
 from tap_s3_files.progress import Counts
-from tap_s3_files.stream_job import StreamJob
+from tap_s3_files.run import StreamJob
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 JOB = StreamJob(

@@ -19,7 +19,7 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_model import Task
 from tap_s3_files.read import NEW_VERSION, read
-from tap_s3_files.stream_job import format_of
+from tap_s3_files.run import format_of
 
 
 @pytest.fixture

@@ -147,12 +147,12 @@ _PERHAPS_THOUSANDS = r"^ *-?\d{1,3},\d{3} *$"
 
 def hint(values: pa.Array) -> str | None:
     """Return the setting that makes all texts dates, timestamps or numbers; None if it is ambiguous."""
-    if _all_match(values, _COMMA):
+    if all_match(values, _COMMA):
         if pc.any(pc.match_substring(values, ".")).as_py():
             return "'decimal_point' to ',' and 'thousands_separator' to '.'"
-        return None if _all_match(values, _PERHAPS_THOUSANDS) else "'decimal_point' to ','"
+        return None if all_match(values, _PERHAPS_THOUSANDS) else "'decimal_point' to ','"
     for clock, form in _CLOCK:
-        if _all_match(values, f"{_DAYS}{clock} *$"):
+        if all_match(values, f"{_DAYS}{clock} *$"):
             return _format_of(values, form)
     return None
 
@@ -164,11 +164,12 @@ def _format_of(values: pa.Array, clock: str) -> str | None:
     kind = "timestamp_formats" if clock else "date_formats"
     t = pa.timestamp("us", "UTC")
     spellings = [Spelling(ReadOptions(date_formats=(form,))) for form in forms]
-    fitting = [form for form, s in zip(forms, spellings, strict=True) if _all_match(s.normalize(values, t), r"^\d{4}-")]
+    fitting = [form for form, s in zip(forms, spellings, strict=True) if all_match(s.normalize(values, t), r"^\d{4}-")]
     return f"{kind!r} to [{fitting[0]!r}]" if len(fitting) == 1 else None
 
 
-def _all_match(values: pa.Array, pattern: str) -> bool:
+def all_match(values: pa.Array, pattern: str) -> bool:
+    """Return whether all texts that are not null match a pattern."""
     return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())
 
 

@@ -192,11 +192,6 @@ def has_new_members(field: pa.Field, schema: pa.Schema, options: ReadOptions) ->
     return _has_more(included_field(field, schema, options).type, ours.type)
 
 
-def rows_with_new_members(column: pa.Array, kept: pa.Field, ours: pa.Field) -> pa.Array:
-    """Return true for rows with a value in a new object member; `kept` is the file's `included_field`."""
-    return _new_member_rows(fit(column, kept), ours.type)
-
-
 def _has_more(found: pa.DataType, ours: pa.DataType) -> bool:
     if pt.is_struct(found) and pt.is_struct(ours):
         own = {f.name: f.type for f in ours}
@@ -212,7 +207,7 @@ def _item(t: pa.DataType) -> pa.DataType:
 
 
 def _new_member_rows(column: pa.Array, ours: pa.DataType) -> pa.Array:
-    """Return what `rows_with_new_members` does, for a column with canonical types."""
+    """Return true for rows with a value in a new object member; the column has canonical types."""
     found = pa.repeat(pa.scalar(value=False), len(column))
     t = column.type
     if pt.is_struct(t) and pt.is_struct(ours):
@@ -450,8 +445,8 @@ def _with_policy(
             errors += _row_errors(fitting, name, rows, NO_PLACE, with_json=True)
         for field in batch.schema:
             if schema.get_field_index(field.name) >= 0 and has_new_members(field, schema, options):
-                ours = schema.field(field.name)
-                grown = rows_with_new_members(batch.column(field.name), fitting.included_field(field.name), ours)
+                column = fit(batch.column(field.name), fitting.included_field(field.name))
+                grown = _new_member_rows(column, schema.field(field.name).type)
                 errors += _row_errors(fitting, field.name, pc.indices_nonzero(grown), NO_PLACE, with_json=True)
     errors.sort(key=lambda error: error.row)
     source, progress = without_rescued(schema, options), fitting.progress

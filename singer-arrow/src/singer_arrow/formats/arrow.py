@@ -341,32 +341,6 @@ BATCH_BYTES = 16 << 20
 _CODECS = {"none": None, "lz4": "lz4", "zstd": "zstd"}
 
 
-class ArrowWriting:
-    """Writes the format Arrow IPC."""
-
-    def write(
-        self,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        path: Path,
-        *,
-        compression: str | None = None,
-        held_bytes: int = HELD_BYTES,
-        parallel: Allowance | None = None,  # noqa: ARG002
-    ) -> int:
-        """Write a file; `compression` of its buffers is none (default), lz4 or zstd."""
-        codec = (compression or "none").lower()
-        if codec not in _CODECS:
-            msg = f"compression {compression!r} is not supported for Arrow batch files; use {', '.join(_CODECS)}"
-            raise ConfigError(msg)
-        rows, options = 0, pa.ipc.IpcWriteOptions(compression=_CODECS[codec], use_threads=False)
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
-            for batch in _record_batches(batches, min(BATCH_BYTES, held_bytes)):
-                writer.write_batch(batch)
-                rows += batch.num_rows
-        return rows
-
-
 def _record_batches(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
     """Yield batches of up to `BATCH_ROWS` rows and about `size` bytes; small ones are joined, large ones cut."""
     held, rows, held_bytes = list[pa.RecordBatch](), 0, 0
@@ -398,7 +372,7 @@ _MARK = 8  # bytes of the mark and its padding at the start of a file
 _AGAIN = "Upload the file again, or set the stream's format"
 
 
-class ArrowFormat(ArrowWriting):
+class ArrowFormat:
     """The format Arrow IPC."""
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
@@ -435,6 +409,28 @@ class ArrowFormat(ArrowWriting):
             raise _broken(error, reader.url) from None
         if (begin.at, begin.lines) > (number + 1, 0):
             raise no_such_resume_point(begin, reader.url)
+
+    def write(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        path: Path,
+        *,
+        compression: str | None = None,
+        held_bytes: int = HELD_BYTES,
+        parallel: Allowance | None = None,  # noqa: ARG002
+    ) -> int:
+        """Write a file; `compression` of its buffers is none (default), lz4 or zstd."""
+        codec = (compression or "none").lower()
+        if codec not in _CODECS:
+            msg = f"compression {compression!r} is not supported for Arrow batch files; use {', '.join(_CODECS)}"
+            raise ConfigError(msg)
+        rows, options = 0, pa.ipc.IpcWriteOptions(compression=_CODECS[codec], use_threads=False)
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
+            for batch in _record_batches(batches, min(BATCH_BYTES, held_bytes)):
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        return rows
 
 
 def _schema(reader: ObjectReader, options: ReadOptions) -> tuple[pa.Schema, bool]:

@@ -282,11 +282,6 @@ class _Patterns(NamedTuple):
     escaped: re.Pattern[bytes]
 
 
-def has_known_delimiter(name: str, options: ReadOptions) -> bool:
-    """Return whether the options or the name of a file determine its delimiter."""
-    return bool(options.delimiter) or _suffix(name) in _DELIMITERS
-
-
 def _suffix(name: str) -> str:
     return name[name.rfind(".") :].lower()
 
@@ -385,7 +380,7 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         if at == 0:
             return None
     skipped = count_lines(text[:at])
-    if not has_known_delimiter(name, options):
+    if not options.delimiter and _suffix(name) not in _DELIMITERS:
         dialect = replace(dialect, delimiter=detect_delimiter(text[at:HEAD_BYTES], dialect))
     record = next(dialect.records(text[at:]), None)
     if record is None:

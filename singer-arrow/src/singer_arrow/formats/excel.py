@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from singer_arrow.casting.from_text import TIMESTAMP
+from singer_arrow.casting.spelling import all_match
 from singer_arrow.compression import strip_suffix
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.blocks import FilePosition, deliver
@@ -130,7 +131,7 @@ class _Sheet:
             return pa.string()
         text = pa.chunked_array([made(chunk) for chunk in cells.chunks], pa.string())
         text = text.filter(pc.match_substring_regex(text, _NO_ERROR[kinds[0]]))
-        return next((t for pattern, t in _TYPES[kinds[0]] if _all(text, pattern)), pa.string())
+        return next((t for pattern, t in _TYPES[kinds[0]] if all_match(text, pattern)), pa.string())
 
     def _text_of(self, i: int) -> Callable[[pa.Array], pa.Array]:
         """Return a function that makes text of cells: without the time or the day, if no cell has one."""
@@ -143,13 +144,9 @@ class _Sheet:
         cells = self._column(i)
         moments = cells.filter(pc.match_substring_regex(cells, TIMESTAMP))
         for pattern in (_NO_DAY, _MIDNIGHT):
-            if len(moments) and _all(moments, pattern):
+            if len(moments) and all_match(moments, pattern):
                 return lambda column: self._nulled(pc.replace_substring_regex(column, pattern, ""))
         return self._nulled
-
-
-def _all(cells: pa.ChunkedArray, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(cells, pattern)).as_py())
 
 
 @contextmanager

@@ -246,9 +246,12 @@ class _Joined:
 
     def add(self, file: _File | None) -> bool:
         """Add the row groups of a file; return False if it cannot be joined to those before."""
-        if file is None or not _are_alike(self._first or file.footer, file.footer):
+        if file is None:
             return False
         self._first = self._first or file.footer
+        # The name of the writer determines how statistics are read.
+        if any(self._first.get(n) != file.footer.get(n) for n in (_SCHEMA, _CREATED_BY, _ORDERS)):
+            return False
         for group in _shifted(file.footer, sum(self.ends) - len(_MAGIC) * len(self.ends)):
             if _GROUP_ORDINAL in group and group[_GROUP_ORDINAL].type == I16:
                 group[_GROUP_ORDINAL] = group[_GROUP_ORDINAL].holding(len(self._groups))
@@ -318,11 +321,6 @@ def _is_within(chunk: Struct, end: int) -> bool:
 def _offset(struct: Struct, number: int) -> int:
     """Return an offset or size; 0 if it is missing."""
     return int(struct[number].value) if number in struct and struct[number].type == I64 else 0
-
-
-def _are_alike(a: Struct, b: Struct) -> bool:
-    """Return whether row groups of both are compatible; the writer's name determines how to read statistics."""
-    return all(a.get(n) == b.get(n) for n in (_SCHEMA, _CREATED_BY, _ORDERS))
 
 
 def _items(struct: Struct, number: int) -> list[Any]:

@@ -25,7 +25,7 @@ from singer_arrow.casting.from_text import (
     type_in_words,
     type_of,
 )
-from singer_arrow.casting.spelling import Spelling, collect_truncated, set_column
+from singer_arrow.casting.spelling import Spelling, all_match, collect_truncated, set_column
 from singer_arrow.casting.to_json import text_as_json
 from singer_arrow.enforcement.bad_rows import (
     BlockResult,
@@ -341,10 +341,6 @@ def _type_of_most(values: pa.Array, spelling: Spelling, tolerance: float) -> pa.
     return best
 
 
-def _all_match(values: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(values, pattern)).as_py())
-
-
 def _converts(values: pa.Array, t: pa.DataType) -> bool:
     try:
         from_text(values, t)
@@ -354,14 +350,14 @@ def _converts(values: pa.Array, t: pa.DataType) -> bool:
 
 
 def _integer(values: pa.Array) -> pa.DataType | None:
-    if not _all_match(values, _INTEGER):
+    if not all_match(values, _INTEGER):
         return None
     return next((t for t in (pa.int64(), pa.decimal128(38, 0)) if _converts(values, t)), None)
 
 
 def _float(values: pa.Array) -> pa.DataType | None:
     numbers, values = values, values.filter(pc.invert(pc.match_substring_regex(values, _SPECIAL)))
-    if not (len(values) and _all_match(values, _NUMBER) and _all_match(values, _HAS_DIGIT)):
+    if not (len(values) and all_match(values, _NUMBER) and all_match(values, _HAS_DIGIT)):
         return None
     long = values.filter(pc.greater(pc.utf8_length(values), DIGITS_OF_ALL_FLOATS))
     if not all(holds_text(pa.float64(), v.strip().encode()) for v in long.to_pylist()):
@@ -377,12 +373,12 @@ def _float(values: pa.Array) -> pa.DataType | None:
 
 
 def _date(values: pa.Array) -> pa.DataType | None:
-    return pa.date32() if _all_match(values, _DATE) and _converts(values, pa.date32()) else None
+    return pa.date32() if all_match(values, _DATE) and _converts(values, pa.date32()) else None
 
 
 def _timestamp(values: pa.Array) -> pa.DataType | None:
     t = pa.timestamp("us", "UTC")
-    return t if _all_match(pc.utf8_trim_whitespace(values), TIMESTAMP) and _converts(values, t) else None
+    return t if all_match(pc.utf8_trim_whitespace(values), TIMESTAMP) and _converts(values, t) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +391,7 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind(pa.bool_(), _BOOLEAN, lambda values: pa.bool_() if _all_match(values, _BOOLEAN) else None),
+    _Kind(pa.bool_(), _BOOLEAN, lambda values: pa.bool_() if all_match(values, _BOOLEAN) else None),
     _Kind(pa.int64(), _INTEGER, _integer),
     _Kind(pa.float64(), f"{_NUMBER}|{_SPECIAL}", _float),
     _Kind(pa.date32(), _DATE, _date),

@@ -254,11 +254,7 @@ class ObjectReader:
                 self.budget.fetched.release(cost)
 
     def download(self, path: Path) -> int:
-        """Copy the object to a local file, for schemes without ranges.
-
-        Returns:
-            Size in bytes.
-        """
+        """Copy the object to a local file, for schemes without ranges, and return its size in bytes."""
         return self.storage.download(self.url, path)
 
     def _sequential(self, start: int, end: int | None) -> Iterator[bytes]:

@@ -80,12 +80,10 @@ class Allowance:
 
 
 class Budget:
-    """Memory limits, shared by all readers and writers of a process.
+    """Limits in bytes, shared by all readers and writers of a process.
 
-    Args:
-        fetched: Limit for bytes between request and use, as stored.
-        decoded: Limit for decompressed blocks and their rows. Default: the same as `fetched`.
-        encoded: Limit for rows that are encoded in parallel. Default: half of `fetched`.
+    `fetched` limits what is between request and use, as stored; `decoded` decompressed blocks and their rows, by
+    default as much; `encoded` rows that are encoded in parallel, by default half as much.
     """
 
     def __init__(self, fetched: int = 128 << 20, decoded: int | None = None, encoded: int | None = None) -> None:

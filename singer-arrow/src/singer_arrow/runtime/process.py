@@ -52,11 +52,11 @@ DEAD_AFTER_SECONDS = 180
 """Seconds without an acknowledgement of data or of a keepalive probe."""
 
 
-def user_timeout(seconds: int = DEAD_AFTER_SECONDS) -> tuple[tuple[int, int, int], ...]:
+def user_timeout() -> tuple[tuple[int, int, int], ...]:
     """Return the arguments of `setsockopt`; none on systems without TCP_USER_TIMEOUT (only Linux has it)."""
     if not hasattr(socket, "TCP_USER_TIMEOUT"):
         return ()
-    return ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, seconds * 1000),)
+    return ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_SECONDS * 1000),)
 
 
 # Temporary folders of a run; those of killed runs are removed by the next run.

@@ -3,8 +3,8 @@
 target          The base of the targets: messages -> loads, STATE after durability; RECORD lines in blocks
 sink            The sinks of a stream: its table, and the records that wait for it
 message_reader  Messages from standard input, by chunks of whole lines
-stream_maps     Effects of the SDK's stream maps, flattening and selection, records of batches for them; end marks
-tap             The base of the taps; the messages that they write
+stream_maps     Effects of the SDK's stream maps, flattening and selection, and records of batches for them
+tap             The base of the taps and their streams; the messages that they write; end marks
 settings        Settings of taps and targets: environment, files, options, one line for a mistake; their log lines
 cli             The command line around a connector; the SDK, imported without what is seldom used
 """

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_sdk import Stream, Tap
@@ -21,7 +21,7 @@ from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.io_base import SingerWriter
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
-from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema
+from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema, SchemaMessage
 
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.errors import (
@@ -34,13 +34,13 @@ from singer_arrow.errors import (
     is_of_memory,
     with_code,
 )
+from singer_arrow.load.stream_ends import KEY, WHOLE
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.run_figures import RunFigures, StreamFigures
 from singer_arrow.runtime.process import Terminated, discard_output
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.schema.json_schema import plain_numbers
 from singer_arrow.sdk.settings import CheckedPlugin, checked_state, json_object
-from singer_arrow.sdk.stream_maps import MarkedStream, PlainMessage
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -197,6 +197,30 @@ Encoded = TypeVar("Encoded")
 Encode = Callable[["pa.RecordBatch"], Iterable[Encoded]]
 
 
+@dataclass(slots=True)
+class AnnouncingSchema(SchemaMessage):
+    """A SCHEMA message of a stream whose end will be marked."""
+
+    shard: str | None = None  # which part the run sends, as `stream_ends.SHARD`; None: all
+    sent_whole: bool = True  # False: only what is new since its STATE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with the announcement."""
+        message = SchemaMessage.to_dict(self)  # the class that slots make does not know super()
+        return {**message, KEY: True, WHOLE: self.sent_whole}
+
+
+@dataclass(slots=True)
+class PlainMessage(Message):
+    """A message with more members than the SDK's, or others."""
+
+    members: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message."""
+        return self.members
+
+
 class ArrowTap(CheckedPlugin, Tap):
     """A tap of `ArrowStream`s.
 
@@ -327,16 +351,21 @@ class ArrowTap(CheckedPlugin, Tap):
             interrupt(Terminated(signum))
 
 
-class ArrowStream(MarkedStream):
+class ArrowStream(Stream):
     """A stream that sends batch files or records, and keeps its own STATE.
 
     STATE is written by the stream, never in between. Records are the stream's rows; they are written as lines at
-    once, and one by one only where something changes single ones.
+    once, and one by one only where something changes single ones. SCHEMA announces a mark of the stream's end, which
+    comes after its last message (see `load/stream_ends`), behind ACTIVATE_VERSION of a full table.
     """
 
     TYPE_CONFORMANCE_LEVEL = TypeConformanceLevel.NONE
     has_begun = False
     """Whether the turn of the stream came."""
+    is_finished = False
+    """Whether the whole stream was sent."""
+    shard: str | None = None
+    """Which part of the stream this run sends; None: all."""
     _sent_rows = _sent_batches = _sent_bytes = 0
     _began = _ended = 0.0
     """Times in seconds, by a monotonic clock."""
@@ -369,6 +398,17 @@ class ArrowStream(MarkedStream):
     def totals(self) -> Mapping[str, Any]:
         """Return the figures of the stream's closing metric besides the number of rows."""
         return {}
+
+    @property
+    def is_sent_whole(self) -> bool:
+        """Whether this run sends all of the stream, not only what is new since its STATE."""
+        return True
+
+    @property
+    def sent_names(self) -> list[str]:
+        """Return the names that the stream is sent under: its own, or those of its stream maps."""
+        names = (m.stream_alias for m in self.stream_maps if not isinstance(m, RemoveRecordTransform))
+        return list(dict.fromkeys(names))
 
     @property
     def selected_schema(self) -> Mapping[str, Any]:
@@ -431,11 +471,43 @@ class ArrowStream(MarkedStream):
 
     # What the SDK asks for
 
+    def _generate_schema_messages(self) -> Generator[SchemaMessage]:
+        for m in super()._generate_schema_messages():
+            keys = m.key_properties, m.bookmark_properties
+            yield AnnouncingSchema(m.stream, m.schema, *keys, shard=self.shard, sent_whole=self.is_sent_whole)
+
+    def _write_activate_version_message(self, full_table_version: int) -> None:
+        """Write nothing: the SDK calls this before the rows of the version are sent."""
+
     def finalize_state_progress_markers(self, state: dict[str, Any] | None = None) -> None:
-        """Mark the end of a stream that did not fail."""
+        """Send ACTIVATE_VERSION and the end mark of a stream that did not fail; called after its last row."""
         assert isinstance(self._tap, ArrowTap)
-        if self.name not in self._tap.failures:
-            super().finalize_state_progress_markers(state)
+        if self.name in self._tap.failures:
+            return
+        super().finalize_state_progress_markers(state)
+        if state or not self.selected or self.is_finished:
+            return
+        self.is_finished = True
+        if self._stream_version is not None:
+            super()._write_activate_version_message(self._stream_version)
+        for name in self.sent_names:
+            if not self._shares(name):
+                self._tap.write_message(PlainMessage({"type": "STATE", "value": self.tap_state, KEY: name}))
+
+    def _shares(self, name: str) -> bool:
+        """Return whether another stream that is not finished is sent under the same name, or may have been.
+
+        Of a stream that failed before its schema was known, the names that maps give it are not known.
+        """
+        assert isinstance(self._tap, ArrowTap)
+        others = (s for s in self._tap.streams.values() if isinstance(s, ArrowStream) and s.selected)
+        has_unknown = bool(self._tap.failures.keys() - self._tap.streams.keys())
+        aliases = [
+            m.get("__alias__") for m in (self.config.get("stream_maps") or {}).values() if isinstance(m, Mapping)
+        ]
+        return any(name in s.sent_names for s in others if not s.is_finished) or (
+            has_unknown and (name != self.name or name in aliases)
+        )
 
     def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
         """Yield the rows as records."""

@@ -27,7 +27,7 @@ from tap_s3_files import plan_model as plan
 from tap_s3_files.convert import Step
 from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_model import Cuts, Position, Task
-from tap_s3_files.stream_job import StreamJob
+from tap_s3_files.run import StreamJob
 
 ROWS = 600
 BAD = {n for n in range(ROWS) if n % 97 == 60 or 200 <= n < 210}
