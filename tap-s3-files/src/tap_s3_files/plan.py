@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from bisect import bisect_right
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -112,6 +112,30 @@ class KnownVersions:
         while len(self._versions) > max(_MAX_GROUPS, len(self._near)):
             self._versions.popitem(last=False)
         return found
+
+
+class PlannedVersions:
+    """The versions of some objects in a log, from all that it holds of them; `counts`: how often it holds each."""
+
+    def __init__(self, planned: Iterable[ObjectInfo]) -> None:
+        self.counts = Counter[Version]()
+        self._newest: dict[str, ObjectInfo] = {}  # a run that listed earlier may plan an older one behind it
+        for info in planned:
+            self.counts[version_of(info)] += 1
+            held = self._newest.get(str(info.url))
+            if held is None or _second(info) >= _second(held):
+                self._newest[str(info.url)] = info
+
+    def __contains__(self, info: ObjectInfo) -> bool:
+        """Return whether a version is known: it is the newest one, or older than that and in the log."""
+        held = self._newest.get(str(info.url))
+        if held is None or not self.counts[version_of(info)]:
+            return False
+        return version_of(held) == version_of(info) or _second(info) < _second(held)
+
+
+def _second(info: ObjectInfo) -> datetime:
+    return info.modified.replace(microsecond=0)  # see `PRECISION`
 
 
 # What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones.
@@ -336,25 +360,20 @@ class StreamPlan:
         """Leave out objects that were written again without a change, however long ago the log got them.
 
         One that was another one in between counts as new, and `again` of its task how often the log had its version.
-        One that the log has with the same time is known: a run that listed before planned an older one behind it.
         """
         if self.log is None or self._keys_ascend:
             yield from objects
             return
         rest, end = iter(objects), self._end if listed else None  # a listing has each object once
         while some := list(islice(rest, _LOOKED_UP)):
-            earlier: dict[str, list[ObjectInfo]] = {}
-            for info in self.log.objects_of({str(o.url) for o in some}, end):
-                earlier.setdefault(str(info.url), []).append(info)
+            planned = PlannedVersions(self.log.objects_of({str(o.url) for o in some}, end))
             for info in some:
-                known, version = earlier.get(str(info.url), []), version_of(info)
-                same = [o for o in known if version_of(o) == version]
-                if same and same[-1] is known[-1]:
+                if info in planned:
                     self._warn_of_unchanged(info)
-                elif not any(abs(o.modified - info.modified) < PRECISION for o in same):
-                    if same:
-                        self._counts[version] = len(same)
-                    yield info
+                    continue
+                if count := planned.counts[version_of(info)]:
+                    self._counts[version_of(info)] = count
+                yield info
 
     def _warn_of_unchanged(self, info: ObjectInfo) -> None:
         if not self._has_unchanged:
@@ -403,8 +422,7 @@ class StreamPlan:
             logger.warning(text, self.object_filter.stream, len(changed))
             return
         own = set(map(version_of, changed))
-        planned = list(self.log.objects_of({str(o.url) for o in changed})) if self.log is not None else []
-        last = {str(o.url): version_of(o) for o in planned}
+        planned = PlannedVersions(self.log.objects_of({str(o.url) for o in changed}) if self.log is not None else ())
         due: list[ObjectInfo] = []
         now: list[ObjectInfo] = []
         for changed_url in dict.fromkeys(o.url for o in changed):
@@ -412,12 +430,10 @@ class StreamPlan:
                 now.append(storage.head(changed_url))
         for info in in_order(now):
             url, version = str(info.url), version_of(info)
-            if last.get(url) == version:
+            if info in planned:
                 if version in own:  # gone, and back: tasks that other runs send have it
                     self._warn_of_unchanged(info)
                 continue
-            if any(version_of(o) == version and abs(o.modified - info.modified) < PRECISION for o in planned):
-                continue  # planned by another run, before an older version that this run had listed
             is_sent = self.log is None and version not in own and self.is_known(info)
             if is_sent or version in self._waiting_versions or not in_window(info, *self.object_filter.window):
                 continue

@@ -312,6 +312,37 @@ def test_a_version_that_another_run_planned_before_an_older_one_is_sent_once(tmp
     assert ids(run(log_in(tmp_path), [new], None)) == [*sent, task_name("orders", both[1])]
 
 
+def test_an_older_version_that_was_planned_late_is_sent_again_when_it_is_back(tmp_path: Path) -> None:
+    """The log has the new version before the old one; the object then gets its old content back."""
+    state = None
+    for found in (version("new", 60), version("old", 0), version("old", 120)):
+        sent = list(run(log_in(tmp_path), [found], state))
+        assert len(sent) == 1
+        state = sent[-1][1]
+    assert len(set(ids(run(log_in(tmp_path), [], None)))) == 3
+    assert list(run(log_in(tmp_path), [version("old", 120)], state)) == []
+
+
+def test_a_version_with_an_older_time_is_sent_once(tmp_path: Path) -> None:
+    """A file is replaced by one that keeps an earlier time; a run that cannot read the first one finds it planned."""
+    first, second = version("first", 60), version("second", 0)
+    plan = plan_for(run_of([], None, None), log_in(tmp_path))
+    plan.queue([first])
+    plan.queue([second])
+    plan.queue([second])
+    found = [t for s in plan.queued_segments() for t in s.tasks]
+    assert [o.etag for t in found for o in t.objects] == ["first", "second"]
+
+
+@pytest.mark.parametrize("seconds", [(0, 0, 0), (0, 0.2, 0.4), (0, 0, 0.4)])
+def test_changes_within_a_second_are_each_sent(tmp_path: Path, seconds: tuple[float, ...]) -> None:
+    plan = StreamPlan(log_in(tmp_path), None, run_of([], None, None).object_filter(stream()), 1 << 20, from_queue=True)
+    for etag, at in zip("ABA", seconds, strict=True):
+        plan.queue([version(etag, at)])
+    found = [task_name("orders", t) for s in plan.queued_segments() for t in s.tasks]
+    assert len(set(found)) == 3
+
+
 def test_a_bundle_knows_which_of_its_objects_came_back(tmp_path: Path) -> None:
     state = None
     for n, etag in enumerate("ABA"):
