@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -66,7 +66,7 @@ class ArrowJsonReader:
     the exact reader.
     """
 
-    _under: str | None = None  # the member of a line that is the record; None: the line itself
+    _of_messages: ClassVar[bool] = False  # whether a record is the member `record` of its line
 
     def __init__(
         self,
@@ -188,8 +188,8 @@ class ArrowJsonReader:
     def _raw_values(self, data: bytes, names: tuple[str, ...]) -> list[list[Any]]:
         """Return the raw JSON of some members of each record, member by member, as buffers."""
         is_odd = any(c in name for name in names for c in NO_FIELD)
-        records = _decoder(None if is_odd else names, self._under).decode_lines(data)
-        if self._under is not None:
+        records = _decoder(None if is_odd else names, self._of_messages).decode_lines(data)
+        if self._of_messages:
             records = [line.record for line in records]
         if is_odd:
             null = msgspec.Raw(b"null")
@@ -198,14 +198,14 @@ class ArrowJsonReader:
 
 
 @lru_cache(maxsize=64)
-def _decoder(names: tuple[str, ...] | None, under: str | None) -> Any:
+def _decoder(names: tuple[str, ...] | None, of_messages: bool) -> Any:
     """Return a decoder of records to the raw JSON of some members, as `f0`, `f1` ..., or of all (None), as a dict."""
     record: Any = dict[str, msgspec.Raw]
     if names is not None:
         fields = [(f"f{i}", msgspec.Raw, msgspec.Raw(b"null")) for i in range(len(names))]
         record = msgspec.defstruct("Raws", fields, rename={f"f{i}": n for i, n in enumerate(names)}, gc=False)
-    if under is not None:
-        record = msgspec.defstruct("Line", [("record", record)], rename={"record": under}, gc=False)
+    if of_messages:
+        record = msgspec.defstruct("Line", [("record", record)], gc=False)
     return msgspec.json.Decoder(record)
 
 
@@ -298,20 +298,19 @@ _ANY_ROW = "\0"  # column that no record has, for records without a column that 
 
 
 class EnvelopeReader(ArrowJsonReader):
-    """Reader of lines whose member `under` is the record; safe to call from several threads at once.
+    """Reader of lines whose member `record` is the record; safe to call from several threads at once.
 
     `around` are the other members to read; a line that repeats one of them needs the exact reader. If it `is_closed`,
     so does a line with any other member, also within records. `keys` are the known keys of the record, if others are
     counted. `fits` returns whether a column of text can be converted to a field.
     """
 
-    _under: str
+    _of_messages = True
 
     def __init__(
         self,
         schema: pa.Schema,
         *,
-        under: str,
         around: pa.Schema,
         is_closed: bool = False,
         loose_text: bool = False,
@@ -319,7 +318,7 @@ class EnvelopeReader(ArrowJsonReader):
         fits: TextCheck | None = None,
     ) -> None:
         super().__init__(schema, keys, frozenset(), loose_text=loose_text)
-        self._under, self._around, self._fits = under, around, fits
+        self._around, self._fits = around, fits
         self._unexpected = "error" if is_closed else "ignore" if keys is None else "infer"
 
     def rows(
@@ -332,7 +331,7 @@ class EnvelopeReader(ArrowJsonReader):
         self._check(data, strategy)
         made_by_arrow, from_json = self._columns(strategy)
         read = list(made_by_arrow) or [pa.field(_ANY_ROW, pa.null())]
-        whole = self._around.append(pa.field(self._under, pa.struct(read)))
+        whole = self._around.append(pa.field("record", pa.struct(read)))
         ends, unexpected = LineEnds.of(data), self._unexpected
         try:
             table = read_objects(data, whole, ends, unexpected=unexpected)
@@ -341,13 +340,13 @@ class EnvelopeReader(ArrowJsonReader):
                 raise
             table = read_objects(data, whole, ends, unexpected="ignore")
             self._unexpected = unexpected = "scan"  # for the next blocks too: a key has several kinds of values
-        record = table.column(self._under)
+        record = table.column("record")
         unknown: Mapping[str, int] = {}
-        if unexpected == "infer" and self._keys is not None and record.type != whole.field(self._under).type:
+        if unexpected == "infer" and self._keys is not None and record.type != whole.field("record").type:
             found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
             unknown = self._keys.count_in(found, self._schema)
             if any(found[f.name].type != f.type for f in read):  # structs with more members
-                record = read_objects(data, whole, ends, unexpected="ignore").column(self._under)
+                record = read_objects(data, whole, ends, unexpected="ignore").column("record")
         if record.null_count:
             raise FastPathError
         found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
@@ -356,7 +355,7 @@ class EnvelopeReader(ArrowJsonReader):
         made = [raws[f.name] if f.name in raws else self._converted(found[f.name], f) for f in self._schema]
         around = {f.name: table.column(f.name) for f in self._around}
         if unexpected == "scan" and self._keys is not None:
-            unknown = self._keys.count_below(self._under, data)
+            unknown = self._keys.count_below("record", data)
         return batch_of(made, self._schema, table.num_rows), around, unknown
 
     def _converted(self, column: pa.Array, field: pa.Field) -> pa.Array:

@@ -201,14 +201,13 @@ class RecordParser:
         shown = pa.schema([(n, t) for n, t in _AROUND.items() if closed or n in (*around, "type", "stream")])
         strict = EnvelopeReader(
             schema,
-            under="record",
             around=shown,
             is_closed=closed,
             loose_text=not checks_types,
             keys=self._keys,
             fits=_texts_fit,
         )
-        loose = EnvelopeReader(schema, under="record", around=shown, loose_text=True, keys=self._keys)
+        loose = EnvelopeReader(schema, around=shown, loose_text=True, keys=self._keys)
         ways = read_strategies(schema, loose_text=True)
         # the fast reader and its strategies, by whether each record was checked before
         self._readers = {False: strict, True: loose}

@@ -21,7 +21,7 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import spec_from_loader
 from queue import SimpleQueue
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory, with_code
@@ -184,12 +184,7 @@ def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "
             raise
         levels = (f"{name.upper().replace('-', '_')}_LOGLEVEL", "LOG_LEVEL", "LOGLEVEL")
         if not lines or any(os.environ.get(level, "").lower() == "debug" for level in levels):
-            if _writes_json():
-                from singer_arrow.monitoring.logs import log_exception
-
-                log_exception(logging.getLogger(name), error)
-            else:
-                sys.stderr.write(_masked(traceback.format_exc()))
+            _report(name, error)
         for line in lines:
             if logging.getLogger().handlers:
                 logging.getLogger(name).error(line)
@@ -207,7 +202,6 @@ def _set_hooks(name: str) -> None:
     What is lost is what a kill would lose: nothing that is durable.
     """
     spare = f"{name}: This machine refuses memory or threads: out of memory [memory]\n".encode()
-    of_threads, of_others = threading.excepthook, sys.unraisablehook
     others: SimpleQueue[sys.UnraisableHookArgs] = SimpleQueue()
 
     def end(error: BaseException) -> None:
@@ -220,48 +214,40 @@ def _set_hooks(name: str) -> None:
         finally:
             os._exit(1)
 
-    def log(error: BaseException) -> None:
-        from singer_arrow.monitoring.logs import log_exception
-
-        log_exception(logging.getLogger(name), error)
-
     def in_thread(thrown: threading.ExceptHookArgs) -> None:
         if thrown.exc_value is not None and is_of_memory(thrown.exc_value):
             end(thrown.exc_value)
-        elif _writes_json() and thrown.exc_value is not None:
-            log(thrown.exc_value)
-        elif of_threads is not threading.__excepthook__ or thrown.exc_value is None:
-            of_threads(thrown)
-        else:
-            sys.stderr.write(_masked("".join(traceback.format_exception(thrown.exc_value))))
+        _report(name, thrown.exc_value)
 
     def elsewhere() -> None:
         while True:
             thrown = others.get()
             if isinstance(thrown.exc_value, MemoryError) and "thread started by" in (thrown.err_msg or ""):
                 end(thrown.exc_value)
-            elif _writes_json() and thrown.exc_value is not None:
-                log(thrown.exc_value)
-            else:
-                of_others(thrown)
+            _report(name, thrown.exc_value)
             del thrown
 
-    def unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        sys.stderr.write(_masked("".join(traceback.format_exception(kind, error, trace))))
-
-    threading.excepthook, sys.excepthook = in_thread, unexpected
+    threading.excepthook = in_thread
+    sys.excepthook = lambda kind, error, trace: _report(name, error)  # noqa: ARG005 - a hook's signature
     # A thread that cannot begin has no memory for a function of Python: this thread has it, and `put` is one of C
     sys.unraisablehook = others.put
     _thread.start_new_thread(elsewhere, ())
 
 
-def _masked(text: str) -> str:
-    """Return a traceback without the secrets that are known by now."""
+def _report(name: str, error: BaseException | None) -> None:
+    """Show an unexpected error with its traceback, without the secrets that are known by now."""
+    if error is None:
+        return
+    text = "".join(traceback.format_exception(error))
     if "singer_arrow.monitoring.logs" not in sys.modules:
-        return text
-    from singer_arrow.monitoring.logs import mask_known
+        sys.stderr.write(text)
+        return
+    from singer_arrow.monitoring.logs import log_exception, mask_known, writes_json
 
-    return mask_known(text)
+    if writes_json():
+        log_exception(logging.getLogger(name), error)
+    else:
+        sys.stderr.write(mask_known(text))
 
 
 def _writes_json() -> bool:
