@@ -450,8 +450,10 @@ class Upsert(BigQueryLoadMethod):
         extents = together([item.conversion.extents for item in items], rows)
         return bounds(extents, self.context.destination.columns, self.context.keys)
 
-    def publish(self, staged: Staged) -> None:
+    def publish(self, staged: Staged | None) -> None:
         """Merge a staging table into the table, and remove it."""
+        if staged is None:
+            return
         bigquery, table = self.context.client, self.context.destination
         what = f"Merging into table {bigquery.path(table.name)}"
         into, staging = bigquery.quoted(table.name), bigquery.quoted(staged.table)

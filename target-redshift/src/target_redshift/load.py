@@ -264,7 +264,9 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             raise
         return group
 
-    def publish(self, group: Group) -> None:
+    def publish(self, group: Group | None) -> None:
+        if group is None:
+            return
         try:
             self._until_done(group, lambda: self._publish(group))
         finally:

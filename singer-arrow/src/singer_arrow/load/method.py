@@ -443,10 +443,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
 
     @abc.abstractmethod
     def stage(self, parts: Sequence[PreparedT]) -> Any:
-        """Load a group into a staging table; or into the table itself, where that is atomic and needs no order.
-
-        What is returned goes to `publish`, unless it is None.
-        """
+        """Load a group into a staging table; or into the table itself, where that is atomic and needs no order."""
 
     def publish(self, staged: Any) -> None:
         """Make a staged group part of the table: its rows are durable when this returns."""

@@ -399,8 +399,7 @@ class LoadScheduler:
 
     def _publish_group(self, group: _Group) -> None:
         with self._timed(group.method, "publish"):
-            if group.staged is not None:
-                group.method.publish(group.staged)
+            group.method.publish(group.staged)
         left = group.method.removable_files([future.result() for future in group.parts], group.staged)
         then = partial(self._remove, left) if left else None
         if group.method.deferred:
