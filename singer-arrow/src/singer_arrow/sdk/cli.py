@@ -229,7 +229,7 @@ def _set_hooks(name: str) -> None:
 
     threading.excepthook = in_thread
     sys.excepthook = lambda kind, error, trace: _report(name, error)  # noqa: ARG005 - a hook's signature
-    # A thread that cannot begin has no memory for a function of Python: this thread has it, and `put` is one of C
+    # A thread that cannot begin has no memory to call a Python function: `put` is in C, and `elsewhere` runs already
     sys.unraisablehook = others.put
     _thread.start_new_thread(elsewhere, ())
 
