@@ -22,7 +22,7 @@ from singer_arrow.casting.to_json import iso_texts, json_texts
 from singer_arrow.errors import LoadError, SchemaError
 from singer_arrow.load import convert
 from singer_arrow.load import method as base
-from singer_arrow.load.convert import RANK
+from singer_arrow.load.convert import RANK, UploadColumn
 from singer_arrow.load.method import Item, LoadContext, LoadMethod
 from singer_arrow.settings import json_schema, setting
 from singer_arrow.warehouse.run import WarehouseRun
@@ -74,37 +74,27 @@ def quoted(name: str) -> str:
 # Types: Arrow -> SQLite
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table; `source` is the property that fills it, `arrow` the type of the values that are bound."""
-
-    name: str
-    source: str
-    arrow: pa.DataType
-    sql_type: str
-
-
-def column_of(field: pa.Field) -> Column:
+def column_of(field: pa.Field) -> UploadColumn:
     """Return the column of a property; what SQLite has no type for is text."""
     t = field.type
     if pt.is_boolean(t) or pt.is_signed_integer(t):
-        return Column(field.name, field.name, t, "INTEGER")
+        return UploadColumn(field.name, field.name, "INTEGER", t)
     if pt.is_floating(t):
-        return Column(field.name, field.name, t, "REAL")
+        return UploadColumn(field.name, field.name, "REAL", t)
     if pt.is_binary(t) or pt.is_large_binary(t):
-        return Column(field.name, field.name, t, "BLOB")
-    return Column(field.name, field.name, pa.string(), "TEXT")
+        return UploadColumn(field.name, field.name, "BLOB", t)
+    return UploadColumn(field.name, field.name, "TEXT", pa.string())
 
 
-class Conversion(convert.Conversion[Column]):
+class Conversion(convert.Conversion[UploadColumn]):
     """Batches as they are read -> batches of the columns' types."""
 
     __slots__ = ()
 
-    def read_field(self, column: Column) -> pa.Field:
+    def read_field(self, column: UploadColumn) -> pa.Field:
         return self.given.field(column.source)
 
-    def array(self, array: pa.Array, column: Column) -> pa.Array:
+    def array(self, array: pa.Array, column: UploadColumn) -> pa.Array:
         if array.type == column.arrow:
             return array
         if pt.is_temporal(array.type):
@@ -121,7 +111,7 @@ class Context(LoadContext):
 
     storage: Storage
     path: str
-    columns: tuple[Column, ...]
+    columns: tuple[UploadColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +143,7 @@ class Append(LoadMethod[Context, Prepared]):
     """append-only: rows are added; batches that the ledger has are left out."""
 
     keeps_ledger = True
+    prepared_class = Prepared
 
     def make_ready(self, item: Item[Conversion]) -> Prepared:
         schema = item.conversion.read_schema
@@ -163,9 +154,6 @@ class Append(LoadMethod[Context, Prepared]):
         if item.is_temporary:
             item.remove_files()
         return Prepared(item, batches, sum(b.num_rows for b in batches), sum(b.nbytes for b in batches))
-
-    def nothing(self, item: Item[Conversion]) -> Prepared:
-        return Prepared(item)
 
     def stage(self, parts: Sequence[Prepared]) -> Sequence[Prepared]:
         return parts  # nothing is prepared in the database: `publish` does all in one transaction
@@ -216,7 +204,7 @@ class SqliteTable(WarehouseTable):
 
     run: WarehouseRun[Settings]
 
-    def prepare_table(self) -> Sequence[Column]:
+    def prepare_table(self) -> Sequence[UploadColumn]:
         columns = tuple(column_of(field) for field in self.given)
         if len({c.name.lower() for c in columns}) < len(columns):
             msg = f"Stream {self.stream_name!r} has properties that differ in case only; leave one of them out"
@@ -225,11 +213,11 @@ class SqliteTable(WarehouseTable):
         with transaction(self.run.settings.path) as database:
             known = {row[1].lower() for row in database.execute(f"PRAGMA table_info({table})")}
             if not known:
-                defined = ", ".join(f"{quoted(c.name)} {c.sql_type}" for c in columns)
+                defined = ", ".join(f"{quoted(c.name)} {c.kind}" for c in columns)
                 database.execute(f"CREATE TABLE {table} ({defined})")
             for column in columns if known else ():
                 if column.name.lower() not in known:
-                    database.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column.name)} {column.sql_type}")
+                    database.execute(f"ALTER TABLE {table} ADD COLUMN {quoted(column.name)} {column.kind}")
             database.execute(LEDGER)
             if not database.execute(f"SELECT EXISTS (SELECT 1 FROM {table})").fetchone()[0]:  # noqa: S608 - quoted
                 database.execute("DELETE FROM _sdc_batches WHERE stream = ?", (self.stream_name,))
@@ -241,13 +229,10 @@ class SqliteTable(WarehouseTable):
             index = quoted(f"{self.stream_name} by key")
             with transaction(self.run.settings.path) as database:
                 database.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS {index} ON {quoted(self.stream_name)} ({names})")
-        context = Context(
-            stream=self.stream_name,
-            tally=self.tally,
-            logger=self.run.logger,
+        context = self.load_context(
+            Context,
+            keys,
             ledger=Ledger(self.run.settings.path, self.stream_name),
-            replay_loads=self.run.settings.replay_loads,
-            keys=keys,
             storage=self.run.storage,
             path=self.run.settings.path,
             columns=tuple(column_of(field) for field in self.given),

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from singer_arrow.batch import files
-from singer_arrow.batch.message import Batch
-from singer_arrow.load.convert import Conversion
+from singer_arrow.load.convert import Conversion, UploadColumn
 from singer_arrow.load.method import Item, LoadContext, LoadMethod
 from singer_arrow.sdk.target import WarehouseTarget
 from singer_arrow.settings import json_schema
@@ -20,21 +19,17 @@ from singer_arrow.warehouse.settings import LoadSettings
 from singer_arrow.warehouse.table import WarehouseTable
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of the table."""
-
-    name: str
-    source: str
-    arrow: pa.DataType
+def column_of(name: str, source: str, arrow: pa.DataType) -> UploadColumn:
+    """Return a column of the table."""
+    return UploadColumn(name, source, str(arrow), arrow)
 
 
-class Plain(Conversion[Column]):
+class Plain(Conversion[UploadColumn]):
     """The identity conversion."""
 
     __slots__ = ()
 
-    def read_field(self, column: Column) -> pa.Field:
+    def read_field(self, column: UploadColumn) -> pa.Field:
         return self.given.field(column.source)
 
 
@@ -56,6 +51,8 @@ class PreparedItem:
 class Recording(LoadMethod[LoadContext, PreparedItem]):
     """Records the items that it loaded."""
 
+    prepared_class = PreparedItem
+
     def __init__(self, context: LoadContext, load_method: str) -> None:
         super().__init__(context)
         self.load_method = load_method
@@ -69,9 +66,6 @@ class Recording(LoadMethod[LoadContext, PreparedItem]):
         if path.suffix != files.SUFFIX:
             return PreparedItem(item, [json.loads(line) for line in path.read_text().splitlines()])
         return PreparedItem(item, [row for batch in files.read(path) for row in batch.to_pylist()])
-
-    def nothing(self, item: Item[Plain]) -> PreparedItem:
-        return PreparedItem(item)
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
         self.loaded_items += parts
@@ -108,11 +102,12 @@ METHODS = {"append-only": Append, "upsert": Merge, "overwrite": Replace}
 class RecordingTable(WarehouseTable):
     """The table; `removed` lists the removals that were requested."""
 
+    alone_bytes = 101
     methods: ClassVar[list[Recording]] = []
     removed: ClassVar[list[Any]] = []
 
-    def prepare_table(self) -> Sequence[Column]:
-        return [Column(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
+    def prepare_table(self) -> Sequence[UploadColumn]:
+        return [column_of(f.name.replace(" ", "_"), f.name, f.type) for f in self.given]
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> Recording:
         context = self.load_context(LoadContext, keys)
@@ -125,9 +120,6 @@ class RecordingTable(WarehouseTable):
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
         self.removed.append((version, version_column, deleted_column))
         return 7
-
-    def is_load_of_its_own(self, batch: Batch) -> bool:
-        return (batch.byte_count or 0) > 100
 
 
 class RecordingTarget(WarehouseTarget):

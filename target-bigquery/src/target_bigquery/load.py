@@ -228,11 +228,10 @@ class BigQueryContext(LoadContext):
 class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
     """Base of the load methods: prepares items, and joins those of a group into the file of a load job."""
 
+    prepared_class = PreparedItem
+
     def make_ready(self, item: Item) -> PreparedItem:
         return self.context.files.prepare(item, self.context.upload_format, self.rejects(item))
-
-    def nothing(self, item: Item) -> PreparedItem:
-        return PreparedItem(item)
 
     def load_each(self, parts: Sequence[PreparedItem], load: Callable[[Sequence[PreparedItem]], None]) -> None:
         """Load a group into a table with the columns of the destination, by as many jobs as needed."""

@@ -232,15 +232,13 @@ def destination(found: Any) -> str | None:
 def failed(what: str, found: Job) -> LoadError:
     if found.error_kind is ErrorKind.QUOTA:
         return QuotaError(f"{what}: {found.error}. {_QUOTA_HINT}")
+    text = f"{what}: {found.error} (job {found.id})"
     if found.error_kind is ErrorKind.LIMIT:
-        return LoadError(f"{what}: {found.error} (job {found.id}). {_LIMIT_HINT}")
-    if found.error_kind is ErrorKind.REFUSED:
-        return RefusedError(f"{what}: {found.error} (job {found.id})")
-    if found.error_kind is ErrorKind.MISSING:
-        return MissingError(f"{what}: {found.error} (job {found.id})")
+        return LoadError(f"{text}. {_LIMIT_HINT}")
     if found.error_kind is ErrorKind.OTHER and found.kind == "load":
-        return RefusedDataError(f"{what}: {found.error} (job {found.id})")
-    return LoadError(f"{what}: {found.error} (job {found.id})")
+        return RefusedDataError(text)
+    kinds = {ErrorKind.REFUSED: RefusedError, ErrorKind.MISSING: MissingError}
+    return kinds.get(found.error_kind or ErrorKind.OTHER, LoadError)(text)
 
 
 _QUOTA_HINT = (
@@ -251,6 +249,18 @@ _LIMIT_HINT = (
     "Nothing was done or billed. Raise bytes_billed_limit, or let partition_by and cluster_by bound what is read"
 )
 _DENIED_HINT = "check the credentials and the roles they have (BigQuery Job User and BigQuery Data Editor)"
+_OF_CALLS: dict[ErrorKind, tuple[type[SingerArrowError], str]] = {
+    ErrorKind.RETRY: (ServiceError, ""),
+    ErrorKind.QUOTA: (QuotaError, f". {_QUOTA_HINT}"),
+    ErrorKind.LIMIT: (LoadError, f". {_LIMIT_HINT}"),
+    ErrorKind.DENIED: (AccessDeniedError, f"; {_DENIED_HINT}"),
+    ErrorKind.MISSING: (NotFoundError, ""),
+    ErrorKind.EXISTS: (AlreadyExistsError, ""),
+    ErrorKind.CHANGED: (ChangedError, ""),
+    ErrorKind.REFUSED: (RefusedError, ""),
+    ErrorKind.OTHER: (LoadError, ""),
+}
+"""The error of a call, and the advice behind its message."""
 
 
 def translate_error(error: Exception, what: str) -> SingerArrowError:
@@ -285,25 +295,8 @@ def _call_error(error: Any, what: str) -> SingerArrowError:
     details = [e for e in (error.errors or []) if isinstance(e, Mapping)]
     reason = details[0].get("reason") if details else None
     text = " ".join(((details[0].get("message") if details else None) or error.message or "").split())
-    message = f"{what}: {reason}: {text}" if reason else f"{what}: {text}"
-    match classify(error.code, reason, text):
-        case ErrorKind.RETRY:
-            return ServiceError(message)
-        case ErrorKind.QUOTA:
-            return QuotaError(f"{message}. {_QUOTA_HINT}")
-        case ErrorKind.LIMIT:
-            return LoadError(f"{message}. {_LIMIT_HINT}")
-        case ErrorKind.DENIED:
-            return AccessDeniedError(f"{message}; {_DENIED_HINT}")
-        case ErrorKind.MISSING:
-            return NotFoundError(message)
-        case ErrorKind.EXISTS:
-            return AlreadyExistsError(message)
-        case ErrorKind.CHANGED:
-            return ChangedError(message)
-        case ErrorKind.REFUSED:
-            return RefusedError(message)
-    return LoadError(message)
+    kind, advice = _OF_CALLS[classify(error.code, reason, text)]
+    return kind(f"{what}: {reason}: {text}{advice}" if reason else f"{what}: {text}{advice}")
 
 
 def _line(error: object) -> str:

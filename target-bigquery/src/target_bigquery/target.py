@@ -8,9 +8,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from singer_arrow.batch.message import Batch
 from singer_arrow.errors import SingerArrowError
-from singer_arrow.load.run import Limits
 from singer_arrow.load.staging import Extents, Grid, StagingFolder
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
@@ -42,17 +40,13 @@ class BigQueryRun(WarehouseRun[Settings]):
     """The shared parts of one run of the target. Each is made when it is first used."""
 
     def __init__(self, settings: Settings, context: RunContext) -> None:
-        super().__init__(settings, context)
+        puts_files = settings.stage is not None and settings.load_via != STORAGE_WRITE  # which is mostly waiting
+        super().__init__(settings, context, preparing=_PUTTING if puts_files else 1)
+        self.namespace = "bigquery"
         self._clients: dict[str, BigQuery] = {}
         self.processes = Processes(self.cores)
         self.sweeper: DaemonPool | None = None
         self.warnings: set[str] = set()  # each is logged once in a run
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of a load; putting files into a bucket is mostly waiting, so more of that is done at once."""
-        puts_files = self.settings.stage is not None and self.settings.load_via != STORAGE_WRITE
-        return replace(super().limits, workers=max(_PUTTING, self.cores)) if puts_files else super().limits
 
     @property
     def record_age_seconds(self) -> float | None:
@@ -88,9 +82,6 @@ class BigQueryRun(WarehouseRun[Settings]):
     @property
     def bytes_billed(self) -> int:
         return sum(client.bytes_billed for client in list(self._clients.values()))
-
-    def dataset_of(self, table: str) -> tuple[str, str]:
-        return "bigquery", table
 
     def write_commits(self) -> None:
         """Write what was committed into the ledgers, before BigQuery forgets it; the end of the run waits a little."""
@@ -136,7 +127,7 @@ METHODS: dict[str, type[load.AppendOnly] | type[load.Upsert] | type[load.Overwri
     OVERWRITE: load.Overwrite,
 }
 ALONE_BYTES = 64 << 20
-"""A Parquet file of that size is a load of its own: as it is, it costs nothing to make. With gcs_stage none does."""
+"""A Parquet file of that size costs nothing to make, as it is. With gcs_stage none does."""
 
 
 class BigQueryStreamTable(WarehouseTable):
@@ -162,6 +153,8 @@ class BigQueryStreamTable(WarehouseTable):
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> load.BigQueryLoadMethod:
         run, destination = self.run, self.destination
         settings = run.settings
+        if settings.stage is None:
+            self.alone_bytes = ALONE_BYTES
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
         self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
         client, path = self.client, self.client.path(destination.name)
@@ -190,11 +183,6 @@ class BigQueryStreamTable(WarehouseTable):
         required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
         extents = Extents(self.watched) if keys and self.watched else None
         return Conversion(self.destination.columns, self.given, constants, keys, place, required, extents)
-
-    def is_load_of_its_own(self, batch: Batch) -> bool:
-        if self.run.settings.stage is not None:
-            return False
-        return batch.format == "parquet" and (batch.byte_count or 0) >= ALONE_BYTES and len(batch.manifest) == 1
 
     def warehouse_time(self) -> datetime:
         (row,) = self.client.query(sql.NOW, what="Asking for the time").rows

@@ -10,9 +10,10 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from singer_arrow.errors import SchemaError
+from singer_arrow.load.convert import UploadColumn
 from singer_arrow.naming import NamingRules, digest
 from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, is_open
-from singer_arrow.warehouse.settings import type_conflict
+from singer_arrow.warehouse.settings import ExistingColumn, type_conflict
 from singer_arrow.warehouse.table import PropertyPath, columns_named
 
 # Rules of BigQuery and Avro for names.
@@ -85,16 +86,11 @@ _EMPTY = {kind: arrow for arrow, kind in _SCALARS.items()} | _AS_UPLOADED | {"JS
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table, or a field of a RECORD, which is filled from the property `source`."""
+class Column(UploadColumn):
+    """A column of a table, or a field of a RECORD."""
 
-    name: str
-    source: str
-    kind: str  # BigQuery's type
-    arrow: pa.DataType  # what it is uploaded as; a list if `repeated`
-    repeated: bool = False
+    repeated: bool = False  # then `arrow` is a list
     fields: tuple[Column, ...] = ()
-    variant_of: str | None = None  # the column of which it is a variant, because values do not fit that
     is_empty: bool = False  # its values are all null, or lists of nulls
 
     def __str__(self) -> str:
@@ -102,15 +98,11 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column that a table has."""
+class TableColumn(ExistingColumn):
+    """A column that a table has, or a field of a RECORD."""
 
-    name: str
-    kind: str
     mode: str = "NULLABLE"
     fields: tuple[TableColumn, ...] = ()
-    variant_of: str | None = None  # the column that it is marked as a variant of
-    owner: str | None = None  # the `owner_key` of its property, if recorded
 
     def __str__(self) -> str:
         return f"ARRAY<{self.kind}>" if self.mode == "REPEATED" else self.kind

@@ -237,6 +237,8 @@ class _RollBackError(Exception):
 class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     """The base of the load methods; see the module. `what` describes its steps, for messages."""
 
+    prepared_class = PreparedItem
+
     def __init__(self, context: RedshiftContext) -> None:
         super().__init__(context)
         self.what = f"Loading into table {context.client.path(context.destination.name)}"
@@ -245,9 +247,6 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def make_ready(self, item: Item) -> PreparedItem:
         keys = self.context.keys if self.merges else ()
         return self._warned(self.context.files.prepare(item, keys, self.rejects(item)))
-
-    def nothing(self, item: Item) -> PreparedItem:
-        return PreparedItem(item)
 
     def stage(self, parts: Sequence[PreparedItem]) -> Group | None:
         group = Group(list(parts))

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
-from singer_arrow.load.run import Limits
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
@@ -28,19 +27,20 @@ from target_redshift.uploads import Files, S3StagingFolder
 # What the streams of one run share: schemas, uploads, ledgers, staging tables, and the table of rejected rows.
 
 _PROBING = 8
+"""How many files on S3 are looked at at once."""
 
 
 class RedshiftRun(WarehouseRun[Settings]):
     """The shared parts of one run of the target. Each is made when it is first used."""
 
     def __init__(self, settings: Settings, context: RunContext) -> None:
-        super().__init__(settings, context)
+        super().__init__(settings, context, preparing=_PROBING)
+        host = settings.host or ""
+        cluster, _, rest = host.partition(".")
+        region = rest.split(".")[1] if host.endswith(".amazonaws.com") else None
+        self.namespace = f"redshift://{f'{cluster}.{region}' if region else host}:{settings.port}"
+        self.catalog = f"{settings.dbname}."
         self._clients: dict[str, Redshift] = {}
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of a load; probing a file on S3 is mostly waiting, so more of that is done at once."""
-        return replace(super().limits, workers=max(_PROBING, self.cores))
 
     @cached_property
     def files(self) -> Files:
@@ -82,12 +82,6 @@ class RedshiftRun(WarehouseRun[Settings]):
             client = self._clients[schema] = Redshift(replace(self.settings, schema=schema))
             tables.prepare_schema(client)
         return self._clients[schema]
-
-    def dataset_of(self, table: str) -> tuple[str, str]:
-        host, settings = self.settings.host or "", self.settings
-        cluster, _, rest = host.partition(".")
-        region = rest.split(".")[1] if host.endswith(".amazonaws.com") else None
-        return f"redshift://{f'{cluster}.{region}' if region else host}:{settings.port}", f"{settings.dbname}.{table}"
 
     def remove_old_entries(self, days: int) -> None:
         """Remove entries of this run's streams that are older than some days, in one transaction per schema."""

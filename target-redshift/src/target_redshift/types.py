@@ -11,10 +11,10 @@ from pyarrow import types as pt
 
 from singer_arrow.batch.message import LONGEST_RANK
 from singer_arrow.errors import SchemaError
-from singer_arrow.load.convert import RANK
+from singer_arrow.load.convert import RANK, UploadColumn
 from singer_arrow.naming import NamingRules
 from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json
-from singer_arrow.warehouse.settings import type_conflict
+from singer_arrow.warehouse.settings import ExistingColumn, type_conflict
 
 # Arrow types -> Redshift column types, and which Arrow type a column is uploaded as. Pure.
 #
@@ -110,13 +110,9 @@ _ROOMIEST = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT", "REAL": "DOUBLE PRECISIO
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table, which is filled from the property `source`."""
+class Column(UploadColumn):
+    """A column of a table that the stream fills."""
 
-    name: str
-    source: str
-    kind: str  # Redshift's type without its size
-    arrow: pa.DataType  # of its values
     length: int | None = None  # bytes of a VARCHAR or VARBYTE
     precision: int | None = None  # digits of a DECIMAL
     scale: int | None = None  # of these after the point
@@ -125,7 +121,6 @@ class Column:
     is_rescued: bool = False  # texts that are too long go into the column of long texts
     holds_long_texts: bool = False  # it is that column
     is_day: bool = False  # its values are days, of which the table has the midnights in UTC
-    variant_of: str | None = None  # the column of which it is a variant, because values do not fit that
 
     @property
     def is_foreign(self) -> bool:
@@ -137,18 +132,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(ExistingColumn):
     """A column that a table has."""
 
-    name: str
-    kind: str
     length: int | None = None
     precision: int | None = None
     scale: int | None = None
     nullable: bool = True
     is_filled: bool = False  # it has a default or is an identity
-    variant_of: str | None = None  # the column that it is marked as a variant of
-    owner: str | None = None  # the `owner_key` of its property, if recorded
     comment: str | None = None
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from singer_arrow.errors import SingerArrowError
 from singer_arrow.load.run import StateOutput
 from singer_arrow.load.staging import FOLDER
 from singer_arrow.storage.store import Storage
+from singer_arrow.warehouse import run
 
 
 class Staged:
@@ -57,14 +58,11 @@ def test_what_was_staged_goes_after_its_state(
     emit, delete = StateOutput.write, Storage.delete
     monkeypatch.setattr(StateOutput, "write", lambda self, s: (emit(self, s), seen.append(s["n"])))
     monkeypatch.setattr(Storage, "delete", lambda self, urls: (seen.extend(u.name for u in urls), delete(self, urls)))
-    limits = warehouse.target.run_class.limits
-    monkeypatch.setattr(
-        warehouse.target.run_class, "limits", property(lambda self: replace(limits.fget(self), items=1))
-    )
-    run = [schema()]
+    monkeypatch.setattr(run, "Limits", partial(run.Limits, items=1))
+    messages = [schema()]
     for n in range(4):
-        run += [odd(batch, 2 * n, 2, batch_id=f"b{n}"), state(n)]
-    warehouse.load([*run, odd(batch, 8, 2, batch_id="b4")], **stage.settings)
+        messages += [odd(batch, 2 * n, 2, batch_id=f"b{n}"), state(n)]
+    warehouse.load([*messages, odd(batch, 8, 2, batch_id="b4")], **stage.settings)
     assert warehouse.one("SELECT COUNT(*) AS n FROM {rows}") == (10,)
     for n in range(4):
         files = [i for i, name in enumerate(seen) if str(name).startswith(f"rows-b{n}-")]

@@ -112,15 +112,15 @@ ORDER_BITS = 36
 """A row's place: the place of its item among those of the stream, then this many bits for its place in the item."""
 
 
-class UploadColumn(Protocol):
-    """A column of a table: its name, the property that fills it, and the type that it is uploaded as."""
+@dataclass(frozen=True, slots=True)
+class UploadColumn:
+    """A column of a table that the stream fills; each warehouse adds what its types need."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def arrow(self) -> pa.DataType: ...
+    name: str
+    source: str  # the property that fills it
+    kind: str  # the warehouse's type, without its size
+    arrow: pa.DataType  # what it is uploaded as
+    variant_of: str | None = field(default=None, kw_only=True)  # its property's own column, whose type does not fit
 
 
 class BatchPreparation(Protocol):

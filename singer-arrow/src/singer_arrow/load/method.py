@@ -380,6 +380,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     merges: ClassVar[bool] = False  # rows replace those with the same keys
     keeps_ledger: ClassVar[bool] = False  # the context's ledger holds which batches the table has
     streams: ClassVar[bool] = False  # each file of records is a load, after `WarehouseRun.record_age_seconds`
+    prepared_class: ClassVar[type[Any]]  # `PreparedT`; of an item alone: nothing of it is loaded
 
     def __init__(self, context: ContextT) -> None:
         self.context = context
@@ -408,7 +409,8 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
                 )
         if item.batch_id and self.leaves_out_loaded and (when := ledger.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
-            return self.nothing(item)
+            nothing: PreparedT = self.prepared_class(item)
+            return nothing
         try:
             part = self.make_ready(item)
         except DataError as error:
@@ -436,10 +438,6 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     @abc.abstractmethod
     def make_ready(self, item: Item[Any]) -> PreparedT:
         """Prepare an item for its load."""
-
-    @abc.abstractmethod
-    def nothing(self, item: Item[Any]) -> PreparedT:
-        """Return the prepared item for an item of which nothing is loaded."""
 
     @abc.abstractmethod
     def stage(self, parts: Sequence[PreparedT]) -> Any:

@@ -61,12 +61,22 @@ SettingsT_co = TypeVar("SettingsT_co", bound=LoadSettings, covariant=True)
 
 
 class WarehouseRun(Generic[SettingsT_co]):
-    """What the streams of one run share; a warehouse's own subclass adds its connections."""
+    """What the streams of one run share; a warehouse's own subclass adds its connections.
 
-    def __init__(self, settings: SettingsT_co, context: RunContext) -> None:
+    `preparing` items are prepared at once, also on fewer cores: more than one where that is mostly waiting.
+    """
+
+    def __init__(self, settings: SettingsT_co, context: RunContext, *, preparing: int = 1) -> None:
         self.settings, self.logger, self.name = settings, context.logger, context.name
         self.streams, self.interrupt, self._check_output = context.streams, context.interrupt, context.check_output
+        self.namespace, self.catalog = context.name, ""  # of tables, as OpenLineage names them; it precedes their path
         self.cores = default_workers()
+        self.limits = Limits(
+            age_seconds=settings.max_batch_age_seconds,
+            bytes=settings.max_batch_bytes,
+            parallel=settings.max_parallel_loads,
+            workers=max(preparing, self.cores),
+        )
         self._folder = TemporaryFolder(context.name)
         self.temporary = self._folder.new  # a new path with a suffix, removed when the run ends, at the latest
         self.tallies = Tallies()
@@ -93,15 +103,6 @@ class WarehouseRun(Generic[SettingsT_co]):
 
     def all_of(self, kind: type[T]) -> list[T]:
         return [made for made in list(self._made.values()) if isinstance(made, kind)]
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(
-            age_seconds=self.settings.max_batch_age_seconds,
-            bytes=self.settings.max_batch_bytes,
-            parallel=self.settings.max_parallel_loads,
-            workers=self.cores,
-        )
 
     @property
     def record_age_seconds(self) -> float | None:
@@ -132,10 +133,6 @@ class WarehouseRun(Generic[SettingsT_co]):
         """Bytes that the warehouse billed for the run's queries; None if it does not bill queries by bytes."""
         return None
 
-    def dataset_of(self, table: str) -> tuple[str, str]:
-        """Return namespace and name of a table, by its path, as OpenLineage names tables."""
-        return self.name, table
-
     def figures(self) -> RunFigures:
         waiting = Counter[str]()
         for method, count in self.scheduler.waiting():
@@ -151,7 +148,7 @@ class WarehouseRun(Generic[SettingsT_co]):
                 seconds=tally.seconds,
                 phases=tally.phases(),
                 table=(table := tables.get(tally.stream)),
-                dataset=self.dataset_of(table) if table else None,
+                dataset=(self.namespace, f"{self.catalog}{table}") if table else None,
                 inputs=tuple(sorted(self.folders_read.get(tally.stream, ()))),
                 watermark=watermark_of(state, tally.stream),
                 left={"batches": waiting[tally.stream], "loads": self.scheduler.running},

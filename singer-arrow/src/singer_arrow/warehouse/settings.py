@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 from urllib.parse import unquote
 
 from singer_arrow.errors import ConfigError, DataError, SchemaError
+from singer_arrow.load.convert import UploadColumn
 from singer_arrow.naming import NamingRules, digest, distinct_table_name, table_name
 from singer_arrow.settings import read_settings, setting
 from singer_arrow.storage.aws import AwsOptions
@@ -142,20 +143,14 @@ EVOLVE = "evolve"  # of the setting `on_drift`
 MARK = "singer_variant: "
 
 
-class Placed(Protocol):
-    """A column that a property fills, or that a table has, and the column of which it is a variant."""
+@dataclass(frozen=True, slots=True)
+class ExistingColumn:
+    """A column that a table has; each warehouse adds what its types need."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def variant_of(self) -> str | None: ...
-
-
-class Filled(Placed, Protocol):
-    """A column that a property fills."""
-
-    @property
-    def source(self) -> str: ...
+    name: str
+    kind: str  # the warehouse's type, without its size
+    variant_of: str | None = field(default=None, kw_only=True)  # the column that it is marked as a variant of
+    owner: str | None = field(default=None, kw_only=True)  # the `owner_key` of its property, if recorded
 
 
 def type_conflict(name: str, existing: object, column: object) -> SchemaError:
@@ -192,19 +187,19 @@ def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
             yield name
 
 
-def siblings(columns: Iterable[Placed], existing: Iterable[Placed]) -> tuple[str, ...]:
+def siblings(columns: Iterable[UploadColumn], existing: Iterable[ExistingColumn]) -> tuple[str, ...]:
     """Return columns of a table that no property fills, and that may hold an earlier value of one that does."""
     columns = tuple(columns)
     filled, bases = {c.name for c in columns}, {base(c).lower() for c in columns}
     return tuple(e.name for e in existing if e.name not in filled and base(e).lower() in bases)
 
 
-def is_or_was(column: Placed, name: str | None) -> bool:
+def is_or_was(column: UploadColumn, name: str | None) -> bool:
     """Return whether a column is the one of that name, whatever its case, or a variant of it."""
     return name is not None and name.lower() in (column.name.lower(), base(column).lower())
 
 
-def base(column: Placed) -> str:
+def base(column: UploadColumn | ExistingColumn) -> str:
     """Return the column that a property had first."""
     return column.variant_of or column.name
 

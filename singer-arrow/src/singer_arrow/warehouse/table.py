@@ -5,13 +5,14 @@ from __future__ import annotations
 import abc
 import itertools
 import logging
+import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -29,11 +30,11 @@ from singer_arrow.records.validation import fits_schema, validator
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.run import WarehouseRun
-from singer_arrow.warehouse.settings import APPEND, UPSERT, Filled, LoadSettings, Placed, is_or_was, mark
+from singer_arrow.warehouse.settings import APPEND, UPSERT, ExistingColumn, LoadSettings, is_or_was, mark
 
 # Settings for the layout of new tables: the columns that they name, and whether a table has that layout.
 
-ColumnT = TypeVar("ColumnT", bound=Filled)
+ColumnT = TypeVar("ColumnT", bound=UploadColumn)
 
 
 def layout_column(
@@ -57,7 +58,7 @@ def warn_of_layout(
     setting: str,
     named: Sequence[str],
     has: Sequence[str],
-    columns: Sequence[Filled],
+    columns: Sequence[UploadColumn],
     *,
     by: str,
     without: str,
@@ -178,6 +179,8 @@ class WarehouseTable(abc.ABC):
     """The columns of the table that the stream fills."""
     method: AnyLoadMethod
     """The load method."""
+    alone_bytes: float = math.inf
+    """A batch of one Parquet file of so many bytes is a load of its own, for speed."""
 
     def __init__(self, run: WarehouseRun[LoadSettings], stream: TableStream) -> None:
         self.run, self.logger = run, run.logger
@@ -238,10 +241,6 @@ class WarehouseTable(abc.ABC):
         """Return the time in UTC by the warehouse's clock, which all runs share."""
         return datetime.now(UTC)
 
-    def is_load_of_its_own(self, batch: Batch) -> bool:  # noqa: ARG002 - warehouses may use it
-        """Return whether the batch is a load of its own, for speed."""
-        return False
-
     def take_batch(self, batch: Batch) -> None:
         """Add a BATCH message to what the scheduler loads."""
         token = self.run.checkpoints.open()
@@ -275,7 +274,8 @@ class WarehouseTable(abc.ABC):
             has_state=log is not None and log.has_state,
             properties=replace(self._of_files, report=lambda *_: None) if batch.passthrough else self._of_files,
         )
-        alone = self.is_load_of_its_own(batch)
+        is_file = batch.format == "parquet" and len(batch.manifest) == 1
+        alone = is_file and (batch.byte_count or 0) >= self.alone_bytes
         self.run.scheduler.add(self.method, item, token=token, alone=alone)
 
     @cached_property
@@ -379,14 +379,7 @@ UNKNOWN = f"{MARK}null"
 """The line of a column whose owner is not known: the first property that fills it gets it."""
 
 
-class Owned(Placed, Protocol):
-    """A column that a table has, and the `owner_key` of its property; None: not known."""
-
-    @property
-    def owner(self) -> str | None: ...
-
-
-def owner_line(column: Filled, *, always: bool = False) -> str | None:
+def owner_line(column: UploadColumn, *, always: bool = False) -> str | None:
     """Return the first line of the description of a new column; None if it needs none.
 
     It has one `always`, or if its name is not that of its property.
@@ -414,7 +407,7 @@ def owner(text: str | None, name: str, *, recorded: bool) -> str | None:
     return None if first == UNKNOWN else first.removeprefix(MARK)
 
 
-def columns_named(properties: Sequence[str], existing: Iterable[Owned], rules: NamingRules) -> dict[str, str]:
+def columns_named(properties: Sequence[str], existing: Iterable[ExistingColumn], rules: NamingRules) -> dict[str, str]:
     """Return the column of each property, see `column_names`; variant columns of the table belong to no property."""
     existing = tuple(existing)
     own = {e.name: e.owner for e in existing if e.variant_of is None}
@@ -424,8 +417,8 @@ def columns_named(properties: Sequence[str], existing: Iterable[Owned], rules: N
 def log_new(
     table: str,
     stream: str,
-    columns: Iterable[Filled],
-    existing: Iterable[Owned],
+    columns: Iterable[UploadColumn],
+    existing: Iterable[ExistingColumn],
     variants: Iterable[tuple[str, str]],
     *,
     rules: NamingRules,
@@ -441,7 +434,11 @@ def log_new(
 
 
 def check_new(
-    table: str, columns: Iterable[Filled], existing: Iterable[Owned], rules: NamingRules, keys: Collection[str]
+    table: str,
+    columns: Iterable[UploadColumn],
+    existing: Iterable[ExistingColumn],
+    rules: NamingRules,
+    keys: Collection[str],
 ) -> list[str]:
     """Return warnings of new columns whose plain names are those of other properties in the table.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -90,8 +90,7 @@ def call_once(what: str, function: Callable[[], T]) -> T:
     except GoogleAPICallError as error:
         if (status := error.grpc_status_code) is None:
             raise resources.translate_error(error, what) from None
-        codes = [code for detail in error.details if (code := _storage_code(detail))]
-        raise write_error(what, status.name, error.message or "", codes[0] if codes else None) from None
+        raise write_error(what, status.name, error.message or "", _storage_code(error.details)) from None
     except Exception as error:  # noqa: BLE001 - all of the vendor's errors pass this boundary
         raise resources.translate_error(error, what) from None
 
@@ -100,19 +99,20 @@ def row_error(what: str, answer: Any) -> SingerArrowError:
     import grpc
 
     names = {code.value[0]: code.name for code in grpc.StatusCode}
-    codes = [code for detail in answer.error.details if (code := _storage_code(detail))]
     text = answer.error.message
     if rows := [f"row {row.index + 1} of the request: {row.message}" for row in answer.row_errors][:3]:
         text = f"{text} ({'; '.join(rows)})"
-    return write_error(what, names.get(answer.error.code, "UNKNOWN"), text, codes[0] if codes else None)
+    return write_error(what, names.get(answer.error.code, "UNKNOWN"), text, _storage_code(answer.error.details))
 
 
-def _storage_code(detail: Any) -> str | None:
+def _storage_code(details: Iterable[Any]) -> str | None:
+    """Return BigQuery's own code of an error, which one of its details has; None if there is none."""
     from google.cloud.bigquery_storage_v1 import types
 
-    if not getattr(detail, "type_url", "").endswith("/google.cloud.bigquery.storage.v1.StorageError"):
-        return None
-    return str(types.StorageError.deserialize(detail.value).code.name)
+    for detail in details:
+        if getattr(detail, "type_url", "").endswith("/google.cloud.bigquery.storage.v1.StorageError"):
+            return str(types.StorageError.deserialize(detail.value).code.name)
+    return None
 
 
 def write_error(what: str, status: str, text: str, storage_code: str | None) -> SingerArrowError:

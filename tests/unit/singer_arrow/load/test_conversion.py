@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from recording_target import Column, Plain
+from recording_target import Plain, column_of
 
 from singer_arrow.errors import DataError
-from singer_arrow.load.convert import ORDER, ORDER_BITS, RANK
+from singer_arrow.load.convert import ORDER, ORDER_BITS, RANK, UploadColumn
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.read_options import Skipped
 
@@ -25,13 +25,13 @@ class Refusing(Plain):
 
     __slots__ = ()
 
-    def check(self, array: pa.Array, column: Column, url: str) -> None:
+    def check(self, array: pa.Array, column: UploadColumn, url: str) -> None:
         if column.arrow == pa.int64() and 13 in array.to_pylist():
             msg = "13 has no place here"
             raise DataError(msg, url=url, column=column.source)
 
 
-COLUMNS = (Column("the_id", "the id", pa.int64()), Column("at", "at", MICRO), Column("added", "added", MICRO))
+COLUMNS = (column_of("the_id", "the id", pa.int64()), column_of("at", "at", MICRO), column_of("added", "added", MICRO))
 
 
 def plain(**options: Any) -> Plain:
@@ -68,7 +68,7 @@ def test_nanoseconds_are_rounded_down_also_before_1970(of: Callable[[pa.DataType
         return flat if of(t) == t else pa.StructArray.from_arrays([flat], ["a"])
 
     schema = pa.schema([("at", of(NANO))])
-    conversion = Plain((Column("at", "at", of(MICRO)),), schema)
+    conversion = Plain((column_of("at", "at", of(MICRO)),), schema)
     (made,) = conversion.all_batches([("file", [pa.record_batch([column(values, NANO)], schema=schema)])])
     assert made.column("at").equals(column(cut, MICRO))
 
@@ -89,7 +89,7 @@ def test_null_keys_and_what_the_warehouse_refuses_name_file_and_column() -> None
 
 
 def test_a_day_whose_midnight_no_moment_can_be_is_named() -> None:
-    columns = (Column("day", "day", MICRO),)
+    columns = (column_of("day", "day", MICRO),)
     days = pa.record_batch([pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())], names=["day"])
     with pytest.raises(DataError, match=r"^a, row 2, column 'day': .*out of bounds"):
         list(Plain(columns, days.schema).all_batches([("a", [days])]))
@@ -98,7 +98,7 @@ def test_a_day_whose_midnight_no_moment_can_be_is_named() -> None:
 def test_rows_have_the_ranks_of_their_places_also_where_others_are_left_out() -> None:
     """Of 9 rows in the first file the rows 2, 3 and 6 cannot be read, and row 8 has no key."""
     ranks = (((3, "a"), (3, "b"), (None, "c")), ((None, "d"),))
-    columns = (Column("id", "id", pa.int64()), Column(RANK, RANK, pa.string()))
+    columns = (column_of("id", "id", pa.int64()), column_of(RANK, RANK, pa.string()))
     made = Plain(columns, pa.schema([("id", pa.int64())]), {RANK: None}, ("id",), ranks=ranks)
     rejects = Rejects(10)
 

@@ -19,7 +19,7 @@ class PreparedItem:
     """An item, and whether it was prepared."""
 
     item: Item[Any]
-    ready: bool
+    ready: bool = False
     rows: int = 4
     bytes: int = 0
     rejects: None = None
@@ -39,15 +39,13 @@ class KnowsOne(LoadMethod[LoadContext, PreparedItem]):
     """Refuses batch `bad`."""
 
     keeps_ledger = True
+    prepared_class = PreparedItem
 
     def make_ready(self, item: Item[Any]) -> PreparedItem:
         if "bad" in item.urls[0]:
             msg = "the number 2 is too large"
             raise DataError(msg, url=item.urls[0], line=17, column="n")
         return PreparedItem(item, ready=True)
-
-    def nothing(self, item: Item[Any]) -> PreparedItem:
-        return PreparedItem(item, ready=False)
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
         """Do nothing."""

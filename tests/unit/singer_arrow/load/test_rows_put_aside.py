@@ -14,17 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recording_target import Column, Plain
+from recording_target import Plain, column_of
 
 from singer_arrow.batch.files import read_file
 from singer_arrow.enforcement.bad_rows import line_to_json, row_to_json
 from singer_arrow.errors import DataError
+from singer_arrow.load.convert import UploadColumn
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
 from singer_arrow.records.parse import record_text, shown_record
 from singer_arrow.storage.store import Storage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
-COLUMNS = (Column("id", "id", pa.int64()), Column("name", "name", pa.string()))
+COLUMNS = (column_of("id", "id", pa.int64()), column_of("name", "name", pa.string()))
 FATES = st.lists(st.sampled_from(["good"] * 5 + ["unread", "unfit", "null"]), max_size=60)
 
 
@@ -33,7 +34,7 @@ class Refusing(Plain):
 
     __slots__ = ()
 
-    def check(self, array: pa.Array, column: Column, url: str) -> None:
+    def check(self, array: pa.Array, column: UploadColumn, url: str) -> None:
         if column.name == "id" and any((n or 0) < 0 for n in array.to_pylist()):
             msg = "it is negative"
             raise DataError(msg, url=url, column="id")

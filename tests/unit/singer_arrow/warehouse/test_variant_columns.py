@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import islice
 
+import pyarrow as pa
 import pytest
 
+from singer_arrow.load.convert import UploadColumn
 from singer_arrow.naming import NamingRules, column_names
-from singer_arrow.warehouse.settings import is_or_was, mark, marked, siblings, variant_names
+from singer_arrow.warehouse.settings import ExistingColumn, is_or_was, mark, marked, siblings, variant_names
 
 RULES = NamingRules(table_length=40, column_length=24, reserved_columns=re.compile("_x"))
 
 
-@dataclass(frozen=True)
-class Made:
-    name: str
-    variant_of: str | None = None
+def column(name: str, variant_of: str | None = None) -> UploadColumn:
+    return UploadColumn(name, name, "TEXT", pa.string(), variant_of=variant_of)
+
+
+def existing(name: str, variant_of: str | None = None) -> ExistingColumn:
+    return ExistingColumn(name, "TEXT", variant_of=variant_of)
 
 
 def first(count: int, column: str, word: str = "string") -> list[str]:
@@ -62,21 +65,21 @@ def test_a_variant_is_no_propertys_own_column() -> None:
 
 def test_siblings_are_what_no_property_fills() -> None:
     table = [
-        Made("id"),
-        Made("n"),
-        Made("n__string", "n"),
-        Made("n__float", "N"),
-        Made("n__bool"),
-        Made("m__string", "m"),
+        existing("id"),
+        existing("n"),
+        existing("n__string", "n"),
+        existing("n__float", "N"),
+        existing("n__bool"),
+        existing("m__string", "m"),
     ]
-    assert siblings([Made("id"), Made("n")], table) == ("n__string", "n__float")
-    assert siblings([Made("id"), Made("n__string", "n")], table) == ("n", "n__float")
-    assert siblings([Made("n"), Made("n__string"), Made("n__float")], table) == ()
-    assert siblings([Made("id")], table) == ()
+    assert siblings([column("id"), column("n")], table) == ("n__string", "n__float")
+    assert siblings([column("id"), column("n__string", "n")], table) == ("n", "n__float")
+    assert siblings([column("n"), column("n__string"), column("n__float")], table) == ()
+    assert siblings([column("id")], table) == ()
 
 
 def test_columns_and_their_variants() -> None:
-    assert is_or_was(Made("Price"), "price")
-    assert is_or_was(Made("price__string", "Price"), "price")
-    assert not is_or_was(Made("price__string"), "price")
-    assert not is_or_was(Made("price"), None)
+    assert is_or_was(column("Price"), "price")
+    assert is_or_was(column("price__string", "Price"), "price")
+    assert not is_or_was(column("price__string"), "price")
+    assert not is_or_was(column("price"), None)
