@@ -3,7 +3,7 @@
     <orders><order id="1"><item>pen</item></order> ... </orders>  ->  id: 1, item: pen
 
 An example for docs/add-a-format.md. Text of elements that are nested deeper is ignored. A reading cannot start within a
-file.
+file. An error of a value names the number of the row, from 1, as its line.
 """
 
 from __future__ import annotations

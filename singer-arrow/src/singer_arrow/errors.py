@@ -25,8 +25,8 @@
         `-- ArchivedError          it is archived and must be restored first
 
 Each message is one line: what happened, where, why, and what to do; `code` identifies the kind of error. Errors of
-client libraries are translated in one place each: `storage.errors` for object stores, and a target's `connection` for
-its warehouse.
+client libraries are translated in one place each: `storage.errors` for object stores, and for a warehouse its target's
+`resources`, which `connection` calls.
 """
 
 from __future__ import annotations

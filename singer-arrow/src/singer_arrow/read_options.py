@@ -169,7 +169,7 @@ MAX_LOGGED = 10
 class ResumePoint:
     """A point between two rows of a file from which reading can resume.
 
-    The tap writes these fields into STATE.
+    The tap writes these fields into its plan log: where objects were cut, and where ranges begin.
 
     Attributes:
         rows: Number of rows yielded before the point.

@@ -134,9 +134,9 @@ def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
 
     The same task gives batches with the same ids on every run, whatever the settings are: an object that was cut into
     files is cut at the same places again. Files that earlier runs made, and that are still there, are sent again, not
-    made again. The size of a file that is aimed at is `target_bytes` of the task's segment; a bundle becomes one file,
-    however large: if it were cut, an object that is gone on a later run would move the cuts, and rows would be lost or
-    sent twice.
+    made again. The size of a file that is aimed at is `target_bytes` of the task's segment; an object whose format or
+    archive cannot be resumed becomes one file, and a bundle too, however large: if it were cut, an object that is gone
+    on a later run would move the cuts, and rows would be lost or sent twice.
 
     A DataError is one that `read` raises, and the steps before it are good. A SupersededError means that another run
     cuts the object elsewhere at the same time.
@@ -193,7 +193,7 @@ def _write_rows(
     end = made.after.place if made is not None and made.after is not None else None
     at, counts, bad_rows = start, Counts(), 0  # where the reading is, and what it has found up to there
     by_object = Counter[int]()
-    bad = BadRows(job.max_bad_rows, messages=3)  # one file is uploaded while others are encoded
+    bad = BadRows(job.max_bad_rows, messages=3)  # one file is uploaded, one is encoded, one is begun
 
     def batches(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of pieces, each counted when it is read."""
@@ -216,7 +216,7 @@ def _write_rows(
             compression=job.batch.compression,
             target_bytes=pending.segment.target_bytes if divisible else sys.maxsize,
             first_row=start.rows,
-            mark=lambda: (at, counts, bad_rows),
+            mark=lambda: (at, counts, bad_rows),  # what `batches` had read when the file's last batch was taken
             can_end=lambda mark: mark[0].place is not None,  # only where a reading can begin
             held_bytes=job.held_bytes,
             parallel=worker.budget.encoded,

@@ -23,7 +23,7 @@ from singer_arrow.errors import (
     one_line,
 )
 from singer_arrow.formats import DIVISIBLE, FORMATS
-from singer_arrow.formats.base import SCAN_BYTES, Format, JoiningFormat, RangeScan, divide, range_bounds, undivided
+from singer_arrow.formats.base import SCAN_BYTES, JoiningFormat, RangeScan, divide, range_bounds, undivided
 from singer_arrow.load.dead_letters import Rejected, TooManyRejectedError, too_many
 from singer_arrow.read_options import MAX_LOGGED, ReadOptions, ReadProgress, ResumePoint, Skipped
 from singer_arrow.reading.chunks import codec_name
@@ -134,7 +134,7 @@ class BadRows:
 
 
 class BadRowsOfObject(BadRows):
-    """The bad rows of an object, as its reading passes them to `take_row`; the first ones are logged."""
+    """The bad rows since an object's last piece, as its reading passes them to `take_row`; logs its first ones."""
 
     def __init__(self, job: StreamJob) -> None:
         super().__init__(job.max_bad_rows)
@@ -163,7 +163,7 @@ NEW_VERSION = "if it is still there, its new version is read by this run or the 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of a task, where they end, and what is to be counted with them. An object's last piece has no rows.
+    """Rows of a task, where they end, and what is to be counted with them; an object ends with one or two without rows.
 
     `rejected` are the bad rows since the last piece, with `on_bad_row: dead_letter`.
     """
@@ -227,7 +227,7 @@ def read(
             began = perf_counter()
 
 
-def _source(job: StreamJob, url: Url) -> tuple[Format, Mapping[str, Any], pa.Schema, ReadOptions]:
+def _source(job: StreamJob, url: Url) -> tuple[JoiningFormat, Mapping[str, Any], pa.Schema, ReadOptions]:
     """Return how an object is read: format, the columns that its key gives, and schema and options of all others."""
     has_partitions, options = job.partitions.hive or job.partitions.paths, job.options
     constants = job.partitions.values(url, job.schema) if has_partitions else {}
@@ -251,7 +251,7 @@ def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] |
     kind, constants, schema, options = sources[0]
     if any(other is not kind or given.keys() != constants.keys() for other, given, _, _ in sources):
         return None
-    return kind.join(group, schema, options) if isinstance(kind, JoiningFormat) else None
+    return kind.join(group, schema, options)
 
 
 def _read_object(

@@ -206,7 +206,7 @@ def _check_stream(given: Mapping[str, Any], where: str) -> None:
         raise ConfigError(f"Setting '{where}columns' is empty; leave it out to read all columns")
     from singer_arrow.casting.spelling import Spelling
 
-    Spelling.of(read_settings(ReadOptions, given))
+    Spelling.of(read_settings(ReadOptions, given))  # raises ConfigError
 
 
 # The settings of the tap.

@@ -144,7 +144,7 @@ class FileStream(ArrowStream):
                         for step in steps:
                             yield begun[0], step
                             if step.after is not None:
-                                begun[0] = replace(begun[0], start=step.after)
+                                begun[0] = replace(begun[0], start=step.after)  # after drift it continues here
                     except DataError as error:
                         problem = error
                         break

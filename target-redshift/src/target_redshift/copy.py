@@ -274,7 +274,7 @@ def long_text(
     *,
     most_binary: int = MAX_VARBYTE,
 ) -> DataError | None:
-    """Return the first value in files loaded as they are that is longer than its column, or has a NUL.
+    """Return the first value in files loaded as they are that is too long for its column, has a NUL, or is not UTF-8.
 
     It is a `ConvertibleTextError` if conversion of the file can keep the value.
     """

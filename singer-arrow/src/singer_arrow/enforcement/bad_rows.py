@@ -1,7 +1,7 @@
-"""The policy for bad rows (`on_bad_row`, `on_drift`) of all formats: fail, skip, dead_letter or rescue. Pure.
+"""Values that do not fit; the policy for bad rows of all formats; rows as JSON for reports. Pure.
 
-A format finds the errors of the rows of a block or batch (`ParsedRows`). `apply_row_policy` returns the rows that stay,
-and `report_rows` counts and logs the others.
+A format finds the errors of the rows of a block or batch (`ParsedRows`). `apply_row_policy` returns the rows that stay
+by `on_bad_row` and `on_drift` (fail, skip, dead_letter or rescue), and `report_rows` counts and logs the others.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from typing import Any, Generic, TypeVar
 
 from singer_arrow.compression import strip_suffix
 from singer_arrow.errors import ConfigError
-from singer_arrow.formats.base import DivisibleFormat, Format, WritableFormat
+from singer_arrow.formats.base import DivisibleFormat, Format, JoiningFormat, WritableFormat
 
 __all__ = ["DIVISIBLE", "FORMATS", "WRITABLE", "Format", "WritableFormat", "detect_format", "with_archives"]
 
@@ -68,8 +68,8 @@ def _load(name: str) -> Any:  # two threads may both create one: formats are sta
 
 
 @cache
-def with_archives(kind: Format) -> Format:
-    """Return a format that also reads zip and tar archives."""
+def with_archives(kind: Format) -> JoiningFormat:
+    """Return a format that also reads zip and tar archives; its `join` is None where the format has none."""
     from singer_arrow.formats.zip_archive import ArchiveFormat
 
     return ArchiveFormat(kind)
@@ -100,7 +100,7 @@ class Formats(Mapping[str, F], Generic[F]):
         return sum(1 for _ in self)
 
 
-FORMATS: Formats[Format] = Formats()
+FORMATS: Formats[JoiningFormat] = Formats()
 WRITABLE: Formats[WritableFormat] = Formats("write")
 DIVISIBLE: Formats[DivisibleFormat] = Formats("scan")
 

@@ -1,4 +1,4 @@
-"""Base of load methods; items; what is counted."""
+"""Base of load methods; items; ledgers, and looking batches up in them; counts of a stream."""
 
 from __future__ import annotations
 
@@ -444,7 +444,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Load a group into a staging table; or into the table itself, where that is atomic and needs no order."""
 
     def publish(self, staged: Any) -> None:
-        """Make a staged group part of the table: its rows are durable when this returns."""
+        """Make a staged group part of the table, durably; does nothing where `stage` or `finish` makes it so."""
 
     def finish(self) -> None:
         """Make all of a deferred load method part of the table."""

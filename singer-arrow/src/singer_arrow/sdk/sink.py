@@ -129,7 +129,7 @@ class LoadSink(BatchSink):
 
     def reject(self, url: str, skipped: Skipped) -> None:
         """Add a row that cannot be read, of a batch that is read row by row."""
-        self._get_context({})
+        self._get_context({})  # the SDK calls `start_batch`, which opens a token
         self.waiting.origins.refuse(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
         self.tally_record_read()
 

@@ -81,7 +81,7 @@ class SinkLines:
         refused = [bad_line for bad_line in parsed.refused if bad_line.index < lines]
         runs = list(block.runs_of(lines, [bad_line.index for bad_line in refused])) if sink.rejects_rows else []
         for bad_line in refused:
-            sink._get_context({})
+            sink._get_context({})  # the SDK calls `start_batch`, which opens a token
             assert bad_line.line is not None
             record = record_text(bad_line.line)
             number = block.number(bad_line.index)
