@@ -19,10 +19,9 @@ from singer_arrow.naming import STAGING
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from target_redshift import columns as staging
 from target_redshift import resources, sql
 from target_redshift.client import Redshift
-from target_redshift.columns import StagingColumn, file_schema, upload_columns
+from target_redshift.columns import BYTES, TEXT, StagingColumn, file_schema, has_nested, ignores_case, upload_columns
 from target_redshift.connection import Session
 from target_redshift.conversion import (
     MAX_BASE64,
@@ -101,11 +100,11 @@ class StagingTables:
         self.session.execute(sql.create_staging(name, copy_batch.layout.columns), what=what)
         access, layout, manifest = self._client.access(), copy_batch.layout, str(copy_batch.manifest)
         if layout.file_format == "parquet":
-            text = sql.copy_parquet(name, manifest, access, nested=staging.has_nested(layout.columns))
+            text = sql.copy_parquet(name, manifest, access, nested=has_nested(layout.columns))
         elif layout.file_format == "csv":
             text = sql.copy_csv(name, manifest, access, compression=layout.compression)
         else:
-            ignore_case = staging.ignores_case(layout.columns)
+            ignore_case = ignores_case(layout.columns)
             text = sql.copy_json(name, manifest, access, compression=layout.compression, ignore_case=ignore_case)
         try:
             self.session.execute(text, what=what)
@@ -149,7 +148,7 @@ class StagingTables:
             column = next(c for c in destination.columns if c.name == name)
             if column.is_rescued:
                 raise ConvertibleTextError(f"a text has {length:,} bytes", column=column.source)
-            placed = long_text(copy_batches, [column], storage, most)
+            placed = first_unloadable_value(copy_batches, [column], storage, most)
             reason = f"a text has {length:,} bytes, and Redshift's column takes {most:,}"
             hint = "Shorten it or leave the column out in the tap"
             raise placed or LongTextError(reason, column=column.source, hint=hint)
@@ -250,15 +249,15 @@ def failed_copy(
     Redshift's tables of load errors name file, line and column. Where they hold nothing, or are about text, the text
     and binary values of the tap's own files are checked.
     """
-    long = (staging.TEXT, staging.BYTES)
+    long = (TEXT, BYTES)
     texts = [c.column for c in copy_batch.layout.columns if c.column and (c.type in long or c.column.kind == "SUPER")]
     most_binary = MAX_VARBYTE if copy_batch.layout.file_format == "parquet" else MAX_BASE64
     load_errors = client.load_errors(tables.session, tables.last)
     if load_errors and not any(_ABOUT_TEXT.search(bad.reason) for bad in load_errors):
         return resources.with_load_errors(error, load_errors)
     try:
-        too_long = long_text([copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary)
-        return too_long or resources.with_load_errors(error, load_errors)
+        unloadable = first_unloadable_value([copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary)
+        return unloadable or resources.with_load_errors(error, load_errors)
     except DataError as bad:  # the file is invalid: the better error
         return bad
     except SingerArrowError as unreadable:
@@ -266,7 +265,7 @@ def failed_copy(
         return resources.with_load_errors(error, load_errors)
 
 
-def long_text(
+def first_unloadable_value(
     copy_batches: Sequence[CopyBatch],
     columns: Sequence[Column],
     storage: Storage,

@@ -257,7 +257,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             if not group.parts:
                 return None
             self.upload(group)
-            self._until_done(group, lambda: self.staged(group))
+            self._until_done(group, lambda: self.staging_tables(group))
         except BaseException:
             self._discard(group)
             raise
@@ -303,14 +303,14 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             raise
         group.copy_batches = made
 
-    def staged(self, group: Group) -> StagingTables:
+    def staging_tables(self, group: Group) -> StagingTables:
         """Return the group's staging tables, filled by COPY if they are not yet."""
         while group.tables is None:
             if not group.copy_batches:  # they were to be made again, and that failed
                 self.upload(group)
             tables = StagingTables(self.context.client)
             try:
-                why = self._unfit(group, tables)
+                why = self._copy_or_reason(group, tables)
             except BaseException:
                 tables.close()
                 raise
@@ -321,7 +321,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 self.convert(group, why)
         return group.tables
 
-    def _unfit(self, group: Group, tables: StagingTables) -> str | None:
+    def _copy_or_reason(self, group: Group, tables: StagingTables) -> str | None:
         """COPY a group into staging tables, or return why its files must be read and uploaded first."""
         context = self.context
         for copy_batch in group.copy_batches:
@@ -472,7 +472,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             if group.rejected:
                 self.context.dead_letter_table.prepare()
             try:
-                tables = self.make_fit(group) if group.rows else self.staged(group)
+                tables = self.make_fit(group) if group.rows else self.staging_tables(group)
             except ConvertibleTextError:
                 if all(p.spool for p in group.parts):
                     raise
@@ -513,8 +513,8 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             if group.mark in known:
                 return set()  # the answer to its COMMIT was lost
             if theirs := known & batches.keys() if self.leaves_out_loaded else set():
-                is_staged_here = group.may_be_committed and not needs_mark and theirs == batches.keys()
-                return set() if is_staged_here else theirs
+                is_our_commit = group.may_be_committed and not needs_mark and theirs == batches.keys()
+                return set() if is_our_commit else theirs
             if group.rows:
                 self.bring(tables)
             if group.rejected and not self.deferred:  # else they are written when the table is replaced
@@ -575,7 +575,7 @@ class AppendOnly(RedshiftLoadMethod):
     keeps_ledger = True
 
     def make_fit(self, group: Group) -> StagingTables:
-        tables = self.staged(group)
+        tables = self.staging_tables(group)
         self.fit_texts(tables, tables.staged, group)
         return tables
 
@@ -601,7 +601,7 @@ class Upsert(RedshiftLoadMethod):
 
     def make_fit(self, group: Group) -> StagingTables:
         """Create a temporary table of the table's own types with one row for each key."""
-        tables = self.staged(group)
+        tables = self.staging_tables(group)
         if tables.merged:
             return tables
         is_ordered = all(copy_batch.layout.is_ordered for copy_batch in group.copy_batches)
@@ -609,7 +609,7 @@ class Upsert(RedshiftLoadMethod):
             text = sql.duplicate_key(tables.columns, self.context.destination.columns, self.context.keys)
             if tables.session.execute(text, what=self.what).rows:
                 self.convert(group, "a key is twice in its files")
-                tables, is_ordered = self.staged(group), True
+                tables, is_ordered = self.staging_tables(group), True
         name, columns = tables.name(), self.context.destination.columns
         rank = self.context.rank_column
         text = sql.create_merged(name, tables.columns, columns, self.context.keys, rank=rank, ordered=is_ordered)
@@ -664,7 +664,7 @@ class Overwrite(RedshiftLoadMethod):
     def make_fit(self, group: Group) -> StagingTables:
         """Return the staging tables, after a check that no text exceeds `varchar_max`."""
         self.context.overwrite_staging.staging(self.context.destination)
-        tables = self.staged(group)
+        tables = self.staging_tables(group)
         if self.context.client.settings.varchar_max < MAX_VARCHAR:
             tables.needed_bytes(self.context.destination, tables.staged, group.copy_batches, self.context.files.storage)
         return tables
