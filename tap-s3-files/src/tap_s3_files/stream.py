@@ -98,7 +98,7 @@ class FileStream(ArrowStream):
                     for pending, step in steps:
                         if step is None:
                             self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
-                            if self._after_task(plan, pending):
+                            if self._replan_and_may_pass(plan, pending):
                                 at = after_task(at, pending, durable=plan.log is not None)
                                 if pending.task.objects and not self._waits_for_end:
                                     yield self._state(at)
@@ -107,7 +107,7 @@ class FileStream(ArrowStream):
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield replace(step.batch, plan_log=plan.log_id)
-                        if step.after is not None and plan.log is not None and self._after_task(plan, pending):
+                        if step.after is not None and plan.log is not None and self._replan_and_may_pass(plan, pending):
                             at = after_rows(at, pending, step.after.rows)
                             yield self._state(at)
             yield self._state(at)
@@ -171,7 +171,7 @@ class FileStream(ArrowStream):
             for pending in self._pending_tasks(plan, chain.from_iterable(self._portions(plan))):
                 yield from self._records(pending, encode)
                 self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
-                if self._after_task(plan, pending):
+                if self._replan_and_may_pass(plan, pending):
                     at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
                         self.write_state(self._state(at))
@@ -222,7 +222,7 @@ class FileStream(ArrowStream):
             else:
                 return
 
-    def _after_task(self, plan: StreamPlan, pending: PendingTask) -> bool:
+    def _replan_and_may_pass(self, plan: StreamPlan, pending: PendingTask) -> bool:
         """Plan new versions of objects that changed; return whether STATE may pass a task: no earlier one waits."""
         if self.progress.has_changed and plan.log is not None:
             plan.replan(self.run.storage, self.progress.take_changed())

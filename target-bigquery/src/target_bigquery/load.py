@@ -16,7 +16,7 @@ import pyarrow as pa
 from singer_arrow.errors import DataError, LoadError, SchemaError, SingerArrowError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.load.convert import ORDER, Refusal, TooManyRefusedError, read_spools, refused_rows, without_refused
-from singer_arrow.load.dead_letters import BatchRejects, HeldBack, TooManyRejectedError, table_rows
+from singer_arrow.load.dead_letters import BatchRejects, HeldRejects, TooManyRejectedError, table_rows
 from singer_arrow.load.method import LoadContext, LoadMethod, Prepared
 from singer_arrow.load.staging import together
 from singer_arrow.naming import REJECTED, staging_name
@@ -165,7 +165,7 @@ class OverwriteStaging:
         self._client = client
         self._lock = threading.Lock()
         self._name: str | None = None
-        self.rejected = HeldBack()  # the rows that are not loaded, of the loads into it
+        self.rejected = HeldRejects()  # the rows that are not loaded, of the loads into it
 
     def staging(self, destination: Destination) -> str:
         """Return the staging table, with the columns that the table has now."""

@@ -33,7 +33,7 @@ from singer_arrow.load.convert import (
     without_refused,
     write_spool,
 )
-from singer_arrow.load.dead_letters import BatchRejects, HeldBack, TooManyRejectedError, table_rows
+from singer_arrow.load.dead_letters import BatchRejects, HeldRejects, TooManyRejectedError, table_rows
 from singer_arrow.load.method import LoadContext, LoadMethod
 from singer_arrow.naming import REJECTED, staging_name
 from singer_arrow.runtime.threads import pauses
@@ -125,7 +125,7 @@ class OverwriteStaging:
         self._name: str | None = None
         self._columns: dict[str, Column] = {}
         self._newest: Destination | None = None
-        self.rejected = HeldBack()  # the rows that are not loaded, of the loads into it
+        self.rejected = HeldRejects()  # the rows that are not loaded, of the loads into it
 
     def staging(self, destination: Destination) -> str:
         """Return the name of the staging table, which has all columns of the stream, with room for any text."""

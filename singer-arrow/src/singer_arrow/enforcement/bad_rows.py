@@ -236,7 +236,7 @@ class ParsedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class RejectedRows:
+class CountedErrors:
     """A number of rows, and the errors of the first of them, or of all with `on_bad_row: dead_letter`."""
 
     count: int = 0
@@ -248,8 +248,8 @@ class BlockResult:
     """A block after the policy was applied."""
 
     batch: pa.RecordBatch | None = None  # rows to yield; None if `failed`
-    skipped: RejectedRows = RejectedRows()  # rows left out
-    rescued: RejectedRows = RejectedRows()  # rows of which a part is in `RESCUED`
+    skipped: CountedErrors = CountedErrors()  # rows left out
+    rescued: CountedErrors = CountedErrors()  # rows of which a part is in `RESCUED`
     failed: RowError | None = None  # error that ends the reading
     mismatches: Sequence[RowError] = ()  # to detect drift: values that do not fit; in text the first one of each column
     unknown: Sequence[UnknownKeys] = ()  # to detect drift: values without a place in the schema
@@ -303,8 +303,8 @@ def apply_row_policy(
     most = None if options.on_bad_row == "dead_letter" else MAX_LOGGED
     return BlockResult(
         _with_rescued(batch, schema, found_values, options),
-        RejectedRows(len(skipped), [locate(error) for error in islice(skipped.values(), most)]),
-        RejectedRows(len(rescued), [locate(error) for error in islice(rescued.values(), MAX_LOGGED)]),
+        CountedErrors(len(skipped), [locate(error) for error in islice(skipped.values(), most)]),
+        CountedErrors(len(rescued), [locate(error) for error in islice(rescued.values(), MAX_LOGGED)]),
     )
 
 
@@ -330,14 +330,14 @@ def report_rows(
 
 
 def _count(
-    count: Callable[[DataError, int], None], rejected: RejectedRows, error_of: Callable[[RowError], DataError]
+    count: Callable[[DataError, int], None], counted: CountedErrors, error_of: Callable[[RowError], DataError]
 ) -> None:
     """Count rows one by one as long as they are logged, the rest at once."""
-    errors = [error_of(error) for error in rejected.errors[:MAX_LOGGED]]
+    errors = [error_of(error) for error in counted.errors[:MAX_LOGGED]]
     for error in errors[:-1]:
         count(error, 1)
     if errors:
-        count(errors[-1], rejected.count - len(errors) + 1)
+        count(errors[-1], counted.count - len(errors) + 1)
 
 
 def batch_of(columns: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -119,16 +119,16 @@ def read_part(
     begin, end = progress.resume_point or ResumePoint(), progress.end
     rows, given, before = 0, begin.rows, begin.lines if begin.at == part.at else 0
     progress.rows_read += before
-    until = end.lines if end is not None and end.at == part.at else part.rows
-    if before > part.rows or until > part.rows:
+    end_row = end.lines if end is not None and end.at == part.at else part.rows
+    if before > part.rows or end_row > part.rows:
         raise no_such_resume_point(begin if before > part.rows else end or begin, part.url)
     for batch in batches:
         rows += batch.num_rows
         if rows <= before:
             continue
         fresh = batch.slice(max(0, batch.num_rows - (rows - before)))
-        if rows > until < part.rows:
-            fresh, rows = fresh.slice(0, fresh.num_rows - (rows - until)), until
+        if rows > end_row and end_row < part.rows:
+            fresh, rows = fresh.slice(0, fresh.num_rows - (rows - end_row)), end_row
         first = None if part.rows_before is None else part.rows_before + rows - fresh.num_rows + 1
         fitted = fit_batch(
             fresh, schema, part.url, row_group=part.row_group, first_row=first, options=options, progress=progress
@@ -139,7 +139,7 @@ def read_part(
         progress.resume_point = ResumePoint(given, part.following or 0) if ends else ResumePoint(given, part.at, rows)
         if fitted.num_rows:
             yield fitted
-        if rows == until < part.rows:
+        if rows == end_row and rows < part.rows:
             return
     if rows != part.rows:
         reason = f"its footer lists {part.rows} rows, there are {rows}"

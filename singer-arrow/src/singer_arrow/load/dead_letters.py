@@ -54,7 +54,7 @@ class BatchRejects:
     rows: Sequence[Rejected]
 
 
-class HeldBack:
+class HeldRejects:
     """Rejected rows, held until the other rows are loaded; safe to use from any thread."""
 
     def __init__(self) -> None:

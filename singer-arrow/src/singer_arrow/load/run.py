@@ -224,7 +224,7 @@ class LoadScheduler:
     def add(
         self,
         method: AnyLoadMethod,
-        content: Any,
+        item: Any,
         *,
         token: int,
         alone: bool = False,
@@ -247,7 +247,7 @@ class LoadScheduler:
             if since is not None:
                 group.opened_at = min(group.opened_at, since)
             self._unprepared += 1
-            group.parts.append(self._preparing.submit(self._prepare, group, content))
+            group.parts.append(self._preparing.submit(self._prepare, group, item))
             group.tokens.append(token)  # last: where a signal breaks in, no token goes without its part
             if alone or len(group.parts) >= self._limits.items:
                 self._close(group)
@@ -338,12 +338,12 @@ class LoadScheduler:
             self._unfinished.setdefault(group.method, deque()).append(group)
             self._loading.submit(self._load, group)
 
-    def _prepare(self, group: _Group, content: Any) -> Any:
+    def _prepare(self, group: _Group, item: Any) -> Any:
         try:
             if self._error is not None or self._stopped:
                 raise InterruptedError("the run is ending")
             with self._timed(group.method, "prepare"):
-                part = group.method.prepare(content)
+                part = group.method.prepare(item)
         except BaseException as error:
             if not isinstance(error, InterruptedError):
                 self.fail(error)

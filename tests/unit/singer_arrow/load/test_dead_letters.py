@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import (
     BatchRejects,
-    HeldBack,
+    HeldRejects,
     RecordOrigins,
     Rejected,
     Rejects,
@@ -121,7 +121,7 @@ def test_one_row_more_than_may_be_is_an_error_that_names_the_first() -> None:
 
 def test_rows_are_held_back_until_they_are_taken() -> None:
     first, second = (BatchRejects(name, [Rejected("f", n, None, "why", "{}")]) for n, name in enumerate("ab"))
-    held = HeldBack()
+    held = HeldRejects()
     held.add([first], 1)
     with pytest.raises(TooManyRejectedError, match=r"more rows are rejected than .* \(1\).*row 0 of f"):
         held.add([second], 1)
