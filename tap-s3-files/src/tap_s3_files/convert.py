@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC
@@ -145,7 +145,8 @@ def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
     files = _TaskFiles(job, pending)
     with cuts.lock if cuts is not None else nullcontext():
         known = cuts.known() if cuts is not None else []
-        at = cuts.with_resume_point(at) if cuts is not None else at
+        # With the place where a reading can begin there, if that is known
+        at = next((c.after for c in known if c.after and c.after.rows == at.rows), at)
 
         # Objects that go as they are: the batch that they would make, under its id
         if job.passthrough and task.range is None and not at.rows and all(c.after is None for c in known):
@@ -189,34 +190,33 @@ def _write_rows(
     """Yield the steps of the rows from a position on; of `made` alone, if that file is made again."""
     job, task, cuts = worker.job, pending.task, pending.cuts
     assert job.batch is not None
-    divisible = task.may_be_cut and made is None
+    may_be_cut = task.may_be_cut and made is None
     end = made.after.place if made is not None and made.after is not None else None
     at, counts, bad_rows = start, Counts(), 0  # where the reading is, and what it has found up to there
     by_object = Counter[int]()
     bad = BadRows(job.max_bad_rows, messages=3)  # one file is uploaded, one is encoded, one is begun
 
-    def batches(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of pieces, each counted when it is read."""
+    def take(piece: Piece) -> tuple[pa.RecordBatch | None, tuple[Position, Counts, int]]:
+        """Count a piece once it is read; return its batch, and what is found up to its end."""
         nonlocal at, counts, bad_rows
-        for piece in pieces:
-            at, counts, bad_rows = piece.after, counts + piece.counts, bad_rows + len(piece.rejected)
-            bad.add(piece.rejected)
-            if piece.batch is not None:
-                by_object[at.object] += piece.batch.num_rows
-                yield piece.batch
+        at, counts, bad_rows = piece.after, counts + piece.counts, bad_rows + len(piece.rejected)
+        bad.add(piece.rejected)
+        if piece.batch is not None:
+            by_object[at.object] += piece.batch.num_rows
+        return piece.batch, (at, counts, bad_rows)
 
     counted, sent, began = Counts(), 0, perf_counter()
     with closing(read(worker, task, start, end, starts=pending.starts)) as pieces:
         parts = write_batch_files(
-            batches(pieces),
+            pieces,
             job.schema,
             storage=worker.storage,
             url_of=files.url,
             format=job.batch.format,
             compression=job.batch.compression,
-            target_bytes=pending.segment.target_bytes if divisible else sys.maxsize,
+            target_bytes=pending.segment.target_bytes if may_be_cut else sys.maxsize,
             first_row=start.rows,
-            mark=lambda: (at, counts, bad_rows),  # what `batches` had read when the file's last batch was taken
+            take=take,
             can_end=lambda mark: mark[0].place is not None,  # only where a reading can begin
             held_bytes=job.held_bytes,
             parallel=worker.budget.encoded,
@@ -233,7 +233,7 @@ def _write_rows(
                     count = made.rows if made.after is not None else FINAL
                     yield Step(files.message(part, part.first_row, count, rejected=rejected), made.after, more)
                     return
-                rest = after if divisible and not part.is_last else None
+                rest = after if may_be_cut and not part.is_last else None
                 if cuts is not None:
                     cuts.add(Cut(str(part.url), part.first_row, part.rows, part.bytes, rest, len(rejected)))
                 count = part.rows if rest is not None else FINAL

@@ -101,7 +101,7 @@ class BatchFile:
         rows: Number of rows.
         bytes: Size of the file.
         is_last: Whether it is the last file.
-        mark: Result of `mark` after the last batch of the file.
+        mark: The mark of its last batch.
     """
 
     url: Url
@@ -113,7 +113,7 @@ class BatchFile:
 
 
 def write_batch_files(
-    batches: Iterable[pa.RecordBatch],
+    pieces: Iterable[Any],
     schema: pa.Schema,
     *,
     storage: Storage,
@@ -122,7 +122,7 @@ def write_batch_files(
     compression: str | None = None,
     target_bytes: int = 128 << 20,
     first_row: int = 0,
-    mark: Callable[[], Any] = lambda: None,
+    take: Callable[[Any], tuple[pa.RecordBatch | None, Any]] = lambda batch: (batch, None),
     can_end: Callable[[Any], bool] = lambda _: True,
     held_bytes: int = HELD_BYTES,
     parallel: Allowance | None = None,
@@ -131,22 +131,22 @@ def write_batch_files(
 
     File boundaries depend on the rows of the batches alone, so every run splits the same batches alike. Files are
     encoded on local disk, a row group in memory at a time, and appear at their URL atomically. One file is uploaded
-    while the next one is encoded, so at most two are on local disk. Without batches there is no file. If `batches`
+    while the next one is encoded, so at most two are on local disk. Without batches there is no file. If `pieces`
     raises, the files before are yielded first.
 
     Args:
-        batches: Batches of exactly `schema`.
+        pieces: Batches of exactly `schema`, or what `take` makes a batch of.
         url_of: Returns the URL of a file from its first row and its number of rows.
         format: `parquet`, `jsonl` or `arrow`.
         compression: The codec within the format; None for the format's default.
         target_bytes: Approximate size of a file.
         first_row: Number of the first row.
-        mark: Called after each batch is taken.
+        take: Called with each piece once it is read; returns its batch, if it has one, and a mark.
         can_end: Whether a file may end at a mark.
         held_bytes: Bytes of rows to hold in memory before encoding them.
         parallel: Limits the bytes of rows that are encoded in parallel, see `WritableFormat.write`.
     """
-    filled = ((batch, mark()) for batch in batches if batch.num_rows)
+    filled = ((batch, mark) for batch, mark in map(take, pieces) if batch is not None and batch.num_rows)
     upcoming: tuple[pa.RecordBatch, Any] | None = None
     rows, last_mark = first_row, None
 
