@@ -126,10 +126,6 @@ class Cuts:
                 raise SupersededError(msg)
         self.known().append(cut)
 
-    def with_resume_point(self, position: Position) -> Position:
-        """Return the position with the place where a reading can begin there, if that is known."""
-        return next((c.after for c in self.known() if c.after and c.after.rows == position.rows), position)
-
     def _get(self, first_row: int) -> Cut | None:
         url = self._url(first_row)
         try:
@@ -381,7 +377,9 @@ def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bo
     if not durable:
         return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
     bookmark = _within(bookmark, segment).sent(pending.number)
-    return bookmark.segment_sent(segment.after) if bookmark.done == len(segment.tasks) else bookmark
+    if bookmark.done < len(segment.tasks):
+        return bookmark
+    return Bookmark(latest(bookmark.watermark, segment.after), segment.number + 1, log=bookmark.log)
 
 
 def after_rows(bookmark: Bookmark, pending: PendingTask, rows: int) -> Bookmark:

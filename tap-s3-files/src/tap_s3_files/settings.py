@@ -334,11 +334,10 @@ class Settings:
     )
     replication: Replication = setting("How the tap finds new objects.", default=Replication())
     batch: BatchSettings | None = batch_setting()
-    own_plan_root: Url | None = setting(
+    plan_root: Url | None = setting(
         "URL below which the plan log is kept: which objects were read as which batches, decided for ever. Without it, "
         "batches that are loaded could not be recognised, so remove it only with the stream's table and STATE. By "
         "default the root of the batch storage.",
-        name="plan_root",
         kind=str,
         parse=Url.parse,
     )
@@ -414,6 +413,8 @@ class Settings:
         for number, stream in enumerate(config.get("streams", ())):
             _check_stream(stream, f"streams[{number}].")
         settings = read_settings(cls, config)
+        if settings.plan_root is None and settings.batch is not None:
+            settings = replace(settings, plan_root=settings.batch.root)
         names = [s.name for s in settings.streams]
         if not names:
             raise ConfigError("Setting 'streams' is empty; give it at least one stream, with a name and a path")
@@ -436,11 +437,6 @@ class Settings:
             msg = "Setting 'passthrough' would send objects that only aws.sse_customer_key decrypts; set one of them"
             raise ConfigError(msg)
         return settings
-
-    @property
-    def plan_root(self) -> Url | None:
-        """Where the plan log is."""
-        return self.own_plan_root or (self.batch.root if self.batch else None)
 
     @property
     def sqs(self) -> Replication | None:
@@ -645,10 +641,6 @@ class Bookmark:
             done += 1
         rows = self.rows if done == self.done else 0
         return replace(self, done=done, ahead=tuple(sorted(t for t in ahead if t > done)), rows=rows)
-
-    def segment_sent(self, end: Watermark | None) -> Bookmark:
-        """Return the bookmark after all tasks of its segment were sent; the segment ends at `end`."""
-        return Bookmark(latest(self.watermark, end), self.segment + 1, log=self.log)
 
     def to_state(self) -> dict[str, Any]:
         """Return the stream's entry in STATE."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError
+from tap_s3_files.plan_model import PendingTask, Segment, Task, after_task
 from tap_s3_files.settings import Bookmark, Watermark, latest
 
 MOMENT = datetime(2024, 5, 1, 10, 0, 0, 123456, tzinfo=UTC)
@@ -49,7 +50,8 @@ def test_tasks_may_end_in_any_order(order: list[int]) -> None:
 
 @given(st.none() | watermarks, st.none() | watermarks)
 def test_a_watermark_never_goes_back(before: Watermark | None, end: Watermark | None) -> None:
-    after = Bookmark(before, 3, 7, (9,)).segment_sent(end)
+    segment = Segment(3, "s", 1, before, end, (Task(()),) * 8)
+    after = after_task(Bookmark(before, 3, 7), PendingTask(segment, 7, Task(())), durable=True)
     assert (after.segment, after.done, after.ahead) == (4, 0, ())
     assert after.watermark == latest(before, end)
     assert before is None or (after.watermark is not None and after.watermark >= before)

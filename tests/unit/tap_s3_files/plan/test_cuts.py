@@ -43,13 +43,6 @@ def test_after_a_cut_that_is_missing_no_other_counts(tmp_path: Path) -> None:
     assert cuts(tmp_path).known() == [FIRST]
 
 
-def test_a_position_gets_its_place(tmp_path: Path) -> None:
-    made = cuts(tmp_path)
-    made.add(FIRST)
-    assert made.with_resume_point(Position(0, 10, None)) == FIRST.after
-    assert made.with_resume_point(Position(0, 11, None)) == Position(0, 11, None)
-
-
 def test_a_cut_elsewhere_is_refused_and_the_same_one_is_not(tmp_path: Path) -> None:
     cuts(tmp_path).add(FIRST)
     same = cuts(tmp_path, is_new=True)
