@@ -427,7 +427,10 @@ class PlanLog:
             self._refresh()
         is_followed = self.head is not None and self.head.log == segment.log  # no other log was begun meanwhile
         is_there = is_ours and file in self._files
-        if not is_followed or (not is_there and self._written(segment.number) != segment):
+        if is_followed and not is_there:
+            del self._recent[segment.number]
+            is_there = self.read(segment.number) == segment
+        if not (is_followed and is_there):
             if is_ours:
                 self._storage.delete([url])
             raise self._superseded(url)
@@ -447,10 +450,6 @@ class PlanLog:
         if name not in self._range_starts:
             self._range_starts[name] = RangeStarts(self._storage, self._cuts.join(name))
         return self._range_starts[name]
-
-    def _written(self, number: int) -> Segment:
-        self._recent.pop(number)
-        return self.read(number)
 
     def _segments_of(self, file: LogFile, start: int = 0, end: int = sys.maxsize) -> Iterator[Segment]:
         if not file.is_checkpoint:
