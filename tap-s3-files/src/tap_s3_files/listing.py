@@ -8,9 +8,9 @@ import re
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, groupby, islice, pairwise
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.listing import EPOCH, OBJECT_COLUMNS, ObjectPage, decoded_keys
 from singer_arrow.storage.store import Storage, lists_in_order
 from singer_arrow.storage.urls import ObjectInfo, Url
-from tap_s3_files.paths import ListedPrefix, earlier_overlaps, found_first, listed_pages, listed_prefixes
+from tap_s3_files.paths import earlier_overlaps, found_first, listed_pages, listed_prefixes
 
 # A listing of very many objects in compressed columns: ten million objects take some 300 MB.
 #
@@ -307,13 +307,6 @@ _LAST = "\U0010ffff"
 """Comes after every other character of a key."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scan:
-    part: int
-    prefix: Url
-    after: str = ""
-
-
 def list_objects(
     storage: Storage, paths: Iterable[Url], *, own: Iterable[Url] = (), begin: Url | None = None
 ) -> Listing:
@@ -321,77 +314,65 @@ def list_objects(
 
     Up to `begin` all are known, if keys ascend with time: the path that matches it is listed from there on.
     """
-    return _Lister(storage, listed_prefixes(storage, paths), list(own), begin).run()
+    parts, roots = listed_prefixes(storage, paths), list(own)
+    earlier, listing = earlier_overlaps(parts), Listing()
+    waiting, failed = list[Future[None]](), threading.Event()
 
-
-class _Lister:
-    def __init__(
-        self, storage: Storage, all_parts: Sequence[ListedPrefix], own: Sequence[Url], begin: Url | None
-    ) -> None:
-        self._storage, self._parts, self._own, self._begin = storage, all_parts, own, begin
-        self._earlier = earlier_overlaps(all_parts)
-        self._listing = Listing()
-        self._waiting: list[Future[None]] = []
-        self._failed = threading.Event()
-
-    def run(self) -> Listing:
-        """Return what was listed, once all scans have ended; log the number of objects from time to time."""
-        with ThreadPool(PARALLEL, "list") as pool:
-            try:
-                for number, part in enumerate(self._parts):
-                    known = self._begin
-                    if part.object:
-                        self._list(pool, _Scan(number, part.prefix))
-                        continue
-                    is_begun = known is not None and part.matches(known) and lists_in_order(known)
-                    self._submit(pool, _Scan(number, part.prefix, known.key if known and is_begun else ""))
-                logged = time.monotonic()
-                while self._waiting:  # each scan adds those that it finds before it ends
-                    found = self._waiting.pop()
-                    while not wait([found], max(0.0, logged + LINE_SECONDS - time.monotonic())).done:
-                        logger.info("Listing %s: %s objects so far", self._parts[0].prefix, f"{len(self._listing):,}")
-                        logged = time.monotonic()
-                    found.result()
-            except BaseException:
-                self._failed.set()
-                raise
-        return self._listing
-
-    def _submit(self, pool: ThreadPool, scan: _Scan) -> None:
-        self._waiting.append(pool.submit(self._list, pool, scan))
-
-    def _list(self, pool: ThreadPool, scan: _Scan) -> None:
-        part, earlier = self._parts[scan.part], self._earlier[scan.part]
-        left = MANY
-        for page in listed_pages(self._storage, replace(part, prefix=scan.prefix), after=scan.after):
-            if self._failed.is_set():
+    def scan(number: int, prefix: Url, after: str = "") -> None:
+        """List the objects of a path below a prefix; if there are many, leave the rest to scans of its folders."""
+        part, left = parts[number], MANY
+        for page in listed_pages(storage, replace(part, prefix=prefix), after=after):
+            if failed.is_set():
                 return
             if not page.keys:
                 continue
-            found = page.select(found_first(page.keys, part, earlier, self._own))
-            self._listing.add_rows(part.prefix, found.to_arrow())
+            found = page.select(found_first(page.keys, part, earlier[number], roots))
+            listing.add_rows(part.prefix, found.to_arrow())
             left -= len(page.keys)
-            if left <= 0 and lists_in_order(scan.prefix):
-                if scans := self._folders(scan, page.keys[-1]):
-                    for one in scans:
-                        self._submit(pool, one)
+            if left <= 0 and lists_in_order(prefix):
+                if folders := _folders(storage, prefix, page.keys[-1]):
+                    for place in folders:
+                        waiting.append(pool.submit(scan, number, *place))
                     return
                 left = MANY
 
-    def _folders(self, scan: _Scan, key: str) -> list[_Scan]:
-        """Return listings that together hold the rest after a key, by folder; none if the key is in no folder."""
-        top = scan.prefix.key.rpartition("/")[0]
-        base = f"{top}/" if top else ""
-        found: list[_Scan] = []
-        while len(found) < FOLDERS and "/" in key[len(base) :]:
-            folder = base + key[len(base) :].partition("/")[0] + "/"
-            inner = Url(scan.prefix.scheme, scan.prefix.bucket, folder)
-            found.append(_Scan(scan.part, inner, "" if found else key))
-            following = next(self._storage.list(scan.prefix, after=folder + _LAST), None)
-            if following is None:
-                return found
-            key = following.url.key
-        return [*found, _Scan(scan.part, scan.prefix, found[-1].prefix.key + _LAST)] if found else []
+    with ThreadPool(PARALLEL, "list") as pool:
+        try:
+            for number, part in enumerate(parts):
+                if part.object:
+                    scan(number, part.prefix)
+                    continue
+                is_begun = begin is not None and part.matches(begin) and lists_in_order(begin)
+                waiting.append(pool.submit(scan, number, part.prefix, begin.key if begin and is_begun else ""))
+            logged = time.monotonic()
+            while waiting:  # each scan adds those that it finds before it ends
+                found = waiting.pop()
+                while not wait([found], max(0.0, logged + LINE_SECONDS - time.monotonic())).done:
+                    logger.info("Listing %s: %s objects so far", parts[0].prefix, f"{len(listing):,}")
+                    logged = time.monotonic()
+                found.result()
+        except BaseException:
+            failed.set()
+            raise
+    return listing
+
+
+def _folders(storage: Storage, prefix: Url, key: str) -> list[tuple[Url, str]]:
+    """Return prefixes that together hold what is below a prefix after a key, by folder, and after which keys.
+
+    There are none if the key is in no folder.
+    """
+    top = prefix.key.rpartition("/")[0]
+    base = f"{top}/" if top else ""
+    found: list[tuple[Url, str]] = []
+    while len(found) < FOLDERS and "/" in key[len(base) :]:
+        folder = base + key[len(base) :].partition("/")[0] + "/"
+        found.append((Url(prefix.scheme, prefix.bucket, folder), "" if found else key))
+        following = next(storage.list(prefix, after=folder + _LAST), None)
+        if following is None:
+            return found
+        key = following.url.key
+    return [*found, (prefix, found[-1][0].key + _LAST)] if found else []
 
 
 # The list of objects of an S3 Inventory, for buckets that are too large to be listed.
