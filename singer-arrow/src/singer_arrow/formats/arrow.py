@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -211,17 +210,8 @@ class Messages:
         return True
 
 
-def blocks_of(footer: bytes) -> tuple[list[Span], list[Span]]:
-    """Return where the dictionaries and the record batches of a file are, according to its footer."""
-    try:
-        table = _Table(footer, struct.unpack_from("<I", footer)[0])
-        return _blocks(footer, table.inner(2)), _blocks(footer, table.inner(3))
-    except (struct.error, IndexError):
-        msg = "the footer is broken"
-        raise pa.ArrowInvalid(msg) from None
-
-
 def _blocks(footer: bytes, vector: _Table | None) -> list[Span]:
+    """Return where the dictionaries or the record batches of a file are, by a vector of its footer."""
     if vector is None:
         return []
     count = struct.unpack_from("<I", footer, vector.at)[0]
@@ -274,6 +264,7 @@ class _Table:
 
 _TAIL = 64 << 10
 _END = 4 + len(MAGIC)  # bytes after the footer: its size and the mark
+_BROKEN_FOOTER = "the footer is broken"
 
 
 class OpenFile:
@@ -284,31 +275,26 @@ class OpenFile:
         start, end = reader.tail(_TAIL)
         self._size, self._held = start + len(end), (start, end)
         self._file = RangeFile(self._size, [(start, end)], self._fetch)
-        dictionaries, self._blocks = blocks_of(self._footer())
+        # Where its dictionaries and its record batches are, by its footer
+        size, mark = struct.unpack("<i6s", self._read((max(0, self._size - _END), self._size)).rjust(_END, b"\0"))
+        if mark != MAGIC or not 0 < size <= self._size - _END:
+            raise pa.ArrowInvalid(_BROKEN_FOOTER)
+        footer = self._read((self._size - _END - size, self._size - _END))
+        try:
+            table = _Table(footer, struct.unpack_from("<I", footer)[0])
+            dictionaries, self._blocks = (_blocks(footer, table.inner(field)) for field in (2, 3))
+        except (struct.error, IndexError):
+            raise pa.ArrowInvalid(_BROKEN_FOOTER) from None
         for block in dictionaries:
             self._check(block)
         self._opened = pa.ipc.open_file(pa.PythonFile(self._file, "r"), options=read)
         self.schema = self._opened.schema
-
-    @classmethod
-    @contextmanager
-    def of(cls, reader: ObjectReader, read: pa.ipc.IpcReadOptions | None = None) -> Iterator[OpenFile]:
-        """Open the file of a reader."""
-        with random_access(reader) as file:
-            yield cls(file, read)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the record batches."""
         for number, block in enumerate(self._blocks):
             self._check(block)
             yield self._opened.get_batch(number)
-
-    def _footer(self) -> bytes:
-        size, mark = struct.unpack("<i6s", self._read((max(0, self._size - _END), self._size)).rjust(_END, b"\0"))
-        if mark != MAGIC or not 0 < size <= self._size - _END:
-            msg = "the footer is broken"
-            raise pa.ArrowInvalid(msg)
-        return self._read((self._size - _END - size, self._size - _END))
 
     def _check(self, block: Span) -> None:
         def pieces() -> Iterator[bytes]:
@@ -317,8 +303,7 @@ class OpenFile:
                 yield self._read((at, at + MIB))
 
         if not 0 < block[0] < block[1] <= self._size:
-            msg = "the footer is broken"
-            raise pa.ArrowInvalid(msg)
+            raise pa.ArrowInvalid(_BROKEN_FOOTER)
         for _ in Messages(ChunkFile(pieces()), self._reader.budget.decoded.limit, self._reader.url).one():
             pass
 
@@ -444,8 +429,8 @@ def _schema(reader: ObjectReader, options: ReadOptions) -> tuple[pa.Schema, bool
     except (pa.ArrowException, OSError, EOFError):
         if not is_file:
             raise
-        with OpenFile.of(reader) as file:
-            schema, is_stream = file.schema, False
+        with random_access(reader) as file:
+            schema, is_stream = OpenFile(file, None).schema, False
     for field in schema:
         _check_scales(field)
     return with_geometries(schema, schema.metadata), is_stream
@@ -482,8 +467,8 @@ def _in_order(reader: ObjectReader, options: ReadOptions, read: pa.ipc.IpcReadOp
 
 
 def _by_footer(reader: ObjectReader, read: pa.ipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
-    with OpenFile.of(reader, read) as file:
-        yield from file.batches()
+    with random_access(reader) as file:
+        yield from OpenFile(file, read).batches()
 
 
 def _check_layout(batch: pa.RecordBatch) -> None:

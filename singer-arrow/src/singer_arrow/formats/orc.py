@@ -5,15 +5,16 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
+from singer_arrow.compression import read_varint
 from singer_arrow.enforcement.enforce import columns_to_read
 from singer_arrow.errors import DataError
-from singer_arrow.formats.base import read_varint, too_large
+from singer_arrow.formats.base import too_large
 from singer_arrow.formats.blocks import FilePart, read_part
 from singer_arrow.read_options import ReadOptions, ReadProgress
 from singer_arrow.reading.chunks import RangeFile, local_copy, random_access
@@ -28,6 +29,7 @@ MOST_INFLATED = 100
 """Bytes in memory for each byte in the file; what takes less is never refused."""
 _FOOTER_TAIL = 64 << 10
 _PIECE = 64 << 10
+_WIDTH = 8
 NO_CODEC, _ZLIB, _SNAPPY, _LZ4, _ZSTD = 0, 1, 2, 4, 5
 _LARGEST_BLOCK = 1 << 23
 _AGAIN = "Write the file again"
@@ -70,28 +72,11 @@ class Stripe:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """Bytes of a column in a stripe: from `offset` on, `length` of them, compressed if the file is."""
-
-    column: int
-    offset: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """How many values a column has that are not null, and the bytes of them if they are texts or binary."""
-
-    values: int
-    text_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class OrcFooter:
     """The footer of a file.
 
-    `columns` are the numbers of all columns below and including each column of the top level, in order; `statistics`
-    are by the numbers of columns, and empty if the file has none.
+    `columns` are the numbers of all columns below and including each column of the top level, in order; `value_bytes`
+    are those of the values in memory, by the numbers of columns, and empty if the file has no statistics.
     """
 
     codec: int  # its number
@@ -99,7 +84,7 @@ class OrcFooter:
     rows: int
     stripes: list[Stripe]
     columns: list[range]
-    statistics: list[Statistics] = field(default_factory=list)
+    value_bytes: list[int]
 
 
 def read_orc_footer(source: OrcSource) -> OrcFooter | None:
@@ -125,35 +110,26 @@ def read_orc_footer(source: OrcSource) -> OrcFooter | None:
             _number(footer, 6),
             [Stripe(*(_number(_fields(s), n) for n in (1, 2, 3, 4))) for s in footer.get(3, ())],
             [range(a, b) for a, b in pairwise([*_numbers(_fields(footer[4][0]), 2), len(footer[4])])],
-            [_statistics(_fields(s)) for s in footer.get(7, ())],
+            [_value_bytes(_fields(s)) for s in footer.get(7, ())],
         )
     except _BROKEN:
         return None
 
 
-def read_streams(source: OrcSource, footer: OrcFooter, stripe: Stripe) -> list[Stream]:
-    """Read a stripe's footer; no streams if it is broken."""
-    start, found = stripe.offset, list[Stream]()
+def read_streams(source: OrcSource, footer: OrcFooter, stripe: Stripe) -> list[tuple[int, int, int]]:
+    """Return the data of a stripe by its footer, none if that is broken: number of a column, first byte, and length."""
+    start, found = stripe.offset, list[tuple[int, int, int]]()
     try:
         at = stripe.offset + stripe.indexes + stripe.data
         about = _fields(_unpacked(source, at, stripe.footer, footer.codec, footer.block_bytes))
         for stream in map(_fields, about.get(1, ())):
             kind, column, length = (_number(stream, n) for n in (1, 2, 3))
             if kind not in _INDEXES:
-                found.append(Stream(column, start, length))
+                found.append((column, start, length))
             start += length
     except _BROKEN:
         return []
     return found
-
-
-def count_blocks(source: OrcSource, stream: Stream, most: int) -> int:
-    """Count the blocks of a stream of compressed data by their headers; stop at `most`."""
-    at, end, count = stream.offset, min(stream.offset + stream.length, source.size), 0
-    while at + 3 <= end and count < most:
-        at += 3 + (int.from_bytes(source.read(at, 3), "little") >> 1)
-        count += 1
-    return count
 
 
 def _unpacked(source: OrcSource, at: int, length: int, codec: int, block: int) -> bytes:
@@ -195,14 +171,10 @@ def _pieces(stream: pa.CompressedInputStream, most: int) -> Iterator[bytes]:
         yield piece
 
 
-def _statistics(about: Fields) -> Statistics:
-    texts = _fields(about[4][0]) if 4 in about else {}
-    binary = _fields(about[8][0]) if 8 in about else {}
-    return Statistics(_number(about, 1), _signed(_number(texts, 3)) + _signed(_number(binary, 1)))
-
-
-def _signed(value: int) -> int:
-    return value >> 1 ^ -(value & 1)
+def _value_bytes(about: Fields) -> int:
+    """Return the bytes of the values of a column in memory, by its statistics: of texts and binary values their own."""
+    sums = [_number(_fields(about[kind][0]), number) for kind, number in ((4, 3), (8, 1)) if kind in about]
+    return max(0, sum(value >> 1 ^ -(value & 1) for value in sums)) + _WIDTH * _number(about, 1)
 
 
 def _number(fields: Fields, number: int) -> int:
@@ -250,7 +222,6 @@ _BROKEN = (pa.ArrowException, OSError, zlib.error, ValueError, TypeError, Lookup
 
 _TAIL = 256 << 10
 _BATCH_BYTES = 16 << 20  # bytes in memory of a batch of rows of mean size; Arrow's reader holds them twice
-_WIDTH = 8
 _COUNTED = 1 << 20  # blocks of a stream that are counted; more only if the check needs them
 
 
@@ -310,10 +281,10 @@ def _rows_at_once(source: OrcSource, footer: OrcFooter, columns: Mapping[str, ra
     in_file = dict.fromkeys(columns, 0)
     for number, stripe in enumerate(footer.stripes):
         stored, inflated = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
-        for stream in read_streams(source, footer, stripe):
-            if (name := names.get(stream.column)) is not None:
-                stored[name] += stream.length
-                inflated[name] += _inflated(source, footer, stream)
+        for column, offset, length in read_streams(source, footer, stripe):
+            if (name := names.get(column)) is not None:
+                stored[name] += length
+                inflated[name] += _inflated(source, footer, offset, length)
         for name, size in inflated.items():
             if size > source.most and size > MOST_INFLATED * stored[name]:
                 raise too_large(f"the column {name!r} of stripe {number}", size, source.most, url=source.url)
@@ -321,18 +292,24 @@ def _rows_at_once(source: OrcSource, footer: OrcFooter, columns: Mapping[str, ra
     # Rows, by the statistics of the file: dictionaries hold a text once for many rows, and runs a number.
     rows, total = max(1, footer.rows), 1
     for name, numbers in columns.items():
-        statistics = footer.statistics[numbers.start : numbers.stop]
-        size = sum(max(0, s.text_bytes) + _WIDTH * s.values for s in statistics)
+        size = sum(footer.value_bytes[numbers.start : numbers.stop])
         if size > source.most * rows and size > MOST_INFLATED * in_file[name]:
             raise too_large(f"a row of the column {name!r}", size // rows, source.most, url=source.url)
         total += size
     return max(1, _BATCH_BYTES * rows // total)
 
 
-def _inflated(source: OrcSource, footer: OrcFooter, stream: Stream) -> int:
-    """Bytes of a stream without its compression, where all blocks but the last are full."""
+def _inflated(source: OrcSource, footer: OrcFooter, offset: int, length: int) -> int:
+    """Bytes of some data without its compression: of all its blocks, which are counted by their headers, but the last.
+
+    All but that are full.
+    """
     if footer.codec == NO_CODEC:
-        return stream.length
+        return length
     size = max(1, footer.block_bytes)
-    enough = max(source.most, MOST_INFLATED * stream.length) // size + 3
-    return max(0, count_blocks(source, stream, max(_COUNTED, enough)) - 1) * size
+    most = max(_COUNTED, max(source.most, MOST_INFLATED * length) // size + 3)
+    at, end, count = offset, min(offset + length, source.size), 0
+    while at + 3 <= end and count < most:
+        at += 3 + (int.from_bytes(source.read(at, 3), "little") >> 1)
+        count += 1
+    return max(0, count - 1) * size
