@@ -71,18 +71,6 @@ _LONGEST_BLOCK = 64 << 20  # maximum bytes of a block in memory
 _SNAPPY_PIECE = 4 << 20
 
 
-def decompress_snappy(chunks: Iterable[Any], codec: str) -> Iterator[bytes]:
-    """Decompress a stream; EOFError if it is truncated, ValueError if it is corrupt or in another Snappy format."""
-    source = ChunkFile(chunks)
-    if codec == "raw_snappy":
-        data = source.read(_LONGEST_BLOCK + 1)
-        if len(data) > _LONGEST_BLOCK:
-            msg = f"it is one block of more than {_LONGEST_BLOCK >> 20} MiB"
-            raise ValueError(msg)
-        return _snappy_pieces(_block(data, _LONGEST_BLOCK))
-    return _framed(source) if codec == "snappy" else _hadoop(source)
-
-
 def _exactly(source: ChunkFile, n: int) -> bytes:
     data = source.read(n)
     if len(data) < n:
@@ -133,7 +121,11 @@ def _block(data: bytes, limit: int) -> bytes:
     """Decompress a block of at most `limit` bytes."""
     import pyarrow as pa
 
-    size = _length(data)
+    try:
+        size, _ = read_varint(data[:5], 0)
+    except IndexError:
+        msg = "a block does not begin with its length"
+        raise ValueError(msg) from None
     if size > limit:
         msg = f"a block claims {size} bytes where at most {limit} may be"
         raise ValueError(msg)
@@ -144,15 +136,19 @@ def _block(data: bytes, limit: int) -> bytes:
     return plain
 
 
-def _length(data: bytes) -> int:
-    """Return the decompressed length at the start of a block, a varint."""
-    size = 0
-    for i, byte in enumerate(data[:5]):
-        size |= (byte & 0x7F) << (7 * i)
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return the unsigned integer at a position, and the position after it; IndexError if the data ends within it.
+
+    Snappy, Avro and Protocol Buffers (ORC) have such integers.
+    """
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return size
-    msg = "a block does not begin with its length"
-    raise ValueError(msg)
+            return value, at
+        shift += 7
 
 
 def _snappy_pieces(data: bytes) -> Iterator[bytes]:
@@ -317,8 +313,17 @@ def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]
 
 
 def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+    source = ChunkFile(chunks)
     try:
-        yield from decompress_snappy(chunks, codec)
+        if codec == "snappy":
+            yield from _framed(source)
+        elif codec == "hadoop_snappy":
+            yield from _hadoop(source)
+        else:
+            data = source.read(_LONGEST_BLOCK + 1)
+            if len(data) > _LONGEST_BLOCK:
+                raise corrupt_stream(codec, f"it is one block of more than {_LONGEST_BLOCK >> 20} MiB", url)
+            yield from _snappy_pieces(_block(data, _LONGEST_BLOCK))
     except EOFError:
         raise _truncated(codec, url) from None
     except ValueError as error:

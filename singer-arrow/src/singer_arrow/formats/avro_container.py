@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow import types as pt
 
+from singer_arrow.compression import read_varint
 from singer_arrow.errors import ConfigError, DataError, SchemaError
-from singer_arrow.formats.base import read_varint, too_large
+from singer_arrow.formats.base import too_large
 from singer_arrow.schema.arrow_schema import UTC_MICROSECONDS, is_json, json_field
 
 # Avro container files: a header with the schema, then blocks of encoded rows, each followed by the file's marker.

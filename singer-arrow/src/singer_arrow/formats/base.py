@@ -267,18 +267,3 @@ def count_byte(text: bytes, character: bytes, start: int = 0, end: int | None = 
 
     found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
     return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)
-
-
-# Variable-length integers, as Avro and Protocol Buffers (ORC) have them. Pure.
-
-
-def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the unsigned integer at a position, and the position after it; IndexError if the data ends within it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
