@@ -38,7 +38,8 @@ def test_put_get_list_delete(storage: Storage, root: Url) -> None:
     assert (info.url, info.size) == (url, 5)
     assert info == storage.head(url)
     storage.delete([url, root.join("never")])
-    assert not storage.exists(url)
+    with pytest.raises(NotFoundError):
+        storage.head(url)
 
 
 def test_a_bucket_that_does_not_exist(storage: Storage, tmp_path: Path) -> None:

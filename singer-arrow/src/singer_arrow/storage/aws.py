@@ -66,7 +66,13 @@ class AwsOptions:
             if name in config and "role_arn" not in config:
                 raise ConfigError(f"Setting aws.{name} is for a role; set aws.role_arn too")
         if "sse_customer_key" in config:
-            _check_key(config["sse_customer_key"])
+            try:
+                key = base64.b64decode(config["sse_customer_key"], validate=True)
+            except (binascii.Error, ValueError):
+                key = b""
+            if len(key) != _KEY_BYTES:
+                msg = f"Setting aws.sse_customer_key must be the base64 text of {_KEY_BYTES} bytes; it is not"
+                raise ConfigError(msg)
         return cls(**config)
 
 
@@ -74,15 +80,6 @@ def aws_setting() -> Any:
     """Declare the setting `aws` of a connector."""
     words = "How S3 is accessed; by default as the AWS command line does."
     return setting(words, factory=AwsOptions, parse=AwsOptions.from_config)
-
-
-def _check_key(text: str) -> None:
-    try:
-        key = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != _KEY_BYTES:
-        raise ConfigError(f"Setting aws.sse_customer_key must be the base64 text of {_KEY_BYTES} bytes; it is not")
 
 
 _NEED_BOTOCORE = (
@@ -96,7 +93,7 @@ _FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/
 
 
 @dataclass(frozen=True, slots=True)
-class StaticAccess:
+class Access:
     """Region and endpoint of S3, if set, and a provider of keys in obstore's form; None for anonymous access."""
 
     region: str | None
@@ -104,7 +101,7 @@ class StaticAccess:
     credentials: Callable[[], dict[str, Any]] | None
 
 
-def static_access(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> StaticAccess | None:
+def static_access(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> Access | None:
     """Return the access to AWS; None if botocore is needed to find it."""
     if options.profile or options.role_arn or any(name in environ for name in _NEED_BOTOCORE):
         return None
@@ -118,11 +115,11 @@ def static_access(options: AwsOptions, environ: Mapping[str, str] = os.environ) 
         else tuple(environ.get(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"))
     )
     if options.anonymous and bool(keys[0]) == bool(keys[1]):
-        return StaticAccess(region, options.endpoint_url or endpoint, None)
+        return Access(region, options.endpoint_url or endpoint, None)
     if not (keys[0] and keys[1]):
         return None
     known = {"access_key_id": keys[0], "secret_access_key": keys[1], "token": keys[2] or None, "expires_at": None}
-    return StaticAccess(region, options.endpoint_url or endpoint, lambda: dict(known))
+    return Access(region, options.endpoint_url or endpoint, lambda: dict(known))
 
 
 def _may_hold_settings(path: str) -> bool:
@@ -172,10 +169,6 @@ class AwsSession:
         """Region of the settings, the environment or `~/.aws/config`."""
         region: str | None = self.core.get_config_variable("region")
         return region
-
-    def get_credentials(self) -> Any:
-        """Return botocore's self-renewing credentials; None if there are none."""
-        return self.core.get_credentials()
 
     def client(self, service: str, **options: Any) -> Any:
         """Return botocore's client of a service."""
@@ -229,7 +222,7 @@ def _role(options: AwsOptions, own: AwsSession) -> Any:
     from botocore.credentials import AssumeRoleCredentialFetcher, CredentialProvider, DeferredRefreshableCredentials
 
     with translate_credential_errors():
-        credentials = own.get_credentials()
+        credentials = own.core.get_credentials()  # they renew themselves; None if there are none
     if credentials is None:
         raise no_credentials()
     extra = {"ExternalId": options.external_id} if options.external_id else {}
@@ -261,7 +254,7 @@ def credential_provider(boto: AwsSession) -> Callable[[], dict[str, Any]]:
     Their `expires_at` is in ten minutes, or earlier: after half of their remaining time.
     """
     with translate_credential_errors():
-        credentials = boto.get_credentials()
+        credentials = boto.core.get_credentials()
     if credentials is None:
         raise no_credentials()
     lock = threading.Lock()

@@ -252,7 +252,7 @@ class Bucket:
         return {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": b64decode(key)} if keyed and key else {}
 
 
-def client(boto: AwsSession, options: AwsOptions, *, region: str, endpoint: str | None) -> Any:
+def client(boto: AwsSession, options: AwsOptions, *, region: str | None, endpoint: str | None) -> Any:
     """Return a botocore client for the buckets of a region."""
     from botocore import UNSIGNED, handlers
     from botocore.config import Config

@@ -10,7 +10,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from functools import cached_property
 from itertools import groupby
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from singer_arrow.errors import ConfigError, ConflictError, DataError, NotFoundError, ServiceError
 from singer_arrow.storage import aws
 from singer_arrow.storage import listing as s3
-from singer_arrow.storage.aws import AwsOptions, StaticAccess, static_access
+from singer_arrow.storage.aws import Access, AwsOptions, static_access
 from singer_arrow.storage.errors import (
     AdaptiveLimiter,
     always,
@@ -44,15 +44,6 @@ if TYPE_CHECKING:
 CLIENT_TIMEOUTS = {"connect_timeout": "10s", "read_timeout": "20s", "timeout": "600s"}
 
 
-@dataclass(frozen=True, slots=True)
-class BucketLocation:
-    """Region, endpoint and credentials of an S3 bucket; `credentials` is None for anonymous access."""
-
-    region: str
-    endpoint: str | None
-    credentials: Callable[[], dict[str, Any]] | None
-
-
 GoogleToken = Callable[[], dict[str, Any]]
 """Returns `token` and `expires_at` in obstore's form."""
 EMULATOR = "STORAGE_EMULATOR_HOST"
@@ -62,7 +53,7 @@ EMULATOR = "STORAGE_EMULATOR_HOST"
 def open_store(
     url: Url,
     options: AwsOptions,
-    location: BucketLocation | None,
+    location: Access | None,
     *,
     keyed: bool,
     persistent: bool = True,
@@ -154,8 +145,8 @@ class Storage:
         self._google = google
         self._stores: dict[tuple[str, str, bool, bool, date | None], ObjectStore] = {}
         self._buckets: dict[str, s3.Bucket] = {}
-        self._locations: dict[str, BucketLocation] = {}
-        self._clients: dict[tuple[str, str | None], Any] = {}
+        self._locations: dict[str, Access] = {}
+        self._clients: dict[tuple[str | None, str | None], Any] = {}
         self._lock = threading.Lock()
         self.cache = VersionCache()
         """Cache for data derived from objects, such as Parquet footers."""
@@ -220,14 +211,6 @@ class Storage:
             if _is_unsupported(url):
                 return self._request_s3(url, lambda bucket, keyed: bucket.head(url, keyed=keyed))
             return _info(url, self._request(url, lambda store: store.head(url.key)))
-
-    def exists(self, url: Url) -> bool:
-        """Return whether the object exists."""
-        try:
-            self.head(url)
-        except NotFoundError:
-            return False
-        return True
 
     def get(
         self,
@@ -430,8 +413,8 @@ class Storage:
                 self._buckets[url.bucket] = s3.Bucket(url.bucket, self._clients[key], self._aws)
             return self._buckets[url.bucket]
 
-    def _location(self, url: Url) -> BucketLocation:
-        """Return the region, endpoint and credentials of a bucket; CredentialsError if there are none.
+    def _location(self, url: Url) -> Access:
+        """Return the access to a bucket, with its region; CredentialsError if there are no credentials.
 
         botocore is loaded only if settings and environment do not suffice.
         """
@@ -444,7 +427,7 @@ class Storage:
                     region = aws.DEFAULT_REGION
                 elif region is None:
                     region = aws.bucket_region(self._boto, bucket, anonymous=self._aws.anonymous)
-                self._locations[bucket] = BucketLocation(region, access.endpoint, access.credentials)
+                self._locations[bucket] = replace(access, region=region)
             return self._locations[bucket]
 
     @cached_property
@@ -452,13 +435,13 @@ class Storage:
         return aws.session(self._aws)
 
     @cached_property
-    def _access(self) -> StaticAccess:
+    def _access(self) -> Access:
         """The usual region, the endpoint and the credentials, from settings and environment or by botocore."""
         if (known := static_access(self._aws)) is not None:
             return known
         endpoint = self._aws.endpoint_url or aws.s3_endpoint(self._boto)
         credentials = None if self._aws.anonymous else aws.credential_provider(self._boto)
-        return StaticAccess(self._boto.region_name or None, endpoint, credentials)
+        return Access(self._boto.region_name or None, endpoint, credentials)
 
 
 def lists_in_order(url: Url) -> bool:

@@ -30,7 +30,8 @@ def test_put_get_list_delete(root: Url) -> None:
     assert [i.url for i in storage.list(root.join("a", "x"))] == [url]
     assert list(storage.list(root.join("a", "z"))) == []
     storage.delete([url, root.join("never")])
-    assert not storage.exists(url)
+    with pytest.raises(NotFoundError):
+        storage.head(url)
 
 
 def test_a_place_that_takes_no_folder_is_an_error(root: Url) -> None:
