@@ -67,17 +67,6 @@ class RemoteTask:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteScan:
-    """The arguments of `scan_range`, for another process; `versions` are those with which it may run."""
-
-    versions: Versions
-    resources: Resources
-    job: StreamJob
-    task: Task
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
 class TaskResult:
     """What a task gave: its steps, then the error that ended it, if one did.
 
@@ -163,12 +152,11 @@ class _TaskProgress(Progress):
         self.skipped.append((info, reason))
 
 
-def run_scan(remote: RemoteScan) -> RangeScan | None:
+def run_scan(expected: Versions, resources: Resources, job: StreamJob, task: Task, span: Span) -> RangeScan | None:
     """Scan a range of an object in this process; None if it cannot be read, for which its tasks have the error."""
-    check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
-    worker = shared_worker(remote.resources, remote.job, Progress(remote.job.stream))
+    check_versions(versions(), expected, f"{socket.gethostname()}, process {os.getpid()},")
     try:
-        return scan_range(worker, remote.task, remote.span)
+        return scan_range(shared_worker(resources, job, Progress(job.stream)), task, span)
     except UNREADABLE:
         return None
 
@@ -259,7 +247,7 @@ def _find_row_starts(
     cluster: Cluster, resources: Resources, job: StreamJob, task: Task
 ) -> Sequence[ResumePoint] | None:
     """Return where the ranges of an object begin; None if it cannot be read, for which its tasks have the error."""
-    scans = cluster.scan(RemoteScan(versions(), resources, job, task, span) for span in scanned_spans(task))
+    scans = cluster.scan(resources, job, task, scanned_spans(task))
     found = [scan for scan in scans if scan is not None]
     if len(found) < len(scans):
         return None
@@ -318,17 +306,18 @@ class Cluster:
         finally:
             self._cancel(future for _, future in pending)
 
-    def scan(self, scans: Iterable[RemoteScan]) -> list[RangeScan | None]:
+    def scan(self, resources: Resources, job: StreamJob, task: Task, spans: Sequence[Span]) -> list[RangeScan | None]:
         """Run scans of ranges on the workers; return what they found, None for what cannot be read."""
-        pending = [(scan, self._submit(run_scan, scan, priority=1)) for scan in scans]  # tasks wait for them
+        arguments = versions(), resources, job, task
+        pending = [self._submit(run_scan, *arguments, span, priority=1) for span in spans]  # tasks wait for them
         try:
-            return [self._wait(scan.task, future) for scan, future in pending]
+            return [self._wait(task, future) for future in pending]
         finally:
-            self._cancel(future for _, future in pending)
+            self._cancel(pending)
 
-    def _submit(self, function: Callable[..., Any], argument: Any, *, priority: int = 0) -> Any:
+    def _submit(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
         try:
-            return self._client.submit(function, argument, pure=False, priority=priority)
+            return self._client.submit(function, *arguments, pure=False, priority=priority)
         except (OSError, RuntimeError, *_LOST):  # a client without a scheduler is closed after a while
             raise self._gone() from None
 

@@ -95,11 +95,6 @@ class Queue:
             self._held.update((m.id, m) for m in got)
         return got
 
-    def receive_many(self) -> list[Message]:
-        """Receive available messages by several requests at once; none does not mean that the queue is empty."""
-        with ThreadPoolExecutor(PARALLEL) as pool:
-            return [m for got in pool.map(self.receive, [0] * PARALLEL) for m in got]
-
     def approximate_size(self) -> int:
         """Return the approximate number of waiting messages."""
         name = "ApproximateNumberOfMessages"
@@ -363,11 +358,13 @@ class SqsEvents:
             got = self._fresh(self._queue.receive(min(max(wait, 1), MAX_WAIT)))
             if got or time.monotonic() >= end:
                 break
-        while got and len(got) < MAX_MESSAGES:
-            more = self._fresh(self._queue.receive_many())
-            if not more:
-                break
-            got += more
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            while got and len(got) < MAX_MESSAGES:
+                answers = pool.map(self._queue.receive, [0] * PARALLEL)
+                more = self._fresh([m for answer in answers for m in answer])
+                if not more:  # which does not mean that the queue is empty
+                    break
+                got += more
         return list({m.id: m for m in got}.values())
 
     def _fresh(self, messages: Sequence[Message]) -> list[Message]:
