@@ -169,7 +169,7 @@ def set_up_logs(name: str, config: Mapping[str, Any], schema: Mapping[str, Any])
     is_json = config.get("log_format") == JSON and CONFIG_FILE not in os.environ
     secrets = secret_values(config, schema, os.environ)
     _secret_texts[:] = sorted({*secrets, *(json.dumps(secret)[1:-1] for secret in secrets)}, key=len, reverse=True)
-    for handler in _handlers():
+    for handler in stderr_handlers():
         plain = handler.formatter or logging.Formatter()
         plain = plain.inner if isinstance(plain, _TextFormatter) else plain
         handler.setFormatter(JsonFormatter(name) if is_json else _TextFormatter(plain))
@@ -191,7 +191,7 @@ def log_gauge(name: str, value: float, tags: dict[str, Any]) -> None:
 
 def writes_json() -> bool:
     """Return whether the lines on standard error are JSON by the setting `log_format`."""
-    return any(isinstance(handler.formatter, JsonFormatter) for handler in _handlers())
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in stderr_handlers())
 
 
 def log_exception(logger: logging.Logger, error: BaseException | None) -> None:
@@ -200,7 +200,7 @@ def log_exception(logger: logging.Logger, error: BaseException | None) -> None:
     logger.critical(text, exc_info=error)
 
 
-def _handlers() -> Iterator[logging.Handler]:
+def stderr_handlers() -> Iterator[logging.StreamHandler[Any]]:
     """Yield the handlers that write to standard error."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -233,12 +233,6 @@ class ReportFolder:
             return None
         return report if isinstance(report, dict) and report.get("version") == 1 else None
 
-    def reports(self, most: int) -> Iterator[tuple[str, Report]]:
-        """Yield the newest reports with their names, those of earlier runs first."""
-        for name in self.names()[-most:]:
-            if (report := self.read(name)) is not None:
-                yield name, report
-
     def previous(self, connector: str, name: str) -> Report | None:
         """Return the newest report of a connector that is older than the one of a name; None if there is none."""
         try:
@@ -272,7 +266,8 @@ def report(folder: str, last: int) -> None:
         names = reports.names()
         if not names:
             raise NotFoundError(f"{folder} has no report; give the connectors the setting report, with this folder")
-        text = history_page(list(reports.reports(last)), now=datetime.now(UTC), runs=len(names))
+        found = [(name, one) for name in names[-last:] if (one := reports.read(name)) is not None]
+        text = history_page(found, now=datetime.now(UTC), runs=len(names))
         click.echo(reports.write_page(INDEX, text))
     except SingerArrowError as error:
         raise click.ClickException(with_code(str(error), error.code)) from None

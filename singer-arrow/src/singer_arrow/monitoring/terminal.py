@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from singer_arrow.errors import visible
+from singer_arrow.monitoring.logs import stderr_handlers
 from singer_arrow.naming import bytes_in_words, counted
 from singer_arrow.run_figures import RunFigures, StreamFigures
 
@@ -144,11 +145,7 @@ class TerminalProgress:
         self._rows = ProgressRows(connector)
         self._drawn = ""
         self._device: int | None = None
-        self._handlers = [
-            handler
-            for handler in logging.getLogger().handlers
-            if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
-        ]
+        self._handlers = list(stderr_handlers())
         for handler in self._handlers:
             handler.setStream(_AboveRow(self, self._stream))
             handler.addFilter(self._is_shown)
