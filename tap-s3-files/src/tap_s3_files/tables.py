@@ -149,15 +149,11 @@ def plan_lines(rows: Iterable[Row]) -> Iterator[str]:
     listed = list(rows)
     known = [(row.stream, row.columns) for row in listed if row.columns is not None]
     if len(listed) > 1:
-        listed.append(_sum(listed))
+        counts = {name: sum(getattr(r, name) for r in listed) for name in ("objects", "bytes", "tasks", "batch_files")}
+        oldest, newest = (r.oldest for r in listed if r.oldest), (r.newest for r in listed if r.newest)
+        listed.append(Row("all", **counts, oldest=min(oldest, default=None), newest=max(newest, default=None)))
     yield from lines([(*_HEADS, *_MORE_HEADS), *map(_cells, listed)], _NUMBERS)
     yield from (f"{stream}: {columns_in_words(columns)}" for stream, columns in known)
-
-
-def _sum(rows: list[Row]) -> Row:
-    counts = {name: sum(getattr(r, name) for r in rows) for name in ("objects", "bytes", "tasks", "batch_files")}
-    oldest, newest = (r.oldest for r in rows if r.oldest), (r.newest for r in rows if r.newest)
-    return Row("all", **counts, oldest=min(oldest, default=None), newest=max(newest, default=None))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import math
 import struct
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from math import isfinite
 
@@ -187,8 +188,12 @@ def from_text(column: pa.Array, t: pa.DataType) -> pa.Array:
                 row = middle
             except (pa.ArrowException, ValueError, ArithmeticError):
                 end = middle
-        value = column[row].as_py()
-        raise BadValueError(row, value, _float_in_words(value, t) if pt.is_floating(t) else type_in_words(t)) from None
+        value, kind = column[row].as_py(), type_in_words(t)
+        if pt.is_floating(t):
+            with suppress(ValueError):  # it is no number
+                is_finite = isfinite(float(value))
+                kind = f"a number that the type {t} holds" if is_finite else f"within the range of the type {t}"
+        raise BadValueError(row, value, kind) from None
 
 
 def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:
@@ -251,14 +256,6 @@ def _to_float(text: pa.Array, t: pa.DataType) -> pa.Array:
             msg = "a number is too large, or loses digits"
             raise ValueError(msg)
     return numbers
-
-
-def _float_in_words(text: str, t: pa.DataType) -> str:
-    try:
-        is_finite = isfinite(float(text))
-    except ValueError:
-        return type_in_words(t)
-    return f"a number that the type {t} holds" if is_finite else f"within the range of the type {t}"
 
 
 def _to_timestamp(column: pa.Array, t: pa.DataType) -> pa.Array:

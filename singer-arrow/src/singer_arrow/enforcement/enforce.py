@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -272,9 +272,7 @@ def exclude_from_column(
             [None if raw is None else exclude_from_json(raw, None, excluded, path).decode() for raw in texts],
             field.type,
         )
-    column = column.take(
-        pa.array(range(len(column)), pa.int64())
-    )  # Arrow does not accept offsets of a slice with a mask
+    column = column.take(row_numbers(len(column)))  # Arrow does not accept offsets of a slice with a mask
     t, mask = field.type, pc.is_null(column) if column.null_count else None
     if pt.is_struct(t):
         parts = [
@@ -479,13 +477,11 @@ def _texts(values: pa.Array, field: pa.Field) -> list[str]:
     """Return values as JSON, with non-finite numbers as text (`"NaN"`) and invalid UTF-8 escaped."""
     if pt.is_floating(field.type):
         return [float_to_json(v) for v in values.to_pylist()]
-    if not is_valid_utf8(values) or beyond_years(values, PRINTABLE_YEARS):
-        return [json_text(display_value(values, row)) for row in range(len(values))]
-    try:
-        texts: list[str] = json_texts(values, field).to_pylist()
-    except DataError:  # a map has a key twice: its pairs are kept
-        return [json_text(display_value(values, row)) for row in range(len(values))]
-    return texts
+    if is_valid_utf8(values) and not beyond_years(values, PRINTABLE_YEARS):
+        with suppress(DataError):  # a map has a key twice: its pairs are kept
+            texts: list[str] = json_texts(values, field).to_pylist()
+            return texts
+    return [json_text(display_value(values, row)) for row in range(len(values))]
 
 
 def _fitted(fitting: EnforcementInput, column: pa.Array, field: pa.Field) -> pa.Array:

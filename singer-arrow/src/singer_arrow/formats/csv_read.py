@@ -479,20 +479,13 @@ def _results(
         except LongRecordError:
             if options.on_bad_row == "fail":
                 raise
-            result = parser(_up_to_open_quote(text_from(at), dialect), ends_exactly=True)
+            # The rows up to the end of the line on which a quote opens that is not closed, unless that is too long
+            head = bytes(next(blocks(text_from(at), len, size=MAX_RECORD_BYTES)))
+            end = dialect.damaged(head, dialect.whole(head))
+            if end == len(head):
+                raise
+            result = parser(memoryview(head)[:end], ends_exactly=True)
             assert result is not None
             at += result.bytes
             yield result
         text, cut, parse = text_from(at), dialect.checked_cut, partial(parser, ends_exactly=True)
-
-
-def _up_to_open_quote(text: Iterator[Any], dialect: Dialect) -> memoryview:
-    """Return the beginning of a text up to the end of the line on which a quote opens that is not closed.
-
-    Raises LongRecordError if that line is too long itself.
-    """
-    head = bytes(next(blocks(text, len, size=MAX_RECORD_BYTES)))
-    end = dialect.damaged(head, dialect.whole(head))
-    if end == len(head):
-        raise LongRecordError
-    return memoryview(head)[:end]

@@ -193,7 +193,12 @@ def join(paths: Sequence[Path], target: Path, *, chunk_bytes: int) -> int | None
     None if the files differ, or if the mean size of their column chunks is below `chunk_bytes`, because many small ones
     are slow to read: then nothing is written.
     """
-    if not _has_large_chunks(paths, chunk_bytes):
+    try:
+        footers = [_metadata(path) for path in paths]
+    except (pa.ArrowException, OSError):  # a file is damaged
+        return None
+    chunks = sum(footer.num_row_groups * footer.num_columns for footer in footers)
+    if not paths or sum(path.stat().st_size for path in paths) < chunk_bytes * chunks:
         return None
     joined = _Joined()
     for path in paths:
@@ -271,16 +276,6 @@ class _Joined:
         return footer + len(footer).to_bytes(4, "little") + _MAGIC
 
 
-def _has_large_chunks(paths: Sequence[Path], chunk_bytes: int) -> bool:
-    """Return whether column chunks are large enough on average; False if a file is damaged."""
-    try:
-        footers = [_metadata(path) for path in paths]
-    except (pa.ArrowException, OSError):
-        return False
-    chunks = sum(footer.num_row_groups * footer.num_columns for footer in footers)
-    return bool(paths) and sum(path.stat().st_size for path in paths) >= chunk_bytes * chunks
-
-
 def _metadata(source: Path | IO[bytes]) -> Any:
     import pyarrow.parquet as pq  # imported late: targets start without it
 
@@ -343,14 +338,12 @@ def _shifted(footer: Struct, shift: int) -> Iterator[Struct]:
     """Yield the row groups with offsets increased by `shift` bytes."""
     for group in _items(footer, _GROUPS):
         of, chunks = group[_GROUP_COLUMNS].value
-        moved = [_moved_chunk(chunk, shift) for chunk in chunks]
+        moved = list[Struct]()
+        for chunk in chunks:
+            meta = chunk[_CHUNK_META].holding(_moved(chunk[_CHUNK_META].value, (*_META_PAGES, _META_BLOOM), shift))
+            kept = {number: field for number, field in chunk.items() if number not in _CHUNK_INDEXES}
+            moved.append(_moved(kept, (_CHUNK_OFFSET,), shift) | {_CHUNK_META: meta})
         yield _moved(group, (_GROUP_OFFSET,), shift) | {_GROUP_COLUMNS: group[_GROUP_COLUMNS].holding((of, moved))}
-
-
-def _moved_chunk(chunk: Struct, shift: int) -> Struct:
-    meta = chunk[_CHUNK_META].holding(_moved(chunk[_CHUNK_META].value, (*_META_PAGES, _META_BLOOM), shift))
-    kept = {number: field for number, field in chunk.items() if number not in _CHUNK_INDEXES}
-    return _moved(kept, (_CHUNK_OFFSET,), shift) | {_CHUNK_META: meta}
 
 
 def _moved(struct: Struct, fields: Sequence[int], shift: int) -> Struct:

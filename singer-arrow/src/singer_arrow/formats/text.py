@@ -372,10 +372,6 @@ def _float(values: pa.Array) -> pa.DataType | None:
     return pa.float64() if longest <= _DIGITS_OF_FLOAT else None
 
 
-def _date(values: pa.Array) -> pa.DataType | None:
-    return pa.date32() if all_match(values, _DATE) and _converts(values, pa.date32()) else None
-
-
 def _timestamp(values: pa.Array) -> pa.DataType | None:
     t = pa.timestamp("us", "UTC")
     return t if all_match(pc.utf8_trim_whitespace(values), TIMESTAMP) and _converts(values, t) else None
@@ -394,7 +390,7 @@ _KINDS = (
     _Kind(pa.bool_(), _BOOLEAN, lambda values: pa.bool_() if all_match(values, _BOOLEAN) else None),
     _Kind(pa.int64(), _INTEGER, _integer),
     _Kind(pa.float64(), f"{_NUMBER}|{_SPECIAL}", _float),
-    _Kind(pa.date32(), _DATE, _date),
+    _Kind(pa.date32(), _DATE, lambda v: pa.date32() if all_match(v, _DATE) and _converts(v, pa.date32()) else None),
     _Kind(pa.timestamp("us", "UTC"), TIMESTAMP, _timestamp),
 )
 
@@ -561,8 +557,7 @@ def _rows_of_lines(
         are_rows = pc.and_not(are_rows, pc.starts_with(block.lines, options.comment))
     at = pc.indices_nonzero(are_rows)
     rows = block.lines.take(at)
-    nulls = pa.array(sorted({*options.null_values, ""}), pa.string())
-    cut = dict[str, pa.Array]()
+    nulls, cut = nulls_of(options), dict[str, pa.Array]()
     for column in columns:
         start = column.start - 1
         value = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(rows, start, start + column.width))

@@ -248,7 +248,6 @@ _NAMES = {
     pa.float32(): "float32",
 }
 _DECIMAL = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
-_MAX_DIGITS = 76
 
 
 def parse_type(column: str, text: str) -> pa.Field:
@@ -260,7 +259,7 @@ def parse_type(column: str, text: str) -> pa.Field:
         return pa.field(column, _TYPES[name])
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2] or 0)
-        if 1 <= precision <= _MAX_DIGITS and scale <= precision:
+        if 1 <= precision <= MOST_DIGITS and scale <= precision:
             make = pa.decimal128 if precision <= 38 else pa.decimal256
             return pa.field(column, make(precision, scale))
     hint = nearest(name, _TYPES) or "; use string, integer, number, boolean, date, time, timestamp, decimal(p,s), ..."
