@@ -54,7 +54,6 @@ from singer_arrow.reading.chunks import (
     MAX_RECORD_BYTES,
     LongRecordError,
     blocks,
-    blocks_of_lines,
     decoded,
     read_sample,
     text_offset,
@@ -117,7 +116,7 @@ def open_source(
     if end is not None:
         text = until(text, end, reader.url)
     if options.on_bad_row == "fail":
-        return position, blocks_of_lines(text, size=size)
+        return position, blocks(text, last_line_end, size=size)
     return position, _blocks_without_long_lines(text, size=size)
 
 

@@ -121,7 +121,6 @@ MAX_JOINED_BYTES = 16 << 20
 """Maximum bytes of text of small objects that are parsed together."""
 Cut = Callable[[bytes], int]
 _MAGIC = 16
-_LOOK = 64 << 10  # bytes per search for a line end
 PLAIN_ENCODINGS = ("utf-8", "utf-8-sig", "ascii")
 """Names of the encodings whose text is read as it is."""
 _MARKS = (  # the UTF-32 marks start with those of UTF-16
@@ -299,7 +298,7 @@ class LongRecordError(Exception):
 
 
 def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview]:
-    """Yield blocks of whole records; their boundaries depend on the text only, not on the chunks.
+    """Yield blocks of whole records, each a view of all of a bytes object; their boundaries depend on the text only.
 
     `cut` returns the end of the last whole record in a text that starts with a record; 0 if there is none. A block of
     several records has at most `size` bytes. LongRecordError is raised after the blocks before the record.
@@ -312,42 +311,12 @@ def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview
                 yield memoryview(data)
             return
         if at := cut(data):
-            yield memoryview(data)[:at]
-            carry, want = data[at:], size
+            carry, want, data = data[at:], size, data[:at]
+            yield memoryview(data)
         elif want >= MAX_RECORD_BYTES:
             raise LongRecordError
         else:
             carry, want = data, want * 2
-
-
-def blocks_of_lines(chunks: Iterable[Any], *, size: int) -> Iterator[memoryview]:
-    """Yield blocks as `blocks` does, for records that are lines; each is a view of a whole bytes object."""
-    source, carry, want = ChunkFile(chunks), b"", size
-    while True:
-        pieces = [memoryview(carry), *source.pieces(want - len(carry))]
-        if sum(map(len, pieces)) < want:
-            if data := b"".join(pieces):
-                yield memoryview(data)
-            return
-        if not (at := _last_line_end(pieces[-1])):
-            pieces = [memoryview(b"".join(pieces))]
-            at = _last_line_end(pieces[-1])
-        if at:
-            yield memoryview(b"".join((*pieces[:-1], pieces[-1][:at])))
-            carry, want = bytes(pieces[-1][at:]), size
-        elif want >= MAX_RECORD_BYTES:
-            raise LongRecordError
-        else:
-            carry, want = bytes(pieces[-1]), want * 2
-
-
-def _last_line_end(text: memoryview) -> int:
-    """Return the end of the last whole line; 0 if there is none."""
-    for end in range(len(text), 0, -_LOOK):
-        start = max(0, end - _LOOK)
-        if at := bytes(text[start:end]).rfind(b"\n") + 1:
-            return start + at
-    return 0
 
 
 # Sliding windows over spans that are read side by side: `Windows`.

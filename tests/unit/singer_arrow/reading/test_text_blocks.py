@@ -6,7 +6,6 @@ import gzip
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
 from singer_arrow.reading import chunks as text_module
-from singer_arrow.reading.chunks import LongRecordError, blocks, blocks_of_lines, decoded, read_sample
+from singer_arrow.reading.chunks import LongRecordError, blocks, decoded, read_sample
 from singer_arrow.reading.parallel import Allowance, map_ordered
 
 
@@ -50,17 +49,13 @@ def test_lines_are_cut_as_other_records_and_each_block_is_a_whole_object(
 ) -> None:
     data = b"\n".join([*lines, b""] if ends else lines)
     pieces = [data[a:b] for a, b in pairwise(sorted({0, *(min(c, len(data)) for c in cuts), len(data)}))]
-    found = list(blocks_of_lines(pieces, size=size))
-    assert [bytes(b) for b in found] == [bytes(b) for b in blocks([data], _last_line_end, size=size)]
+    found = list(blocks(pieces, _last_line_end, size=size))
     assert all(isinstance(b.obj, bytes) and len(b.obj) == len(b) for b in found)
 
 
-@pytest.mark.parametrize(
-    "cut", [lambda chunks: blocks(chunks, _last_line_end, size=10), partial(blocks_of_lines, size=10)]
-)
-def test_a_record_without_an_end_is_an_error(cut: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_module, "MAX_RECORD_BYTES", 1000)
-    found = cut([b"a\n", b"b" * 5000])
+    found = blocks([b"a\n", b"b" * 5000], _last_line_end, size=10)
     assert bytes(next(found)) == b"a\n"
     with pytest.raises(LongRecordError):
         next(found)
