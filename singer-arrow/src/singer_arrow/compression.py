@@ -57,6 +57,14 @@ class ChunkFile:
         """Do nothing."""
 
 
+def in_pieces(chunks: Iterable[Any], size: int) -> Iterator[memoryview]:
+    """Yield chunks in pieces of at most `size` bytes, without a copy."""
+    for chunk in chunks:
+        view = memoryview(chunk).cast("B")
+        for start in range(0, len(view), size):
+            yield view[start : start + size]
+
+
 # The three Snappy file formats: framed, Hadoop and raw.
 #
 # The framing format has CRC-32C checksums, which are not verified here; lengths are. Hadoop's files consist of blocks
@@ -96,7 +104,7 @@ def _framed(source: ChunkFile) -> Iterator[bytes]:
             raise ValueError(msg)
 
 
-def _hadoop(source: ChunkFile) -> Iterator[bytes]:
+def _hadoop(source: ChunkFile) -> Iterator[memoryview]:
     while head := source.read(4):
         if len(head) < 4:
             raise EOFError
@@ -114,7 +122,7 @@ def _hadoop(source: ChunkFile) -> Iterator[bytes]:
                 msg = "a part of a block is empty"
                 raise ValueError(msg)
             due -= len(data)
-            yield from _snappy_pieces(data)
+            yield from in_pieces([data], _SNAPPY_PIECE)
 
 
 def _block(data: bytes, limit: int) -> bytes:
@@ -149,11 +157,6 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-
-
-def _snappy_pieces(data: bytes) -> Iterator[bytes]:
-    for start in range(0, len(data), _SNAPPY_PIECE):
-        yield data[start : start + _SNAPPY_PIECE]
 
 
 # Detection of codecs, and decompression of streams.
@@ -268,7 +271,7 @@ _MEMBERS: dict[str, Callable[[], Any]] = {
 def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
     new, member = _MEMBERS[codec], None
     try:
-        for piece in _pieces(chunks):
+        for piece in in_pieces(chunks, _FEED):
             data: Any = piece
             while True:
                 if member is None:
@@ -289,13 +292,6 @@ def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[byte
         raise _truncated(codec, url)
 
 
-def _pieces(chunks: Iterable[Any]) -> Iterator[memoryview]:
-    for chunk in chunks:
-        view = memoryview(chunk).cast("B")
-        for start in range(0, len(view), _FEED):
-            yield view[start : start + _FEED]
-
-
 def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
     import pyarrow as pa
 
@@ -312,7 +308,7 @@ def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]
         yield piece
 
 
-def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
+def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[Any]:
     source = ChunkFile(chunks)
     try:
         if codec == "snappy":
@@ -323,7 +319,7 @@ def _snappy(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
             data = source.read(_LONGEST_BLOCK + 1)
             if len(data) > _LONGEST_BLOCK:
                 raise corrupt_stream(codec, f"it is one block of more than {_LONGEST_BLOCK >> 20} MiB", url)
-            yield from _snappy_pieces(_block(data, _LONGEST_BLOCK))
+            yield from in_pieces([_block(data, _LONGEST_BLOCK)], _SNAPPY_PIECE)
     except EOFError:
         raise _truncated(codec, url) from None
     except ValueError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from singer_arrow.compression import in_pieces
 from singer_arrow.errors import DataError, SchemaError, is_of_disk, is_of_memory
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.objects import Span
@@ -175,7 +176,8 @@ FILE_END = ResumePoint(at=sys.maxsize)
 """The end of a file; ranges after the last row begin there."""
 SCAN_BYTES = 32 << 20
 """Memory of the scan of a range, at most."""
-_PIECE = 1 << 20
+SCANNED_PIECE = 1 << 20
+"""Bytes of a text that are scanned at once."""
 _SHORT = 64 << 10  # bytes below which a call of Arrow costs more than it saves
 
 
@@ -242,20 +244,12 @@ def scan_lines(text: Iterable[Any]) -> TextScan:
     """Scan a range of a text whose rows are its lines."""
     at = lines = 0
     row_start: tuple[int, int] | None = None
-    for data in pieces_of(text):
+    for data in map(bytes, in_pieces(text, SCANNED_PIECE)):
         lines += count_byte(data, b"\n")
         if end := data.rfind(b"\n") + 1:
             row_start = (at + end, lines)
         at += len(data)
     return TextScan(lines, row_start)
-
-
-def pieces_of(text: Iterable[Any]) -> Iterator[bytes]:
-    """Yield a text in pieces of at most 1 MiB."""
-    for chunk in text:
-        view = memoryview(chunk).cast("B")
-        for start in range(0, len(view), _PIECE):
-            yield bytes(view[start : start + _PIECE])
 
 
 def count_byte(text: bytes, character: bytes, start: int = 0, end: int | None = None) -> int:

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow.compression import strip_suffix
+from singer_arrow.compression import in_pieces, strip_suffix
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.base import (
     FILE_END,
+    SCANNED_PIECE,
     RangeScan,
     TextScan,
     count_byte,
     line_starts,
-    pieces_of,
     scan_lines,
     text_point,
 )
@@ -480,7 +480,7 @@ def _scan(
     """Scan a range; None if very many quotes follow each other."""
     scan = _QuotedScan(dialect, span[1] - span[0], is_within=is_within, exact=exact)
     start = max(0, span[0] - 1)  # the byte before shows whether a quote opens a field
-    pieces = pieces_of(text(start, span[1] + LONGEST_RUN))
+    pieces = map(bytes, in_pieces(text(start, span[1] + LONGEST_RUN), SCANNED_PIECE))
     return scan if scan.add_all(pieces if span[0] else chain([b"\n"], pieces)) else None
 
 

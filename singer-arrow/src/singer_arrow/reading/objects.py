@@ -191,14 +191,16 @@ class ObjectReader:
         position = start
         if self._head is not None or self._prefetched is not None:
             head = self._head if self._head is not None else self.head_bytes(SMALL_OBJECT)
-            yield from _cut(head, start, end)
+            if found := head[start:end]:
+                yield found
             position = max(start, len(head))
         elif self.size is None or self.size <= SMALL_OBJECT:
             cost = self.size or MIN_PART  # unknown: a short first answer, which returns the size
             self.budget.fetched.acquire(cost)
             try:
                 first = memoryview(self._first(cost))
-                yield from _cut(first, start, end)
+                if found := first[start:end]:
+                    yield found
                 position = max(start, len(first))
             finally:
                 self.budget.fetched.release(cost)
@@ -309,11 +311,6 @@ class ObjectReader:
             msg = f"{self.url}: {len(fetched.data)} bytes were received, {span[1] - span[0]} requested; try again"
             raise ServiceError(msg)
         return span[0], fetched.data
-
-
-def _cut(data: memoryview, start: int, end: int | None) -> Iterator[memoryview]:
-    if chunk := data[start:end]:
-        yield chunk
 
 
 GROUP_BYTES = 2 << 20
