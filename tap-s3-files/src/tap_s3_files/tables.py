@@ -264,32 +264,25 @@ DAILY_LOADS = 1500
 """Load jobs that BigQuery allows per table and day."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    load: str
-    quota: int | None
-    note: str
-
-
-_TARGETS = {
-    "bigquery": _Target(
+_TARGETS: dict[str, tuple[str, int | None, str]] = {
+    "bigquery": (
         "load jobs",
         DAILY_LOADS,
         "Load jobs are free; append-only bills about 20 MB of queries of the ledger for each, upsert a MERGE.",
     ),
-    "redshift": _Target("COPYs", None, "A COPY is one transaction and costs time of the cluster alone."),
+    "redshift": ("COPYs", None, "A COPY is one transaction and costs time of the cluster alone."),
 }
+"""What a load is called, how many there may be a day, and what one costs."""
 
 
 def cost_lines(target: str, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the lines that show what a target needs for the default `max_batch_mb`."""
-    known = _TARGETS[target]
-    quota = (f"of {known.quota:,} a day",) if known.quota else ()
-    cells = [("table", f"{known.load} (at least)", "bytes", *quota)]
+    load, quota, note = _TARGETS[target]
+    cells = [("table", f"{load} (at least)", "bytes", *((f"of {quota:,} a day",) if quota else ()))]
     for row in rows:
         loads = -(-row.bytes // MAX_BATCH_BYTES)
-        share = (f"{loads / known.quota:.1%}",) if known.quota else ()
+        share = (f"{loads / quota:.1%}",) if quota else ()
         cells.append((row.stream, f"{loads:,}", f"{row.bytes:,}", *share))
     yield f"target-{target}:"
     yield from lines(cells, range(1, len(cells[0])))
-    yield f"A load ends after max_batch_age_seconds (60) too, so a run of ten minutes has up to ten. {known.note}"
+    yield f"A load ends after max_batch_age_seconds (60) too, so a run of ten minutes has up to ten. {note}"

@@ -120,7 +120,7 @@ class _Reader:
 
 def _write(out: bytearray, kind: int, value: Any) -> None:
     if kind in _NUMBERS:
-        _write_signed(out, value)
+        _write_unsigned(out, value << 1 ^ value >> 63)
     elif kind == _BINARY:
         _write_unsigned(out, len(value))
         out += value
@@ -135,7 +135,7 @@ def _write(out: bytearray, kind: int, value: Any) -> None:
                 out.append(step << 4 | of)
             else:
                 out.append(of)
-                _write_signed(out, number)
+                _write_unsigned(out, number << 1 ^ number >> 63)
             if of not in (_TRUE, _FALSE):
                 _write(out, of, field.value)
             before = number
@@ -151,10 +151,6 @@ def _write(out: bytearray, kind: int, value: Any) -> None:
         out += value
     else:
         out.append(value)
-
-
-def _write_signed(out: bytearray, value: int) -> None:
-    _write_unsigned(out, value << 1 ^ value >> 63)
 
 
 def _write_unsigned(out: bytearray, value: int) -> None:

@@ -215,14 +215,14 @@ class LineageEndpoint(LineageSettings):
         given = read_settings(cls, config.get("openlineage") or {})
         if not given.url:
             return None
-        if not _is_http(given.url) and Url.parse(given.url).scheme != "file":
+        if Url.parse(given.url).scheme not in ("http", "https", "file"):
             raise ConfigError("Setting 'openlineage.url' must be an http or https URL, or a local file")
         return replace(given, namespace=given.namespace or "singer")
 
     def send(self, event: Event) -> None:
         """Send an event; OSError if the receiver cannot be reached, or refuses it."""
         data = json.dumps(event, ensure_ascii=False).encode()
-        if not _is_http(self.url):
+        if Url.parse(self.url).scheme == "file":
             with Url.parse(self.url).local_path().open("ab") as file:
                 file.write(data + b"\n")
             return
@@ -239,7 +239,3 @@ class LineageEndpoint(LineageSettings):
         request = urllib.request.Request(self.url, data, headers)  # noqa: S310 - http or https, as was checked
         opener = urllib.request.build_opener(NoRedirects)
         within(_SECONDS, lambda: opener.open(request, timeout=_SECONDS).close())  # the body means nothing
-
-
-def _is_http(url: str) -> bool:
-    return url.lower().startswith(("http://", "https://"))

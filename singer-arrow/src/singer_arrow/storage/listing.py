@@ -200,7 +200,7 @@ class Bucket:
         position: dict[str, str] = {"StartAfter": after} if after else {}
         while True:
             try:
-                answer = self.client.list_objects_v2(Bucket=self.name, Prefix=prefix, **position, **self._payer())
+                answer = self.client.list_objects_v2(Bucket=self.name, Prefix=prefix, **position, **self._more())
             except ServiceError as error:
                 raise ServiceError(f"s3://{self.name}: {error}") from None
             page, token, is_truncated = answer["Page"]
@@ -217,14 +217,14 @@ class Bucket:
 
     def head(self, url: Url, *, keyed: bool) -> ObjectInfo:
         """Return the metadata of an object by HEAD; `keyed`: with the customer's key."""
-        answer = self.client.head_object(Bucket=self.name, Key=url.key, **self._payer(), **self._key(keyed=keyed))
+        answer = self.client.head_object(Bucket=self.name, Key=url.key, **self._more(keyed=keyed))
         return ObjectInfo(url, answer["ContentLength"], answer.get("ETag"), answer["LastModified"])
 
     def get(self, url: Url, options: Mapping[str, Any], *, keyed: bool) -> Fetched:
         """Return bytes of an object, by obstore's options `range` and `if_match`; `keyed`: with the customer's key."""
         from botocore.exceptions import HTTPClientError, IncompleteReadError
 
-        request = {**self._payer(), **self._key(keyed=keyed)}
+        request = self._more(keyed=keyed)
         if "if_match" in options:
             request["IfMatch"] = options["if_match"]
         if isinstance(span := options.get("range"), tuple):
@@ -244,12 +244,12 @@ class Bucket:
             start, size = int(found[1]), int(found[2])
         return Fetched(data, start, ObjectInfo(url, size, answer.get("ETag"), answer["LastModified"]))
 
-    def _payer(self) -> dict[str, str]:
-        return {"RequestPayer": "requester"} if self.options.requester_pays else {}
-
-    def _key(self, *, keyed: bool) -> dict[str, Any]:
-        key = self.options.sse_customer_key
-        return {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": b64decode(key)} if keyed and key else {}
+    def _more(self, *, keyed: bool = False) -> dict[str, Any]:
+        """Return what the options add to a request: who pays for it, and the customer's key."""
+        found: dict[str, Any] = {"RequestPayer": "requester"} if self.options.requester_pays else {}
+        if keyed and (key := self.options.sse_customer_key):
+            found |= {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": b64decode(key)}
+        return found
 
 
 def client(boto: AwsSession, options: AwsOptions, *, region: str | None, endpoint: str | None) -> Any:

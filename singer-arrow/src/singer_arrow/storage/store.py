@@ -281,7 +281,8 @@ class Storage:
         """
         self._make_folder(url)
         day = datetime.now(UTC).date() if lifetime and url.scheme == "gs" else None
-        options: dict[str, Any] = {"tags": lifetime.tags if lifetime and url.scheme == "s3" else None}
+        tags = {"sdc-expires": f"{lifetime.days}d"} if lifetime and url.scheme == "s3" else None
+        options: dict[str, Any] = {"tags": tags}
         options |= {"mode": "create" if if_absent else "overwrite", "chunk_size": _PART, "max_concurrency": parts}
         with translate_errors(url):
             return with_retries(

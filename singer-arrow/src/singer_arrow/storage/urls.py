@@ -180,11 +180,6 @@ class Lifetime:
 
     days: int
 
-    @property
-    def tags(self) -> dict[str, str]:
-        """S3 tags."""
-        return {"sdc-expires": f"{self.days}d"}
-
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
