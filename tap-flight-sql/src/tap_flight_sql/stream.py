@@ -359,20 +359,17 @@ class QueryStream(ArrowStream):
     def _sent(self, window: Window) -> Iterator[Batch | Mapping[str, Any]]:
         if window.files:
             self.send_schema(window.schema)
-        yield from window.batches(self._log_id)
+        log_id = None
+        if self._log is not None and self._log.head is not None:
+            source = digest("\n".join((self._server.uri, self.settings.query, self._key or "")), 16)
+            log_id = PlanLogId(self._log.head.log, source, self._bookmark() != Bookmark())
+        yield from window.batches(log_id)
         if self._key:
             yield self._after(window).to_state(self._key)
 
     def _after(self, window: Window) -> Bookmark:
         head = self._log.head if self._log is not None else None
         return Bookmark(window.upper, window.number + 1, head.log if head is not None else "")
-
-    @property
-    def _log_id(self) -> PlanLogId | None:
-        if self._log is None or self._log.head is None:
-            return None
-        source = digest("\n".join((self._server.uri, self.settings.query, self._key or "")), 16)
-        return PlanLogId(self._log.head.log, source, self._bookmark() != Bookmark())
 
     def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
         """Yield the encoded rows of a new window, then write STATE.
