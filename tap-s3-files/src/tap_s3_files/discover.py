@@ -94,7 +94,10 @@ def source_schema(
     merged = {f.name: f for f in merge_all(inferred)}
     merged |= {f.name: f for f in partitions}
     for column, text in stream.types.items():
-        if column not in merged and (meant := _misspelt(column, [n for n in merged if n not in stream.types])):
+        folded = {name.casefold(): name for name in merged if name not in stream.types}
+        alike = difflib.get_close_matches(column.casefold(), folded, n=1, cutoff=0.8) if column not in merged else ()
+        if alike:  # it is probably another spelling
+            meant = folded[alike[0]]
             msg = (
                 f"Stream {stream.name!r}: setting 'schema' names {column!r}, which is no column of its sampled files; "
                 f"did you mean {meant!r}? If it is a column of later files, name {meant!r} in 'schema' too"
@@ -114,13 +117,6 @@ def source_schema(
         msg = f"Stream {stream.name!r}: its files have {len(merged):,} columns ({_MOST_REASON})"
         raise SchemaError(msg)
     return pa.schema([_open(f) for f in merged.values()])
-
-
-def _misspelt(name: str, columns: Sequence[str]) -> str | None:
-    """Return the column of which a name is probably another spelling."""
-    folded = {column.casefold(): column for column in columns}
-    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.8)
-    return folded[found[0]] if found else None
 
 
 def _open(field: pa.Field) -> pa.Field:

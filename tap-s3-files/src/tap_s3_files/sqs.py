@@ -66,9 +66,17 @@ class Queue:
     """
 
     def __init__(self, url: str, options: AwsOptions, *, visibility: int) -> None:
-        self.url, self._visibility = url, visibility
+        from botocore.config import Config
+
+        self.url, self._visibility, parts = url, visibility, urlsplit(url)
         with queue_errors(url):
-            self._client = _client(url, options)
+            boto = aws.session(options)
+            self._client = boto.client(
+                "sqs",
+                endpoint_url=f"{parts.scheme}://{parts.netloc}",
+                region_name=region_of(url) or options.region or boto.region_name or "us-east-1",
+                config=Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60),
+            )
         self._held: dict[str, Message] = {}
         self._lock = threading.Lock()
 
@@ -161,19 +169,6 @@ def region_of(url: str) -> str | None:
     """Return the region that a queue's URL names."""
     found = _REGION.search(urlsplit(url).hostname or "")
     return (found[1] or found[2]) if found else None
-
-
-def _client(url: str, options: AwsOptions) -> Any:
-    from botocore.config import Config
-
-    boto = aws.session(options)
-    parts = urlsplit(url)
-    return boto.client(
-        "sqs",
-        endpoint_url=f"{parts.scheme}://{parts.netloc}",
-        region_name=region_of(url) or options.region or boto.region_name or "us-east-1",
-        config=Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60),
-    )
 
 
 @contextmanager

@@ -93,21 +93,17 @@ def _stored(column: pa.Array) -> pa.Array:
     """Return a flat column in the type that Avro stores."""
     t = _avro_arrow_type(column.type)
     plain = column if column.type == t else column.cast(t, safe=False)
-    if pt.is_decimal(t):
-        return _big_endian(plain)
     if pt.is_timestamp(t) or pt.is_time(t):
         return plain.cast(pa.int64())
-    return plain.cast(pa.int32()) if pt.is_date(t) else plain
-
-
-def _big_endian(column: pa.Array) -> pa.Array:
-    """Return decimals as big-endian bytes of their unscaled values, as Avro stores them."""
-    width, count = column.type.byte_width, len(column)
-    values = column.buffers()[1][column.offset * width : (column.offset + count) * width]
+    if not pt.is_decimal(t):
+        return plain.cast(pa.int32()) if pt.is_date(t) else plain
+    # Decimals are big-endian bytes of their unscaled values
+    width, count = t.byte_width, len(plain)
+    values = plain.buffers()[1][plain.offset * width : (plain.offset + count) * width]
     turned = pa.py_buffer(values.to_pybytes()[::-1])  # reverses the bytes of each value, and the order of the values
     reverse = pa.array(range(count - 1, -1, -1), pa.int64())
     whole = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, turned]).take(reverse)
-    return pc.if_else(column.is_valid(), whole.cast(pa.binary()), None)
+    return pc.if_else(plain.is_valid(), whole.cast(pa.binary()), None)
 
 
 def _avro_arrow_type(t: pa.DataType) -> pa.DataType:
