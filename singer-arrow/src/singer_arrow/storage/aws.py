@@ -93,7 +93,7 @@ _FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class S3Access:
     """Region and endpoint of S3, if set, and a provider of keys in obstore's form; None for anonymous access."""
 
     region: str | None
@@ -101,7 +101,7 @@ class Access:
     credentials: Callable[[], dict[str, Any]] | None
 
 
-def static_access(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> Access | None:
+def static_access(options: AwsOptions, environ: Mapping[str, str] = os.environ) -> S3Access | None:
     """Return the access to AWS; None if botocore is needed to find it."""
     if options.profile or options.role_arn or any(name in environ for name in _NEED_BOTOCORE):
         return None
@@ -115,11 +115,11 @@ def static_access(options: AwsOptions, environ: Mapping[str, str] = os.environ) 
         else tuple(environ.get(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"))
     )
     if options.anonymous and bool(keys[0]) == bool(keys[1]):
-        return Access(region, options.endpoint_url or endpoint, None)
+        return S3Access(region, options.endpoint_url or endpoint, None)
     if not (keys[0] and keys[1]):
         return None
     known = {"access_key_id": keys[0], "secret_access_key": keys[1], "token": keys[2] or None, "expires_at": None}
-    return Access(region, options.endpoint_url or endpoint, lambda: dict(known))
+    return S3Access(region, options.endpoint_url or endpoint, lambda: dict(known))
 
 
 def _may_hold_settings(path: str) -> bool:

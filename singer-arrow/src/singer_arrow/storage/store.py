@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from singer_arrow.errors import ConfigError, ConflictError, DataError, NotFoundError, ServiceError
 from singer_arrow.storage import aws
 from singer_arrow.storage import listing as s3
-from singer_arrow.storage.aws import Access, AwsOptions, static_access
+from singer_arrow.storage.aws import AwsOptions, S3Access, static_access
 from singer_arrow.storage.errors import (
     AdaptiveLimiter,
     always,
@@ -53,7 +53,7 @@ EMULATOR = "STORAGE_EMULATOR_HOST"
 def open_store(
     url: Url,
     options: AwsOptions,
-    location: Access | None,
+    location: S3Access | None,
     *,
     keyed: bool,
     persistent: bool = True,
@@ -135,7 +135,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Storage:
-    """Access to all object stores of a run, opened on first use.
+    """S3Access to all object stores of a run, opened on first use.
 
     Without `google`, credentials for Google Cloud Storage are those of the environment.
     """
@@ -145,7 +145,7 @@ class Storage:
         self._google = google
         self._stores: dict[tuple[str, str, bool, bool, date | None], ObjectStore] = {}
         self._buckets: dict[str, s3.Bucket] = {}
-        self._locations: dict[str, Access] = {}
+        self._locations: dict[str, S3Access] = {}
         self._clients: dict[tuple[str | None, str | None], Any] = {}
         self._lock = threading.Lock()
         self.cache = VersionCache()
@@ -414,7 +414,7 @@ class Storage:
                 self._buckets[url.bucket] = s3.Bucket(url.bucket, self._clients[key], self._aws)
             return self._buckets[url.bucket]
 
-    def _location(self, url: Url) -> Access:
+    def _location(self, url: Url) -> S3Access:
         """Return the access to a bucket, with its region; CredentialsError if there are no credentials.
 
         botocore is loaded only if settings and environment do not suffice.
@@ -436,13 +436,13 @@ class Storage:
         return aws.session(self._aws)
 
     @cached_property
-    def _access(self) -> Access:
+    def _access(self) -> S3Access:
         """The usual region, the endpoint and the credentials, from settings and environment or by botocore."""
         if (known := static_access(self._aws)) is not None:
             return known
         endpoint = self._aws.endpoint_url or aws.s3_endpoint(self._boto)
         credentials = None if self._aws.anonymous else aws.credential_provider(self._boto)
-        return Access(self._boto.region_name or None, endpoint, credentials)
+        return S3Access(self._boto.region_name or None, endpoint, credentials)
 
 
 def lists_in_order(url: Url) -> bool:
