@@ -135,7 +135,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Storage:
-    """S3Access to all object stores of a run, opened on first use.
+    """Access to all object stores of a run, opened on first use.
 
     Without `google`, credentials for Google Cloud Storage are those of the environment.
     """
