@@ -185,13 +185,13 @@ def _is_whole(worker: Worker, cut: Cut) -> bool:
 
 
 def _write_rows(
-    worker: Worker, pending: PendingTask, files: _TaskFiles, start: Position, made: Cut | None = None
+    worker: Worker, pending: PendingTask, files: _TaskFiles, start: Position, remade_cut: Cut | None = None
 ) -> Iterator[Step]:
-    """Yield the steps of the rows from a position on; of `made` alone, if that file is made again."""
+    """Yield the steps of the rows from a position on; of `remade_cut` alone, the file that is made again."""
     job, task, cuts = worker.job, pending.task, pending.cuts
     assert job.batch is not None
-    may_be_cut = task.may_be_cut and made is None
-    end = made.after.place if made is not None and made.after is not None else None
+    may_be_cut = task.may_be_cut and remade_cut is None
+    end = remade_cut.after.place if remade_cut is not None and remade_cut.after is not None else None
     at, counts, bad_rows = start, Counts(), 0  # where the reading is, and what it has found up to there
     by_object = Counter[int]()
     bad = BadRows(job.max_bad_rows, messages=3)  # one file is uploaded, one is encoded, one is begun
@@ -207,7 +207,7 @@ def _write_rows(
 
     counted, sent, began = Counts(), 0, perf_counter()
     with closing(read(worker, task, start, end, starts=pending.starts)) as pieces:
-        parts = write_batch_files(
+        written = write_batch_files(
             pieces,
             job.schema,
             storage=worker.storage,
@@ -222,22 +222,22 @@ def _write_rows(
             parallel=worker.budget.encoded,
         )
         try:
-            for part in parts:
+            for file in written:
                 worker.progress.spend("write", perf_counter() - began)
-                # A batch of the next file is read already, where there is one
-                after, found, bad_found = (at, counts, bad_rows) if part.is_last else part.mark
-                rejected = bad.take(None if part.is_last else bad_found - sent)
-                more = found - counted + Counts(batch_files=1, rows_written=part.rows)
+                # A batch of the next file is read already, where there is one; its mark has what was read before that
+                reached, found, bad_found = (at, counts, bad_rows) if file.is_last else file.mark
+                rejected = bad.take(None if file.is_last else bad_found - sent)
+                more = found - counted + Counts(batch_files=1, rows_written=file.rows)
                 counted, sent = found, sent + len(rejected)
-                if made is not None:
-                    count = made.rows if made.after is not None else FINAL
-                    yield Step(files.message(part, part.first_row, count, rejected=rejected), made.after, more)
+                if remade_cut is not None:
+                    count = remade_cut.rows if remade_cut.after is not None else FINAL
+                    yield Step(files.message(file, file.first_row, count, rejected=rejected), remade_cut.after, more)
                     return
-                rest = after if may_be_cut and not part.is_last else None
+                after = reached if may_be_cut and not file.is_last else None
                 if cuts is not None:
-                    cuts.add(Cut(str(part.url), part.first_row, part.rows, part.bytes, rest, len(rejected)))
-                count = part.rows if rest is not None else FINAL
-                yield Step(files.message(part, part.first_row, count, by_object, rejected), rest, more)
+                    cuts.add(Cut(str(file.url), file.first_row, file.rows, file.bytes, after, len(rejected)))
+                count = file.rows if after is not None else FINAL
+                yield Step(files.message(file, file.first_row, count, by_object, rejected), after, more)
                 began = perf_counter()
         except ObjectChangedError as error:
             if len(task.objects) > 1:  # the bundle's other rows would be lost; the next try leaves the object out
@@ -246,16 +246,16 @@ def _write_rows(
             # holds.
             (info,) = task.objects
             worker.progress.skip(info, f"{error}; the rest of its old version is left out; {NEW_VERSION}")
-            if made is not None:
+            if remade_cut is not None:
                 yield Step(None, None, Counts())
             return
         except DataError as error:  # also of a value that cannot be written
             url = task.objects[min(at.object, len(task.objects) - 1)].url
             raise error if error.url is not None else error.at(url) from None
     # What was read behind the last file: counts and bad rows
-    rest = made.after if made is not None else None
-    count = made.rows if made is not None and rest is not None else FINAL
-    yield Step(files.message(None, start.rows, count, rejected=bad.take()), rest, counts - counted)
+    after = remade_cut.after if remade_cut is not None else None
+    count = remade_cut.rows if remade_cut is not None and after is not None else FINAL
+    yield Step(files.message(None, start.rows, count, rejected=bad.take()), after, counts - counted)
 
 
 class _TaskFiles:
@@ -276,7 +276,7 @@ class _TaskFiles:
 
     def message(
         self,
-        part: BatchFile | Cut | None,
+        file: BatchFile | Cut | None,
         first_row: int,
         rows: int,
         by_object: Mapping[int, int] | None = None,
@@ -289,24 +289,25 @@ class _TaskFiles:
         or it would be loaded twice. `by_object` has the rows of the file's objects, in order, if the task has several.
         """
         BadRows(self._job.max_bad_rows).add(rejected)
-        if part is None and not rejected:
+        if file is None and not rejected:
             return None
         job, objects = self._job, self._task.objects
-        part_of = self._task.range.number if self._task.range else 0
-        counts = {} if part is None else {0: part.rows} if len(objects) == 1 else by_object or {}
+        range_number = self._task.range.number if self._task.range else 0
+        counts = {} if file is None else {0: file.rows} if len(objects) == 1 else by_object or {}
         ranks = tuple(
-            (count, rank(objects[n], job.version, self._reading, part_of, first_row)) for n, count in counts.items()
+            (count, rank(objects[n], job.version, self._reading, range_number, first_row))
+            for n, count in counts.items()
         )
         return Batch(
             job.stream,
             format=self._batch.format,
             compression=self._batch.message_compression,
-            manifest=(str(part.url),) if part is not None else (),
+            manifest=(str(file.url),) if file is not None else (),
             version=job.version,
             batch_id=_batch_id(job, self._name, first_row, rows),
-            row_count=part.rows if part is not None else 0,
-            byte_count=part.bytes if part is not None else 0,
-            ranks=(ranks,) if part is not None else (),
+            row_count=file.rows if file is not None else 0,
+            byte_count=file.bytes if file is not None else 0,
+            ranks=(ranks,) if file is not None else (),
             rejected=rejected,
         )
 
@@ -327,15 +328,15 @@ class _TaskFiles:
         )
 
 
-def rank(info: ObjectInfo, version: int | None, reading: str, part: int = 0, first_row: int = 0) -> str:
+def rank(info: ObjectInfo, version: int | None, reading: str, range_number: int = 0, first_row: int = 0) -> str:
     """Return the rank of rows of an object, see `singer_arrow.batch.message`: by time of last change, name, and place.
 
     Rows of a newer `version` of the table replace those of an older one, whatever their objects are. `reading` is that
-    of `StreamPlan.reading`; `part` is the range of the object that they are in, and `first_row` the row of it at which
-    their batch file began when it was first made.
+    of `StreamPlan.reading`; `range_number` is the range of the object that they are in, and `first_row` the row of it
+    at which their batch file began when it was first made.
     """
     kind = "object" if version is None else f"version {version:020d}"
-    place = f"{part:05d}.{first_row:012d}"
+    place = f"{range_number:05d}.{first_row:012d}"
     # Local names may be no Unicode, and longer than those of objects.
     full = f"{info.url.bucket}/{info.url.key}".encode(errors="backslashreplace")
     name = full[:_LONGEST_NAME].decode(errors="ignore")
