@@ -205,9 +205,29 @@ def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Fo
     key = _cache_key(reader)
     if not fresh and key is not None and isinstance(known := reader.storage.cache.get(key), Footer):
         return replace(known, url=url)
-    footer = _read_footer(reader, url)
-    if (key := _cache_key(reader)) is not None:
-        reader.storage.cache.put(key, footer, len(footer.tail[1]) + _IN_MEMORY * footer.metadata.serialized_size)
+    about = _USUAL_TAIL if reader.size is None else reader.size // 512
+    start, data = reader.tail(max(_LEAST_TAIL, min(_MOST_TAIL, about)))
+    view, size = memoryview(data), start + len(data)
+    mark = bytes(view[-4:])
+    if mark == b"PARE":
+        raise DataError("its footer is encrypted, which cannot be read", url=url, hint=_DECRYPT)
+    if size < 12 or mark != b"PAR1":
+        raise DataError(_BROKEN, url=url, hint="Upload the file again, or set the stream's format")
+    need = struct.unpack("<I", view[-8:-4])[0] + 8
+    if need > size:
+        raise DataError(_BROKEN, url=url, hint="Upload the file again")
+    if need > len(view):
+        start, data = reader.fetch([(size - need, size)])[0]
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(data))  # the end of a file suffices
+    except (pa.ArrowException, OSError) as error:
+        reason = f"{_BROKEN} ({_line(error)})"
+        raise DataError(reason, url=url, hint="Upload the file again") from None
+    if metadata.serialized_size == need - 8 - _SIGNATURE:  # Arrow's reader crashes on such columns
+        raise DataError("some of its columns are encrypted, which cannot be read", url=url, hint=_DECRYPT)
+    footer = Footer(metadata, (start, data), size, url)
+    if (key := _cache_key(reader)) is not None:  # the requests have shown which version it is
+        reader.storage.cache.put(key, footer, len(data) + _IN_MEMORY * metadata.serialized_size)
     return footer
 
 
@@ -233,30 +253,6 @@ def _cache_key(reader: ObjectReader) -> tuple[str, str, str] | None:
     """Return the cache key of the object version; None if it is unknown or has no ETag."""
     info = reader.info
     return ("footer", str(info.url), info.etag) if info is not None and info.etag else None
-
-
-def _read_footer(reader: ObjectReader, url: object) -> Footer:
-    about = _USUAL_TAIL if reader.size is None else reader.size // 512
-    start, data = reader.tail(max(_LEAST_TAIL, min(_MOST_TAIL, about)))
-    view, size = memoryview(data), start + len(data)
-    mark = bytes(view[-4:])
-    if mark == b"PARE":
-        raise DataError("its footer is encrypted, which cannot be read", url=url, hint=_DECRYPT)
-    if size < 12 or mark != b"PAR1":
-        raise DataError(_BROKEN, url=url, hint="Upload the file again, or set the stream's format")
-    need = struct.unpack("<I", view[-8:-4])[0] + 8
-    if need > size:
-        raise DataError(_BROKEN, url=url, hint="Upload the file again")
-    if need > len(view):
-        start, data = reader.fetch([(size - need, size)])[0]
-    try:
-        metadata = pq.read_metadata(pa.BufferReader(data))  # the end of a file suffices
-    except (pa.ArrowException, OSError) as error:
-        reason = f"{_BROKEN} ({_line(error)})"
-        raise DataError(reason, url=url, hint="Upload the file again") from None
-    if metadata.serialized_size == need - 8 - _SIGNATURE:  # Arrow's reader crashes on such columns
-        raise DataError("some of its columns are encrypted, which cannot be read", url=url, hint=_DECRYPT)
-    return Footer(metadata, (start, data), size, url)
 
 
 def _open(
