@@ -264,7 +264,7 @@ def inferred_schemas(
                 found_objects = find(run.storage, settings.paths(stream), own=run.own_roots)
                 listed = Listing(islice(found_objects, MAX_LISTED))
             else:
-                listed = run.list_for_discovery(stream)
+                listed = run.listing(stream, keep=True)
             found_samples = sample_objects(listed, settings.sample_files, *settings.window(stream))
             folders[stream.name] = partition_columns(stream, listed)
             bookmark = run.bookmark(stream.name)

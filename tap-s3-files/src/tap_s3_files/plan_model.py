@@ -16,7 +16,7 @@ from singer_arrow.read_options import ReadOptions, ResumePoint
 from singer_arrow.reading.chunks import PLAIN_ENCODINGS, codec_name
 from singer_arrow.storage.store import SCHEMES, Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
-from tap_s3_files.settings import Bookmark, Shard, Watermark, latest
+from tap_s3_files.settings import Bookmark, Shard, Watermark, latest, shard_of
 
 # Which objects are divided into ranges, and into how many. Pure.
 
@@ -412,6 +412,6 @@ def unsent(
                     continue
                 if bookmark.rows and number == bookmark.done and len(task.objects) == 1:
                     at = Position(0, bookmark.rows, None)
-            is_ours = shard is None or shard.takes(segment.number, number)
+            is_ours = shard is None or shard.index == shard_of(segment.number, number, shard.count)
             answer = is_ours and selects(segment, task)
             yield PendingTask(segment, number, task if answer else Task(()), at, passes=answer is not None)

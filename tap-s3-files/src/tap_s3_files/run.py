@@ -75,19 +75,17 @@ class TapRun:
         dates = (settings.start, settings.end)
         return ObjectFilter(stream.name, stream.paths, tuple(self.own_roots), dates, settings.window(stream))
 
-    def list_for_discovery(self, stream: StreamSettings) -> Listing:
-        """List all objects of a stream, and keep the listing for the run that follows."""
-        self._listings[stream.name] = self.listing(stream)
-        return self._listings[stream.name]
-
-    def listing(self, stream: StreamSettings, *, begin: Url | None = None) -> Listing:
-        """Return all objects of a stream; a listing kept by discovery is returned once. `begin`: see `list_objects`."""
-        kept = self._listings.pop(stream.name, None)
-        if kept is not None:
-            return kept
-        if self.settings.replication.manifest:
-            return self._inventory[stream.name]
-        return list_objects(self.storage, self.settings.paths(stream, begin=begin), own=self.own_roots, begin=begin)
+    def listing(self, stream: StreamSettings, *, begin: Url | None = None, keep: bool = False) -> Listing:
+        """Return all objects of a stream; with `keep`, the next call returns the same. `begin`: see `list_objects`."""
+        found = self._listings.pop(stream.name, None)
+        if found is None and self.settings.replication.manifest:
+            found = self._inventory[stream.name]
+        elif found is None:
+            paths = self.settings.paths(stream, begin=begin)
+            found = list_objects(self.storage, paths, own=self.own_roots, begin=begin)
+        if keep:
+            self._listings[stream.name] = found
+        return found
 
     @cached_property
     def _inventory(self) -> dict[str, Listing]:

@@ -62,10 +62,6 @@ class Shard:
             raise ConfigError(msg)
         return cls(int(found[1]), int(found[2]))
 
-    def takes(self, segment: int, task: int) -> bool:
-        """Return whether this run sends a task of a segment."""
-        return shard_of(segment, task, self.count) == self.index
-
 
 def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> None:
     """Check that a run may begin at the STATE of a stream: its own, or that of a run without shards.
