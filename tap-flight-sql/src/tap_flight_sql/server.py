@@ -186,7 +186,8 @@ def translated(uri: str, doing: str, *, is_retriable: bool = False) -> Iterator[
 
 def _translation(error: Exception, uri: str, doing: str, *, is_retriable: bool) -> SingerArrowError:
     code = getattr(getattr(error, "status_code", None), "name", "IO")
-    text = _text(error)
+    # The server's text, without the driver's codes, and tracebacks of servers in Python
+    text = " ".join(_CODES.sub("", str(error).split(". Detail:")[0]).split())[:_LONGEST]
     if "larger than max" in text:
         return ConfigError(f"{uri}: {doing}: {text}; raise max_message_mb, or let the server send smaller batches")
     if "x509:" in text or "tls:" in text or "certificate" in text:
@@ -200,12 +201,6 @@ def _translation(error: Exception, uri: str, doing: str, *, is_retriable: bool) 
     if code in ("IO", "TIMEOUT", "CANCELLED") or is_retriable:
         return ServiceError(f"{uri}: {doing}: {text}")
     return ConfigError(f"{uri}: {doing} was refused: {text}")
-
-
-def _text(error: Exception) -> str:
-    """Return the server's text of an error, without the driver's codes, and tracebacks of servers in Python."""
-    text = " ".join(_CODES.sub("", str(error).split(". Detail:")[0]).split())
-    return text[:_LONGEST]
 
 
 # The schema of a stream, and the tables of the server as streams.

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -134,9 +135,7 @@ class RunMonitor:
         if (folder := self._folder) is not None:
             self._previous = self._tried(lambda: folder.previous(self._run.connector, self._run.name))
 
-        def write() -> None:
-            self._write(RunOutcome(), page=False)
-
+        write = partial(self._write, RunOutcome(), page=False)
         due: dict[float, Callable[[], None]] = {}
         if (display := self._display) is not None:
             due[_SHOWN_SECONDS] = lambda: display.show(self._figures())

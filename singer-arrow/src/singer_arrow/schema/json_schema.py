@@ -141,7 +141,12 @@ def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
         given = [b for b in branches if isinstance(b, Mapping) and b.get("type") not in ("null", ["null"])]
         merged = reduce(merge_fields, [_field(name, b) for b in given]) if given else json_field(name)
         return None if is_json(merged) else merged.type
-    kinds = _kinds(prop)
+    given_kinds = prop.get("type")
+    if given_kinds is None:
+        kinds = {"object"} if "properties" in prop else {"array"} if "items" in prop else set()
+    else:
+        kinds = {given_kinds} if isinstance(given_kinds, str) else {str(kind) for kind in given_kinds}
+    kinds.discard("null")
     if kinds == {"integer", "number"}:
         kinds = {"number"}
     if len(kinds) > 1:
@@ -177,13 +182,6 @@ def _read(prop: Mapping[str, Any], name: str) -> pa.DataType | None:
             if isinstance(values, Mapping) and (inner := _read(values, name)) is not None:
                 return pa.map_(pa.string(), inner)
     return None
-
-
-def _kinds(prop: Mapping[str, Any]) -> set[str]:
-    given = prop.get("type")
-    if given is None:
-        return {"object"} if "properties" in prop else {"array"} if "items" in prop else set()
-    return {given} - {"null"} if isinstance(given, str) else {str(k) for k in given} - {"null"}
 
 
 def _decimal(prop: Mapping[str, Any], scale: int) -> pa.DataType:
