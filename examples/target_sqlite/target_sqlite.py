@@ -114,15 +114,11 @@ class Context(LoadContext):
     columns: tuple[UploadColumn, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """An item whose rows are read and converted; `rows` is how many its files have, `bytes` its weight in a group."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(base.Prepared[Conversion]):
+    """An item whose rows are read and converted."""
 
-    item: Item[Conversion]
     batches: tuple[pa.RecordBatch, ...] = ()
-    rows: int = 0
-    bytes: int = 1
-    rejects: None = None  # `on_bad_row: dead_letter` is no setting of this target
 
 
 class Ledger(base.Ledger):
@@ -153,7 +149,7 @@ class Append(LoadMethod[Context, Prepared]):
         batches = tuple(item.conversion.all_batches(files))
         if item.is_temporary:
             item.remove_files()
-        return Prepared(item, batches, sum(b.num_rows for b in batches), sum(b.nbytes for b in batches))
+        return Prepared(item, sum(b.num_rows for b in batches), sum(b.nbytes for b in batches), batches=batches)
 
     def stage(self, parts: Sequence[Prepared]) -> Sequence[Prepared]:
         return parts  # nothing is prepared in the database: `publish` does all in one transaction

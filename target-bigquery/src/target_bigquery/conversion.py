@@ -12,7 +12,7 @@ from singer_arrow.casting.spelling import beyond_years
 from singer_arrow.errors import DataError
 from singer_arrow.load import convert
 from singer_arrow.schema.arrow_schema import json_field
-from target_bigquery.types import Column, decimal_kind, upload_field
+from target_bigquery.types import Column, decimal_kind
 
 _DATES = ("DATE", "TIMESTAMP")
 
@@ -47,9 +47,6 @@ class Conversion(convert.Conversion[Column]):
 
     def read_field(self, column: Column) -> pa.Field:
         return read_field(column, self.given.field(column.source))
-
-    def upload_field(self, column: Column) -> pa.Field:
-        return upload_field(column)
 
     def check(self, array: pa.Array, column: Column, url: str) -> None:
         check_values(array, column, url)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -302,7 +302,7 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
             context.client.delete_table(name)
         return without_refused(parts, found, context.files.temporary)
 
-    def write_dead_letters(self, parts: Sequence[Prepared]) -> None:
+    def write_dead_letters(self, parts: Sequence[Prepared[Any]]) -> None:
         if pending := pending_of(parts):
             self.context.dead_letter_table.write(self.context.stream, pending)
             for part in parts:
@@ -332,7 +332,7 @@ def kept_rows(part: PreparedItem) -> int:
     return part.rows - len(part.rejects)
 
 
-def pending_of(parts: Sequence[Prepared]) -> list[BatchRejects]:
+def pending_of(parts: Sequence[Prepared[Any]]) -> list[BatchRejects]:
     """Return the rejected rows of some parts that were not written yet."""
     found = ((p.item.batch_id, p.rejects.pending()) for p in parts if p.rejects)
     return [BatchRejects(batch_id, rows) for batch_id, rows in found if rows]

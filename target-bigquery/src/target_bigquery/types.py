@@ -12,7 +12,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.convert import UploadColumn
 from singer_arrow.naming import NamingRules, digest
-from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json, is_open
+from singer_arrow.schema.arrow_schema import is_json, is_open
 from singer_arrow.warehouse.settings import ExistingColumn, type_conflict
 from singer_arrow.warehouse.table import PropertyPath, columns_named
 
@@ -89,6 +89,7 @@ _EMPTY = {kind: arrow for arrow, kind in _SCALARS.items()} | _AS_UPLOADED | {"JS
 class Column(UploadColumn):
     """A column of a table, or a field of a RECORD."""
 
+    json_kind = "JSON"
     repeated: bool = False  # then `arrow` is a list
     fields: tuple[Column, ...] = ()
     is_empty: bool = False  # its values are all null, or lists of nulls
@@ -179,11 +180,6 @@ def count_of(columns: Sequence[Column], existing: Sequence[TableColumn] = ()) ->
         if (made and made.fields) or (there and there.fields):
             count += count_of(made.fields if made else (), there.fields if there else ())
     return count
-
-
-def upload_field(column: Column) -> pa.Field:
-    """Return a column as it is in upload files."""
-    return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "JSON" else None)
 
 
 def has_kind(columns: Sequence[Column], kind: str) -> bool:
@@ -291,7 +287,7 @@ def decimal_kind(t: pa.DataType) -> str:
 
 
 def _struct(fields: Sequence[Column]) -> pa.DataType:
-    return pa.struct([upload_field(f) for f in fields])
+    return pa.struct([f.upload_field for f in fields])
 
 
 def with_fields(column: Column, fields: tuple[Column, ...]) -> Column:

@@ -33,7 +33,7 @@ from singer_arrow.formats.avro_container import header_size
 from singer_arrow.load import method as items
 from singer_arrow.load.convert import Spool, converted_batches, fit_batches, read_spools, write_spool
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
-from singer_arrow.load.method import LocalFile
+from singer_arrow.load.method import LocalFile, Prepared
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
 from target_bigquery.conversion import (
@@ -117,19 +117,15 @@ def upload_format(load_format: str, columns: Sequence[Column]) -> str:
     return "avro" if chosen == "parquet" and has_kind(columns, "JSON") else chosen
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedItem:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedItem(Prepared[Conversion]):
     """An item that is ready: local files that a load job takes as they are, or that `join` must still convert."""
 
-    item: Item
     files: tuple[LocalFile, ...] = ()
-    rows: int = 0
-    bytes: int = 0
     as_it_is: bool = False
     uris: tuple[str, ...] = ()  # with `gcs_stage`, where there are no local files: where load jobs read them
     staged: tuple[Url, ...] = ()  # those of them that are the target's own
     in_place: tuple[ObjectInfo, ...] = ()  # the others
-    rejects: Rejects | None = None  # its rows that are not loaded, if the settings allow some
     spool: Spool | None = None  # its other rows, as they are to be uploaded, if they were read for that
 
 
@@ -166,7 +162,7 @@ class Files:
         if item.is_temporary and rejects is None:  # else it may be read again
             item.remove_files()
         file = LocalFile(path, item.urls[0] if item.urls else "", is_temporary=True)
-        return PreparedItem(item, (file,), rows, path.stat().st_size, as_it_is=True, rejects=rejects)
+        return PreparedItem(item, rows, path.stat().st_size, rejects, files=(file,), as_it_is=True)
 
     def spooled(self, part: PreparedItem) -> PreparedItem:
         """Return the part with its rows in an Arrow file on local disk, from which any of them can be uploaded."""
@@ -273,7 +269,7 @@ class Files:
                             check_values(array, column, file.url)
             except DataError:  # the conversion names its row, or leaves it out
                 fits = False
-        return PreparedItem(item, tuple(files), rows, size, as_it_is=fits, rejects=rejects)
+        return PreparedItem(item, rows, size, rejects, files=tuple(files), as_it_is=fits)
 
     def _reread(self, part: PreparedItem) -> Iterator[pa.RecordBatch]:
         conversion = part.item.conversion

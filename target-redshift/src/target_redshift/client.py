@@ -38,8 +38,8 @@ class Redshift(Connection):
             msg = f"{self.path(name)} is a view, and rows go into tables; {hint}"
             raise SchemaError(msg)
         comments = {column and str(column): str(text) for *_, column, text in found if text is not None}
-        columns = tuple(resources.column_from_catalog(row) for row in self.query(sql.COLUMNS, key, what=what).rows)
-        return Table(name, resources.with_comments(columns, comments), created, comments.get(None))
+        columns = resources.columns_from_catalog(self.query(sql.COLUMNS, key, what=what).rows, comments)
+        return Table(name, columns, created, comments.get(None))
 
     def layout(self, table: str) -> tuple[str | None, list[str]]:
         """Return the dist key of a table, if it has one, and its sort keys, in order."""

@@ -33,7 +33,6 @@ from target_redshift.types import (
     in_super,
     is_text,
     roomiest,
-    upload_field,
 )
 
 # Staging tables: into which types a file is COPYed, and how its values get from there into the table. Pure.
@@ -195,7 +194,7 @@ def file_schema(columns: Sequence[Column], file_format: str, *, ordered: bool = 
     reads JSON's numbers as doubles, and doubles, because JSON has no NaN.
     """
     texts = ("TIME", "DECIMAL", *_FLOATS) if file_format == "jsonl" else ("TIME",)
-    fields = [pa.field(c.name, pa.string()) if c.kind in texts else upload_field(c) for c in columns]
+    fields = [pa.field(c.name, pa.string()) if c.kind in texts else c.upload_field for c in columns]
     return pa.schema([*fields, *([pa.field(ORDER, pa.int64())] if ordered else [])])
 
 

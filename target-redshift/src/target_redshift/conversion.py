@@ -16,7 +16,7 @@ from singer_arrow.schema.arrow_schema import is_json, json_field
 from target_redshift import columns as long_texts
 from target_redshift import columns as nuls
 from target_redshift.columns import NUL_FAIL
-from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column, upload_field
+from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column
 
 
 def read_field(column: Column, given: pa.Field) -> pa.Field:
@@ -49,9 +49,6 @@ class Conversion(convert.Conversion[Column]):
 
     def read_field(self, column: Column) -> pa.Field:
         return read_field(column, self.given.field(column.source))
-
-    def upload_field(self, column: Column) -> pa.Field:
-        return upload_field(column)
 
     def array(self, array: pa.Array, column: Column) -> pa.Array:
         if column.is_quoted:
@@ -135,12 +132,7 @@ class Check:
     found: ValueReport = field(default_factory=ValueReport)
     rescued: ValueReport = field(default_factory=ValueReport)
 
-    @property
-    def silent(self) -> Check:
-        """A copy with empty reports."""
-        return replace(self, found=ValueReport(), rescued=ValueReport())
-
-    def __call__(self, batch: pa.RecordBatch, url: str, before: int) -> pa.RecordBatch:
+    def __call__(self, batch: pa.RecordBatch, url: str, before: int, is_trial: bool = False) -> pa.RecordBatch:
         """Convert a batch, as it was read after `before` rows of its file, to one that Redshift takes."""
         rescues = any(c.holds_long_texts for c in self.columns)
         limits = {c.source: (c, most) for c in self.columns if (most := limit(c, self.varchar_max, self.upload_format))}
@@ -176,7 +168,7 @@ class Check:
                     at = next(c.source for c, a in long.items() if a[row].is_valid)
                     raise UnloadableValue(row, reason, _SHORTEN).error(url, at, before, self.file_format)
             fit = fit.append_column(long_texts.COLUMN, texts)
-        for report, count, place in notes:
+        for report, count, place in () if is_trial else notes:
             report.note(count, url, place)
         return fit
 

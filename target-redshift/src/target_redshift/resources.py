@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -174,24 +174,20 @@ class BadValue:
         return " ".join(f"{where}: {self.reason}{value}".split()) if where else self.reason
 
 
-def column_from_catalog(row: Row) -> TableColumn:
-    """Convert a row of `sql.COLUMNS` to a column."""
-    name, data_type, length, precision, scale, nullable, default = row
-    may_be_null = str(nullable).upper() != "NO"
-    return types.table_column(
-        name, data_type, length, precision, scale, nullable=may_be_null, is_filled=default is not None
-    )
+def columns_from_catalog(rows: Iterable[Row], comments: Mapping[str | None, str]) -> tuple[TableColumn, ...]:
+    """Return the columns of rows of `sql.COLUMNS`, with their comments, and the variants and owners that these record.
 
-
-def with_comments(columns: Sequence[TableColumn], comments: Mapping[str | None, str]) -> tuple[TableColumn, ...]:
-    """Return the columns with their comments, and with the variants and owners that these record."""
-    recorded = any(map(table.has_line, comments.values()))
-    texts = [comments.get(c.name) for c in columns]
-    owners = [table.owner(text, c.name, recorded=recorded) for c, text in zip(columns, texts, strict=True)]
-    return tuple(
-        replace(c, variant_of=marked(text), owner=owner, comment=text)
-        for c, text, owner in zip(columns, texts, owners, strict=True)
-    )
+    `comments` are those of columns by name, and that of the table.
+    """
+    recorded, columns = any(map(table.has_line, comments.values())), list[TableColumn]()
+    for name, data_type, length, precision, scale, nullable, default in rows:
+        may_be_null, text = str(nullable).upper() != "NO", comments.get(name)
+        column = types.table_column(
+            name, data_type, length, precision, scale, nullable=may_be_null, is_filled=default is not None
+        )
+        owner = table.owner(text, name, recorded=recorded)
+        columns.append(replace(column, variant_of=marked(text), owner=owner, comment=text))
+    return tuple(columns)
 
 
 def bad_value(row: Row) -> BadValue:

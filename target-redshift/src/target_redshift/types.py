@@ -13,7 +13,7 @@ from singer_arrow.batch.message import LONGEST_RANK
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.convert import RANK, UploadColumn
 from singer_arrow.naming import NamingRules
-from singer_arrow.schema.arrow_schema import JSON_METADATA, is_json
+from singer_arrow.schema.arrow_schema import is_json
 from singer_arrow.warehouse.settings import ExistingColumn, type_conflict
 
 # Arrow types -> Redshift column types, and which Arrow type a column is uploaded as. Pure.
@@ -113,6 +113,7 @@ _ROOMIEST = {"SMALLINT": "BIGINT", "INTEGER": "BIGINT", "REAL": "DOUBLE PRECISIO
 class Column(UploadColumn):
     """A column of a table that the stream fills."""
 
+    json_kind = "SUPER"
     length: int | None = None  # bytes of a VARCHAR or VARBYTE
     precision: int | None = None  # digits of a DECIMAL
     scale: int | None = None  # of these after the point
@@ -196,11 +197,6 @@ def wider_length(needed: int, varchar_max: int = MAX_VARCHAR) -> int | None:
     if needed > varchar_max:
         return None
     return next((step for step in VARCHAR_STEPS if needed <= step <= varchar_max), varchar_max)
-
-
-def upload_field(column: Column) -> pa.Field:
-    """Return a column as converted rows have it; JSON text is marked as such."""
-    return pa.field(column.name, column.arrow, metadata=JSON_METADATA if column.kind == "SUPER" else None)
 
 
 def column_of(field: pa.Field, name: str, varchar_max: int = MAX_VARCHAR) -> Column:

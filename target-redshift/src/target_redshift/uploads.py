@@ -25,6 +25,7 @@ from singer_arrow.load import method as items
 from singer_arrow.load import staging as stage
 from singer_arrow.load.convert import RANK, Spool, converted_batches, fit_batches, read_spools, write_spool
 from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.load.method import Prepared
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.threads import DaemonPool
 from singer_arrow.storage.store import Storage
@@ -282,19 +283,15 @@ class Layout:
         return any(c.name == staging.ORDER for c in self.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedItem:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedItem(Prepared[Conversion]):
     """An item that is ready: files that COPY reads where they are, or converted rows on local disk."""
 
-    item: Item
-    rows: int = 0
-    bytes: int = 0
     files: tuple[tuple[Layout, CopyFile], ...] = ()
     spool: Spool | None = None
     has_long_json: bool = False  # some JSON is too long to be staged as text
     nuls: ValueReport = field(default_factory=ValueReport)  # characters that were replaced or removed
     long_texts: ValueReport = field(default_factory=ValueReport)  # texts that were rescued
-    rejects: Rejects | None = None  # the rows that are left out, where there may be some
 
 
 class Files:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from singer_arrow.errors import DataError, LoadError
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.method import Item
 from singer_arrow.load.staging import Extents
+from singer_arrow.schema.arrow_schema import JSON_METADATA
 from singer_arrow.storage.store import Storage
 
 # Which of many rows are refused, where only whole ranges of them can be tried: by halving them. Pure.
@@ -121,21 +122,19 @@ class UploadColumn:
     kind: str  # the warehouse's type, without its size
     arrow: pa.DataType  # what it is uploaded as
     variant_of: str | None = field(default=None, kw_only=True)  # its property's own column, whose type does not fit
-
-
-class BatchPreparation(Protocol):
-    """Prepares the batches of a file for conversion, for example replaces characters that the warehouse lacks."""
-
-    def __call__(self, batch: pa.RecordBatch, url: str, before: int, /) -> pa.RecordBatch:
-        """Return the prepared batch, `before` rows into its file, or raise a DataError that names the column."""
-        ...
+    json_kind: ClassVar[str | None] = None  # the warehouse's type of JSON
 
     @property
-    def silent(self) -> Callable[[pa.RecordBatch, str, int], pa.RecordBatch]:
-        """Return the same preparation without log lines and counts."""
-        ...
+    def upload_field(self) -> pa.Field:
+        """The column in an upload; JSON text is marked as such."""
+        return pa.field(self.name, self.arrow, metadata=JSON_METADATA if self.kind == self.json_kind else None)
 
 
+BatchPreparation = Callable[[pa.RecordBatch, str, int, bool], pa.RecordBatch]
+"""Prepares a batch of a file, so many rows into it, for example replaces characters that the warehouse lacks.
+
+A DataError names the column. True: it is only a trial, without log lines and counts.
+"""
 ColumnT = TypeVar("ColumnT", bound=UploadColumn)
 
 
@@ -171,10 +170,6 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     def read_field(self, column: ColumnT) -> pa.Field:
         """Return the field that a column is read as: named as the property, with a type that holds all its values."""
 
-    def upload_field(self, column: ColumnT) -> pa.Field:
-        """Return the field of a column in an upload."""
-        return pa.field(column.name, column.arrow)
-
     def check(self, array: pa.Array, column: ColumnT, url: str) -> None:
         """Check that the warehouse takes the values of a column; the DataError names the file and the column."""
 
@@ -199,7 +194,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
 
     @property
     def upload_schema(self) -> pa.Schema:
-        schema = pa.schema([self.upload_field(c) for c in self.columns])
+        schema = pa.schema([c.upload_field for c in self.columns])
         return schema if self.place is None else schema.append(pa.field(ORDER, pa.int64()))
 
     def all_batches(
@@ -253,11 +248,13 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         self,
         batch: pa.RecordBatch,
         at: _At,
-        prepare: Callable[[pa.RecordBatch, str, int], pa.RecordBatch] | None,
+        prepare: BatchPreparation | None,
         schema: pa.Schema,
+        *,
+        is_trial: bool = False,
     ) -> pa.RecordBatch:
         if prepare is not None:
-            batch = prepare(batch, at.url, at.before)
+            batch = prepare(batch, at.url, at.before, is_trial)
         arrays = list[pa.Array]()
         for column in self.columns:
             if column.source in self.constants and not (self.ranks and column.source == RANK):
@@ -291,11 +288,12 @@ class Conversion(abc.ABC, Generic[ColumnT]):
         self, batch: pa.RecordBatch, at: _At, prepare: BatchPreparation | None, schema: pa.Schema, most: int
     ) -> dict[int, DataError]:
         """Return the rows of a batch that cannot be loaded, in order; at most one more than `most`."""
-        errors, silent = dict[int, DataError](), prepare.silent if prepare else None
+        errors = dict[int, DataError]()
 
         def probe(low: int, high: int) -> Refusal | None:
             try:
-                self._convert(batch.take(pa.array(range(low, high), pa.int64())), at, silent, schema)
+                rows = batch.take(pa.array(range(low, high), pa.int64()))
+                self._convert(rows, at, prepare, schema, is_trial=True)
             except DataError as error:
                 errors[low] = error
                 return Refusal(error.reason)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from singer_sdk import metrics
 
@@ -350,21 +350,18 @@ class LoadContext:
     rank_column: str = ""  # of upsert: the rank of the rows; see `batch.message`
 
 
-class Prepared(Protocol):
-    """An item that is prepared for its load: its rows, its size in bytes, and its rows that are not loaded."""
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[ConversionT]):
+    """An item that is prepared for its load; each warehouse adds where its rows are."""
 
-    @property
-    def item(self) -> Item[Any]: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def rejects(self) -> Rejects | None: ...
+    item: Item[ConversionT]
+    rows: int = 0
+    bytes: int = 0
+    rejects: Rejects | None = None  # its rows that are not loaded, if the settings allow some
 
 
 ContextT = TypeVar("ContextT", bound=LoadContext)
-PreparedT = TypeVar("PreparedT", bound=Prepared)
+PreparedT = TypeVar("PreparedT", bound=Prepared[Any])
 
 
 class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):

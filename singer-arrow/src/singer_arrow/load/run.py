@@ -184,7 +184,7 @@ class Limits:
 class _Group:
     method: AnyLoadMethod
     opened_at: float
-    parts: list[Future[Prepared]] = field(default_factory=list)
+    parts: list[Future[Prepared[Any]]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     bytes: int = 0
     staged: Any = None

@@ -212,9 +212,6 @@ class LoadSink(BatchSink):
 
 
 # The sinks that the streams of the input go to, by the stream maps between them.
-#
-# The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes
-# them.
 
 
 class StreamSinks:

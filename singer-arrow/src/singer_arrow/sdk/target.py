@@ -153,9 +153,6 @@ class RecordLineRouter:
 
 
 # The base of the targets for warehouses: the messages that the SDK reads go to the run, and STATE waits for its loads.
-#
-# The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes
-# them.
 
 
 class WarehouseTarget(CheckedPlugin, Target):

@@ -17,12 +17,14 @@ from singer_arrow.errors import LoadError
 from singer_arrow.load.convert import converted_batches
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.method import Item as AnyItem
+from singer_arrow.load.method import Prepared
 from singer_arrow.naming import staging_name
 from singer_arrow.runtime.threads import Waiting, pauses
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from target_bigquery import connection, tables
 from target_bigquery.connection import logger
+from target_bigquery.conversion import Conversion
 from target_bigquery.load import (
     AppendOnly,
     BigQueryLoadMethod,
@@ -61,21 +63,17 @@ class RowSpan:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedRows:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRows(Prepared[Conversion]):
     """An item whose rows are ready to be sent; they wait in a file on this machine, and nothing of it elsewhere.
 
-    `rejects` has those that are not sent.
+    `bytes` are those of its requests; `rejects` has the rows that are not sent.
     """
 
-    item: Item
     path: Path
     spans: tuple[RowSpan, ...]
     schema: bytes
-    rows: int
-    bytes: int  # in requests
     staged: tuple[Url, ...] = ()
-    rejects: Rejects | None = None
 
 
 def unsupported_column(columns: Sequence[Column], path: str = "") -> str | None:
@@ -138,7 +136,8 @@ def write(item: Item, batches: Iterable[pa.RecordBatch], path: Path, rejects: Re
                 spans.append(RowSpan(start, data.size, part.num_rows))
                 start += data.size
     rows = sum(span.rows for span in spans)
-    return PreparedRows(item, path, tuple(spans), schema.serialize().to_pybytes(), rows, start, rejects=rejects)
+    written = schema.serialize().to_pybytes()
+    return PreparedRows(item, rows, start, rejects, path=path, spans=tuple(spans), schema=written)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

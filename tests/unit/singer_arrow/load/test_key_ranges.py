@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recording_target import Plain, column_of
 
 from singer_arrow.errors import DataError
-from singer_arrow.load.convert import Conversion
 from singer_arrow.load.staging import MOST_SPANS, Extent, Extents, Grid, integers, together
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -103,23 +103,8 @@ def test_other_values_are_kept_as_they_are() -> None:
     assert numbers.spans() == [(Decimal("-2.5"), Decimal("1.5"))]
 
 
-class Column:
-    """A column that is converted to days."""
-
-    name, source, arrow = "day", "d", pa.date32()
-
-
-class Plain(Conversion[Any]):
-    """The identity conversion."""
-
-    __slots__ = ()
-
-    def read_field(self, column: Any) -> pa.Field:
-        return self.given.field(column.source)
-
-
 def plain(extents: Extents | None, **more: Any) -> Plain:
-    return Plain((Column(),), pa.schema([("d", pa.date32())]), extents=extents, **more)
+    return Plain((column_of("day", "d", pa.date32()),), pa.schema([("d", pa.date32())]), extents=extents, **more)
 
 
 def rows(*days: date | None) -> pa.RecordBatch:

@@ -20,7 +20,6 @@ from target_bigquery.types import (
     missing_required,
     new_columns,
     nullable_required,
-    upload_field,
 )
 
 UTC = pa.timestamp("us", "UTC")
@@ -87,7 +86,7 @@ def test_json_within_records() -> None:
     schema = pa.schema([pa.field("s", pa.struct([json_field("free"), pa.field("m", pa.map_(pa.string(), pa.int8()))]))])
     (column,) = columns_of(schema)
     assert [f.kind for f in column.fields] == ["JSON", "JSON"]
-    uploaded, read = upload_field(column).type, read_field(column, schema.field("s")).type
+    uploaded, read = column.upload_field.type, read_field(column, schema.field("s")).type
     assert all(is_json(f) for f in uploaded)
     assert all(is_json(f) for f in read)
 
@@ -108,7 +107,7 @@ def test_files_are_read_as_finely_as_they_are() -> None:
     schema = pa.schema([pa.field("t", pa.timestamp("ns", "UTC")), pa.field("l", pa.list_(pa.time64("ns")))])
     columns = columns_of(schema)
     assert [read_field(c, schema.field(c.source)).type for c in columns] == schema.types
-    assert [upload_field(c).type for c in columns] == [UTC, pa.list_(pa.time64("us"))]
+    assert [c.upload_field.type for c in columns] == [UTC, pa.list_(pa.time64("us"))]
 
 
 @pytest.mark.parametrize(

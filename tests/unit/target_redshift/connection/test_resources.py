@@ -28,7 +28,7 @@ from target_redshift.resources import (
     RefusedDataError,
     SessionLostError,
     bad_value,
-    column_from_catalog,
+    columns_from_catalog,
     translate_error,
     with_load_errors,
 )
@@ -196,6 +196,7 @@ class TestLoadErrors:
 
 
 def test_columns_of_the_catalog() -> None:
-    column = column_from_catalog(("id", "bigint", None, 64, 0, "NO", "\"identity\"(1, 0, '1,1'::text)"))
+    identity = ("id", "bigint", None, 64, 0, "NO", "\"identity\"(1, 0, '1,1'::text)")
+    column, text = columns_from_catalog([identity, ("c", "character varying", 300, None, None, "YES", None)], {})
     assert (column.nullable, column.is_filled, ddl_type(column)) == (False, True, "BIGINT")
-    assert column_from_catalog(("c", "character varying", 300, None, None, "YES", None)).nullable
+    assert text.nullable

@@ -11,7 +11,7 @@ from singer_arrow.errors import SchemaError
 from target_redshift import sql
 from target_redshift.columns import ColumnEvolution, NotCopyable, columns_of, jsonl_columns, upload_columns
 from target_redshift.conversion import Conversion, read_field
-from target_redshift.resources import with_comments
+from target_redshift.resources import columns_from_catalog
 from target_redshift.types import TableColumn, table_column
 
 EVOLVES = ColumnEvolution(evolves=True, keys=("id",))
@@ -96,9 +96,10 @@ def test_a_property_of_a_variants_name_gets_another_column() -> None:
 
 
 def test_marks_are_read_from_comments() -> None:
-    table = [table_column("a", "bigint"), table_column("a__string", "varchar(256)"), table_column("a__float", "real")]
+    types = {"a": "bigint", "a__string": "varchar(256)", "a__float": "real"}
+    rows = [(name, of, None, None, None, "YES", None) for name, of in types.items()]
     comments = {"a__string": "singer_variant: a", "a__float": "as it was measured"}
-    assert [c.variant_of for c in with_comments(table, comments)] == [None, "a", None]
+    assert [c.variant_of for c in columns_from_catalog(rows, comments)] == [None, "a", None]
 
 
 def test_what_is_always_null_is_not_staged_in_a_type_that_nothing_becomes() -> None:

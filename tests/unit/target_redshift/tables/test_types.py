@@ -15,7 +15,6 @@ from target_redshift.types import (
     missing_required,
     new_columns,
     table_column,
-    upload_field,
     wider_length,
 )
 
@@ -66,7 +65,7 @@ def test_each_type_has_its_column(arrow: pa.DataType, ddl: str, uploaded: pa.Dat
 def test_json_text_is_super_and_marked_in_uploads() -> None:
     columns = columns_of(pa.schema([json_field("c")]))
     assert str(columns[0]) == "SUPER"
-    assert upload_field(columns[0]).metadata == {b"singer.json": b"true"}
+    assert columns[0].upload_field.metadata == {b"singer.json": b"true"}
 
 
 def test_a_type_without_a_column_is_an_error_that_names_it() -> None:
