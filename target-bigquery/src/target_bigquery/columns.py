@@ -159,26 +159,11 @@ class ColumnEvolution:
         except SchemaError:
             if not self.evolves or (not path and column.source in self.keys):
                 raise
-        return self._variant(column, {e.name.lower(): e for e in have.values()}, taken, path)
-
-    def _within(self, column: Column, existing: TableColumn, path: str) -> Column:
-        """Return the column as one of the table's own, which may be widened for it; else values do not fit."""
-        if column.kind == existing.kind == "RECORD" and column.repeated == (existing.mode == "REPEATED"):
-            inside, names = {f.name: f for f in existing.fields}, {f.name.lower() for f in column.fields}
-            at = f"{path}{existing.name}."
-            return with_fields(column, tuple(self.column_for(f, inside, names, at) for f in column.fields))
-        try:
-            return fitted(column, existing, path)
-        except SchemaError:
-            if not path and column.name not in self.fixed and widens(column, existing):
-                return column
-            raise
-
-    def _variant(self, column: Column, have: dict[str, TableColumn], taken: set[str], path: str) -> Column:
-        """Return the first variant that the values fit, or a new one."""
+        # the first variant that the values fit, or a new one
+        by_name = {e.name.lower(): e for e in have.values()}
         word = f"array_{_WORDS[column.kind]}" if column.repeated else _WORDS[column.kind]
         for name in variant_names(column.name, word, RULES):
-            existing = have.get(name.lower())
+            existing = by_name.get(name.lower())
             if name.lower() in taken or (existing and existing.variant_of != column.name):
                 continue
             made = replace(column, name=existing.name if existing else name, variant_of=column.name)
@@ -193,6 +178,19 @@ class ColumnEvolution:
             taken.add(name.lower())
             return made
         raise AssertionError
+
+    def _within(self, column: Column, existing: TableColumn, path: str) -> Column:
+        """Return the column as one of the table's own, which may be widened for it; else values do not fit."""
+        if column.kind == existing.kind == "RECORD" and column.repeated == (existing.mode == "REPEATED"):
+            inside, names = {f.name: f for f in existing.fields}, {f.name.lower() for f in column.fields}
+            at = f"{path}{existing.name}."
+            return with_fields(column, tuple(self.column_for(f, inside, names, at) for f in column.fields))
+        try:
+            return fitted(column, existing, path)
+        except SchemaError:
+            if not path and column.name not in self.fixed and widens(column, existing):
+                return column
+            raise
 
 
 def columns_of(

@@ -119,10 +119,6 @@ class StreamLedger(Ledger):
         """Void the entries of a table that was emptied; once, before this run adds rows."""
         self._open(create=False)
 
-    def expect(self, batch_id: str) -> None:
-        """Look this batch up with the next one; see `BatchLookup.expect`."""
-        self._lookup.expect(batch_id)
-
     def loaded(self, batch_id: str) -> datetime | None:
         """Return when the batch was loaded into the table as it is now.
 
@@ -160,7 +156,17 @@ class StreamLedger(Ledger):
             return job_id, set()
         known = {entry.job_id for entries in self._lookup.of(batches).values() for entry in entries}
         self._write({**batches, **(more or {})}, job_id)
-        theirs = self._loaded_meanwhile(batches, job_id, known)
+        # which of them has another process loaded, by entries of jobs that were not known before this one's?
+        entries, _ = self._read(sql.LEDGER_ENTRIES_OF, {"ids": list(batches)})
+        mine = min((e.started_at, e.job_id) for e in entries if e.job_id == job_id)
+        theirs = set[str]()
+        for entry in entries:
+            if entry.job_id in known or entry.job_id in self._ours:
+                continue
+            is_older = (entry.started_at, entry.job_id) < mine
+            outcome = self._outcome(entry, patience=PATIENCE_SECONDS if is_older else 0.0)
+            if outcome.loaded and outcome.ended >= self._since:
+                theirs.add(entry.batch_id)
         if theirs:
             self.client.occupy(job_id)  # no load job will have it: ends the wait of other runs
         return job_id, theirs
@@ -331,20 +337,6 @@ class StreamLedger(Ledger):
             )
             raise LoadError(msg) from None
 
-    def _loaded_meanwhile(self, batches: Mapping[str, int], job_id: str, known: Collection[str]) -> set[str]:
-        """Batches that another process has loaded, by entries of jobs that were not known before this one's."""
-        entries, _ = self._read(sql.LEDGER_ENTRIES_OF, {"ids": list(batches)})
-        mine = min((e.started_at, e.job_id) for e in entries if e.job_id == job_id)
-        loaded = set()
-        for entry in entries:
-            if entry.job_id in known or entry.job_id in self._ours:
-                continue
-            is_older = (entry.started_at, entry.job_id) < mine
-            outcome = self._outcome(entry, patience=PATIENCE_SECONDS if is_older else 0.0)
-            if outcome.loaded and outcome.ended >= self._since:
-                loaded.add(entry.batch_id)
-        return loaded
-
     def _outcome(self, entry: Entry, *, patience: float = 0.0) -> Outcome:
         with self._lock:
             lock = self._locks[entry.job_id]
@@ -375,7 +367,10 @@ class StreamLedger(Ledger):
         return Outcome(loaded=is_loaded, ended=job.ended or entry.started_at)
 
     def _commit_claimed(self, entry: Entry, write_stream: str) -> Outcome:
-        """Commit the write stream that an entry's job claims, unless that was done."""
+        """Commit the write stream that an entry's job claims, unless that was done.
+
+        One that BigQuery has forgotten was not loaded if the table is younger; else that is not known, an error.
+        """
         writes = self.client.writes
         try:
             when = writes.committed(write_stream)
@@ -385,26 +380,22 @@ class StreamLedger(Ledger):
         except WriteError as error:
             if error.kind not in (WriteErrorKind.UNKNOWN_STREAM, WriteErrorKind.NEW_STREAM):
                 raise
-            return self._forgotten(entry)
+            if entry.started_at < self._since:
+                return Outcome(loaded=False, ended=entry.started_at)
+            ledger = self.client.quoted(LEDGER)
+            msg = (
+                f"Stream {self.stream!r}: a run ended while it committed batch {entry.batch_id}, at "
+                f"{entry.started_at:%Y-%m-%d %H:%M:%S} UTC, and BigQuery has forgotten that write stream since, so it "
+                f"is unknown whether the {entry.rows} rows are in table {self._table}. Check the table; to load them, "
+                f"run {sql.FORGET_ENTRIES.format(ledger=ledger, job=entry.job_id)}; to leave them out, run "
+                f"{sql.RENAME_ENTRIES.format(ledger=ledger, job=entry.job_id, now=f'{entry.job_id}{COMMITTED}')}"
+            )
+            raise LoadError(msg) from None
         ended = when or datetime.now(UTC)
         of_job = {"job": entry.job_id, "at": entry.started_at}
         alike, _ = self._read(sql.LEDGER_ENTRIES_OF_JOB, of_job)
         self.committed({e.batch_id: e.rows for e in [*alike, entry]}, entry.job_id, ended)
         return Outcome(loaded=True, ended=ended)
-
-    def _forgotten(self, entry: Entry) -> Outcome:
-        """Return the outcome of a forgotten write stream: not loaded if the table is younger, else an error."""
-        if entry.started_at < self._since:
-            return Outcome(loaded=False, ended=entry.started_at)
-        ledger = self.client.quoted(LEDGER)
-        msg = (
-            f"Stream {self.stream!r}: a run ended while it committed batch {entry.batch_id}, at "
-            f"{entry.started_at:%Y-%m-%d %H:%M:%S} UTC, and BigQuery has forgotten that write stream since, so it is "
-            f"unknown whether the {entry.rows} rows are in table {self._table}. Check the table; to load them, run "
-            f"{sql.FORGET_ENTRIES.format(ledger=ledger, job=entry.job_id)}; to leave them out, run "
-            f"{sql.RENAME_ENTRIES.format(ledger=ledger, job=entry.job_id, now=f'{entry.job_id}{COMMITTED}')}"
-        )
-        raise LoadError(msg)
 
 
 def _by_batch(entries: Iterable[Entry]) -> dict[str, list[Entry]]:

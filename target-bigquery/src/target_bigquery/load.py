@@ -465,29 +465,25 @@ class Upsert(BigQueryLoadMethod):
             filtered_by=table.table.filtered_by,
         )
         if not self._is_estimated:
-            self._is_estimated = True
-            self._log_estimate(text, what, staged.bounds)
+            self._is_estimated = True  # the estimated bytes of the first MERGE of a run are logged
+            columns, limit = " and ".join(b.column for b in staged.bounds), bigquery.settings.bytes_billed_limit
+            try:
+                size = bigquery.estimate(text, what=what)
+            except SingerArrowError as error:
+                self.context.logger.debug("A MERGE could not be estimated: %s", error)
+            else:
+                self.context.logger.info(
+                    "Stream %r: a MERGE processes about %.1f MB%s%s",
+                    self.context.stream,
+                    size / 1e6,
+                    f", and reads of the table what the values of {columns} ask for" if columns else "",
+                    f", of {limit / 1e6:.1f} MB that bytes_billed_limit allows"
+                    if limit
+                    else "; bytes_billed_limit would bound it",
+                )
         bigquery.query(text, what=what)
         bigquery.delete_table(staged.table)
         self.count(staged.upload)
-
-    def _log_estimate(self, text: str, what: str, bounds: Sequence[ColumnRanges]) -> None:
-        """Log the estimated bytes of the first MERGE of a run, if BigQuery provides them."""
-        try:
-            size = self.context.client.estimate(text, what=what)
-        except SingerArrowError as error:
-            self.context.logger.debug("A MERGE could not be estimated: %s", error)
-            return
-        columns, limit = " and ".join(b.column for b in bounds), self.context.client.settings.bytes_billed_limit
-        self.context.logger.info(
-            "Stream %r: a MERGE processes about %.1f MB%s%s",
-            self.context.stream,
-            size / 1e6,
-            f", and reads of the table what the values of {columns} ask for" if columns else "",
-            f", of {limit / 1e6:.1f} MB that bytes_billed_limit allows"
-            if limit
-            else "; bytes_billed_limit would bound it",
-        )
 
 
 # overwrite: the whole run goes into a staging table, which replaces the table at once at the end of the run.

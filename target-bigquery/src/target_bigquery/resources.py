@@ -273,7 +273,11 @@ def translate_error(error: Exception, what: str) -> SingerArrowError:
     if isinstance(error, InvalidResponse):
         error = api.from_http_response(error.response)  # type: ignore[no-untyped-call]  # the library lacks it
     if isinstance(error, api.GoogleAPICallError):
-        return _call_error(error, what)
+        details = [e for e in (error.errors or []) if isinstance(e, Mapping)]
+        reason = details[0].get("reason") if details else None
+        text = " ".join(((details[0].get("message") if details else None) or error.message or "").split())
+        kind, advice = _OF_CALLS[classify(error.code, reason, text)]
+        return kind(f"{what}: {reason}: {text}{advice}" if reason else f"{what}: {text}{advice}")
     if isinstance(error, auth.TransportError):
         return ServiceError(f"{what}: {_line(error)}; check the network")
     if isinstance(error, auth.InvalidOperation):  # no credentials were given
@@ -289,14 +293,6 @@ def translate_error(error: Exception, what: str) -> SingerArrowError:
     if isinstance(error, requests.RequestException | ConnectionError | TimeoutError | DataCorruption | api.RetryError):
         return ServiceError(f"{what}: BigQuery could not be reached ({_line(error)}); check the network")
     return LoadError(f"{what}: {type(error).__name__}: {_line(error)}")
-
-
-def _call_error(error: Any, what: str) -> SingerArrowError:
-    details = [e for e in (error.errors or []) if isinstance(e, Mapping)]
-    reason = details[0].get("reason") if details else None
-    text = " ".join(((details[0].get("message") if details else None) or error.message or "").split())
-    kind, advice = _OF_CALLS[classify(error.code, reason, text)]
-    return kind(f"{what}: {reason}: {text}{advice}" if reason else f"{what}: {text}{advice}")
 
 
 def _line(error: object) -> str:

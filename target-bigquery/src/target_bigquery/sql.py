@@ -33,13 +33,15 @@ def count_rows(table: str, filtered_by: str | None = None) -> str:
     `filtered_by`, here and below: the column by which each query of the table must choose partitions, if that is so; it
     is read then.
     """
-    where = f" WHERE {_all_partitions(filtered_by)}" if filtered_by else ""
-    return f"SELECT COUNT(*) AS `rows` FROM {table}{where}"
+    return f"SELECT COUNT(*) AS `rows` FROM {table}{_all_partitions(' WHERE ', filtered_by)}"
 
 
-def _all_partitions(column: str, of: str = "") -> str:
-    """Return a condition that all rows meet, and that BigQuery accepts as a filter on the partitioning column."""
-    return f"({of}{quoted(column)} IS NULL OR {of}{quoted(column)} IS NOT NULL)"
+def _all_partitions(word: str, column: str | None, of: str = "") -> str:
+    """Return a condition that all rows meet, and that BigQuery accepts as a filter on the partitioning column, if any.
+
+    It follows the word.
+    """
+    return f"{word}({of}{quoted(column)} IS NULL OR {of}{quoted(column)} IS NOT NULL)" if column else ""
 
 
 _ENTRIES = "SELECT batch_id, job_id, `rows`, started_at FROM {ledger} WHERE stream = @stream AND "
@@ -107,7 +109,7 @@ def merge(
     partition = ", ".join(f"CAST({quoted(k)} AS STRING)" if kinds[k] == "FLOAT" else quoted(k) for k in keys)
     conditions = [*(f"t.{quoted(k)} = s.{quoted(k)}" for k in keys), *map(_within, bounds)]
     if filtered_by and filtered_by not in (bound.column for bound in bounds):
-        conditions.append(_all_partitions(filtered_by, "t."))
+        conditions.append(_all_partitions("", filtered_by, "t."))
     matches = " AND ".join(conditions)
     updates = [f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys]
     updates += [f"{quoted(name)} = NULL" for name in emptied]
@@ -148,7 +150,7 @@ def replace_rows(table: str, staging: str, names: Sequence[str]) -> str:
 
 def delete_versions(table: str, version_column: str, filtered_by: str | None = None) -> str:
     """Remove the rows of versions before @version; rows without a version stay."""
-    return f"DELETE FROM {table} WHERE {quoted(version_column)} < @version{_and_all(filtered_by)}"
+    return f"DELETE FROM {table} WHERE {quoted(version_column)} < @version{_all_partitions(' AND ', filtered_by)}"
 
 
 def mark_versions_deleted(table: str, version_column: str, deleted_column: str, filtered_by: str | None = None) -> str:
@@ -156,12 +158,8 @@ def mark_versions_deleted(table: str, version_column: str, deleted_column: str, 
     deleted = quoted(deleted_column)
     return (
         f"UPDATE {table} SET {deleted} = CURRENT_TIMESTAMP() "
-        f"WHERE {quoted(version_column)} < @version AND {deleted} IS NULL{_and_all(filtered_by)}"
+        f"WHERE {quoted(version_column)} < @version AND {deleted} IS NULL{_all_partitions(' AND ', filtered_by)}"
     )
-
-
-def _and_all(filtered_by: str | None) -> str:
-    return f" AND {_all_partitions(filtered_by)}" if filtered_by else ""
 
 
 def add_rejected(table: str, staging: str) -> str:

@@ -73,7 +73,7 @@ class BigQueryRun(WarehouseRun[Settings]):
 
     def client_of(self, stream: str) -> BigQuery:
         """Return the dataset of a stream's table; create it if it does not exist."""
-        dataset = self.settings.schema_of(stream) or self.settings.dataset
+        dataset = self.settings.place_of(stream)[0] or self.settings.dataset
         if dataset not in self._clients:
             client = self._clients[dataset] = BigQuery(replace(self.settings, dataset=dataset))
             tables.prepare_dataset(client)

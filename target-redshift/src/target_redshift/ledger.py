@@ -55,12 +55,8 @@ class StreamLedger(Ledger):
         self._has_mark = False
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
-        self._lookup = BatchLookup(self._find, self._following)
+        self._lookup: BatchLookup[datetime] = BatchLookup(self._find, self._following)
         self._is_checked = False
-
-    def expect(self, batch_id: str) -> None:
-        """Look this batch up with the next one; see `BatchLookup.expect`."""
-        self._lookup.expect(batch_id)
 
     def loaded(self, batch_id: str) -> datetime | None:
         """Return when the batch was loaded into the table as it is now, in UTC.

@@ -223,7 +223,6 @@ class RedshiftContext(LoadContext):
     client: Redshift
     files: Files
     staging_folder: S3StagingFolder
-    upload_format: str
     destination: Destination
     ledger: StreamLedger
     overwrite_staging: OverwriteStaging
@@ -292,7 +291,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def upload(self, group: Group) -> None:
         """Upload the group's rows and write its manifests, all or nothing."""
         context, made = self.context, list[CopyBatch]()
-        columns, upload_format = context.destination.columns, context.upload_format
+        columns, upload_format = context.destination.columns, context.files.upload_format
         try:
             for copy_batch in copy_batches(
                 group.parts, context.staging_folder, columns, upload_format, ordered=self.merges

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
@@ -62,14 +62,10 @@ class RedshiftRun(WarehouseRun[Settings]):
             temporary=self.temporary,
             workers=self.workers,
             parallel=self.cores,
-            slices=lambda: self.slices,
+            slices=cache(lambda: next(iter(self._clients.values())).slices()),
         )
         self.workers.submit(stage.remove_leftovers)
         return stage
-
-    @cached_property
-    def slices(self) -> int:
-        return next(iter(self._clients.values())).slices()
 
     @cached_property
     def workers(self) -> DaemonPool:
@@ -77,7 +73,7 @@ class RedshiftRun(WarehouseRun[Settings]):
 
     def client_of(self, stream: str) -> Redshift:
         """Return the schema of a stream's table; create it if it does not exist."""
-        schema = (self.settings.schema_of(stream) or self.settings.schema).lower()
+        schema = (self.settings.place_of(stream)[0] or self.settings.schema).lower()
         if schema not in self._clients:
             client = self._clients[schema] = Redshift(replace(self.settings, schema=schema))
             tables.prepare_schema(client)
@@ -140,7 +136,6 @@ class RedshiftStreamTable(WarehouseTable):
             client=client,
             files=run.files,
             staging_folder=run.staging_folder,
-            upload_format=run.settings.upload_format,
             destination=destination,
             ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, replay),
             overwrite_staging=run.once(load.OverwriteStaging, path, client),

@@ -311,7 +311,7 @@ class Files:
         parallel: int = 1,
     ) -> None:
         self.storage, self.temporary = storage, temporary
-        self._upload_format, self._varchar_max, self.nul_text = upload_format, varchar_max, nul_text
+        self.upload_format, self._varchar_max, self.nul_text = upload_format, varchar_max, nul_text
         self._warned: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
         self._converting = threading.BoundedSemaphore(parallel)
@@ -331,7 +331,7 @@ class Files:
         """Read an item's rows, and put them on local disk as they are to be uploaded; see `prepare` for `rejects`."""
         path, is_long = self.temporary(".arrow"), False
         conversion = item.conversion
-        check = Check(conversion.columns, item.file_format, self._varchar_max, self._upload_format, self.nul_text)
+        check = Check(conversion.columns, item.file_format, self._varchar_max, self.upload_format, self.nul_text)
 
         def noted() -> Iterator[pa.RecordBatch]:
             nonlocal is_long
@@ -369,7 +369,7 @@ class Files:
     def _as_it_is(self, item: Item, keys: Sequence[str]) -> PreparedItem | NotCopyable:
         if item.is_temporary or not item.urls or any(Url.parse(url).scheme != "s3" for url in item.urls):
             return NotCopyable("they are not on S3")
-        if self._upload_format != "parquet":
+        if self.upload_format != "parquet":
             return NotCopyable("load_format is not parquet")
         if item.file_format == "arrow":
             return NotCopyable("COPY does not read Arrow files")

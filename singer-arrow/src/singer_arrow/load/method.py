@@ -234,11 +234,15 @@ def _line(what: str, counts: Mapping[str, int], seconds: float) -> str:
 class Ledger:
     """Which batches the table of a stream has, as it is now; this one knows of none. Times are in UTC."""
 
+    _lookup: BatchLookup[Any] | None = None
+
     def void_if_emptied(self) -> None:
         """Void the entries if the table was emptied; called before this run adds its first row."""
 
     def expect(self, batch_id: str) -> None:
-        """Announce a batch that `loaded` will be asked for, so that one query looks up several."""
+        """Announce a batch that `loaded` will be asked for, so that one query looks up several; returns at once."""
+        if self._lookup is not None:
+            self._lookup.expect(batch_id)
 
     def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - ledgers that look up single batches override it
         """Return when the batch was loaded; None also if that is decided later, for its whole group, by `loaded_of`."""

@@ -18,7 +18,6 @@ from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import Rejected, cut
-from singer_arrow.load.run import StateOutput
 from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.parse import LACKS_KEY, METADATA_COLUMNS, ParsedLines, RecordParser, record_text
@@ -196,12 +195,9 @@ class WarehouseTarget(CheckedPlugin, Target):
         self.max_parallelism = 1  # draining only closes a local file
         self.message_version: int | None = None
         self._sinks = StreamSinks(self)
-        output = StateOutput()
         context = RunContext(
             name=self.name,
             logger=self.logger,
-            emit=output.write,
-            check_output=output.check,
             interrupt=self.message_reader.interrupt,
             streams=self._sinks.every,
         )

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from singer_arrow.errors import SchemaError
 from singer_arrow.load.method import AnyLoadMethod, Tallies
-from singer_arrow.load.run import Checkpoints, Finishing, Limits, LoadScheduler, State
+from singer_arrow.load.run import Checkpoints, Finishing, Limits, LoadScheduler, StateOutput
 from singer_arrow.load.staging import Remover
 from singer_arrow.naming import counted
 from singer_arrow.records.parse import BAD_INPUT
@@ -50,8 +50,6 @@ class RunContext:
 
     name: str
     logger: logging.Logger
-    emit: Callable[[State], None]  # writes a STATE
-    check_output: Callable[[], None]  # raises the error of a STATE that could not be written
     interrupt: Callable[[BaseException], None]  # ends the reading of messages, from any thread
     streams: Callable[[], Iterable[RunStream]]  # read so far
 
@@ -68,7 +66,7 @@ class WarehouseRun(Generic[SettingsT_co]):
 
     def __init__(self, settings: SettingsT_co, context: RunContext, *, preparing: int = 1) -> None:
         self.settings, self.logger, self.name = settings, context.logger, context.name
-        self.streams, self.interrupt, self._check_output = context.streams, context.interrupt, context.check_output
+        self.streams, self.interrupt = context.streams, context.interrupt
         self.namespace, self.catalog = context.name, ""  # of tables, as OpenLineage names them; it precedes their path
         self.cores = default_workers()
         self.limits = Limits(
@@ -80,7 +78,8 @@ class WarehouseRun(Generic[SettingsT_co]):
         self._folder = TemporaryFolder(context.name)
         self.temporary = self._folder.new  # a new path with a suffix, removed when the run ends, at the latest
         self.tallies = Tallies()
-        self.checkpoints = Checkpoints(context.emit)
+        self._output = StateOutput()
+        self.checkpoints = Checkpoints(self._output.write)
         self.finishing = Finishing(self.checkpoints)
         self.remover = Remover(lambda: self.storage, self.logger)
         self.record_queue = RecordQueue(self.limits.workers, self.checkpoints.state)
@@ -192,7 +191,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         UnfinishedStreamError: tables were kept because their streams did not end.
         """
         self.checkpoints.flush()
-        self._check_output()  # the ticker may have found out a moment ago
+        self._output.check()  # the ticker may have found out a moment ago
         self.finishing.check(self.logger)
         self.checkpoints.end()
         self.scheduler.stop(0)

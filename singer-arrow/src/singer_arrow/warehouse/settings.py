@@ -69,33 +69,31 @@ class Roots:
     def check(self, stream: str, manifest: Iterable[str]) -> None:
         """Refuse a manifest with a file elsewhere: the DataError names it without what may be secret in its URL."""
         for text in manifest:
-            if not self.roots:
-                self._check_default(stream, text)
-            elif not self._holds(text):
-                places = ", ".join(shown(str(root)) for root in self.roots)
-                msg = f"{shown(text)!r} in the manifest of stream {stream!r} is outside of manifest_roots ({places})"
-                raise DataError(msg, hint="Add its folder there if the tap may write to it")
-
-    def _check_default(self, stream: str, text: str) -> None:
-        """Refuse what is neither on object storage nor in a local folder that the target's own settings name."""
-        which = f"{shown(text)!r} in the manifest of stream {stream!r}"
-        try:
-            url = Url.parse(text)
-            if url.scheme in _OBJECT_STORAGE:
-                return
-            real = _real(url) if url.scheme == "file" else None
-        except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
-            raise DataError(f"{which} names no place", hint="Correct it in the tap") from None
-        if real is None:
-            place = shown(f"{url.scheme}://{url.bucket}")
-            reason = f"{which} is not on object storage (s3, gs, az)"
-            raise DataError(reason, hint=f"If the tap may write there, set manifest_roots, with {place!r} in it")
-        if not any(_is_below(real, root) for root in self.own):
-            folder = shown(str(real.local_path().parent))
-            places = ", ".join(shown(str(root)) for root in self.own) or "which is not set"
-            reason = f"{which} is a local file outside of the target's own batch_config.storage.root ({places})"
-            hint = f"If the tap may write there, set that to {folder!r}, or set manifest_roots, with {folder!r} in it"
-            raise DataError(reason, hint=hint)
+            which = f"{shown(text)!r} in the manifest of stream {stream!r}"
+            if self.roots:
+                if not self._holds(text):
+                    places = ", ".join(shown(str(root)) for root in self.roots)
+                    reason = f"{which} is outside of manifest_roots ({places})"
+                    raise DataError(reason, hint="Add its folder there if the tap may write to it")
+                continue
+            # without roots, it is on object storage or in a local folder that the target's own settings name
+            try:
+                url = Url.parse(text)
+                if url.scheme in _OBJECT_STORAGE:
+                    continue
+                real = _real(url) if url.scheme == "file" else None
+            except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
+                raise DataError(f"{which} names no place", hint="Correct it in the tap") from None
+            if real is None:
+                place = shown(f"{url.scheme}://{url.bucket}")
+                reason = f"{which} is not on object storage (s3, gs, az)"
+                raise DataError(reason, hint=f"If the tap may write there, set manifest_roots, with {place!r} in it")
+            if not any(_is_below(real, root) for root in self.own):
+                folder = shown(str(real.local_path().parent))
+                places = ", ".join(shown(str(root)) for root in self.own) or "which is not set"
+                reason = f"{which} is a local file outside of the target's own batch_config.storage.root ({places})"
+                hint = f"If the tap may write there, set that to {folder!r}, or set manifest_roots"
+                raise DataError(reason, hint=f"{hint}, with {folder!r} in it")
 
     def _holds(self, text: str) -> bool:
         try:
@@ -325,19 +323,17 @@ class LoadSettings:
         """How many bad rows may be put into the table for them; None: the first one ends the run."""
         return self.max_bad_rows if self.on_bad_row == DEAD_LETTER else None
 
-    def schema_of(self, stream: str) -> str | None:
-        """Return the schema of a stream's table; None: the one of all streams."""
-        spec = of_stream(self.tables, stream)
-        return place_in(spec)[0] if spec else None
+    def place_of(self, stream: str) -> tuple[str | None, str | None]:
+        """Return the schema and the name that are set for a stream's table.
 
-    def alias_of(self, stream: str) -> str | None:
-        """Return the name that is set for a stream's table; None: it is derived from the stream's name."""
-        spec = of_stream(self.tables, stream)
-        return place_in(spec)[1].replace("*", stream) if spec else None
+        None: the schema of all streams, a name derived from the stream's.
+        """
+        schema, table = place_in(spec) if (spec := of_stream(self.tables, stream)) else (None, None)
+        return schema, table and table.replace("*", stream)
 
     def table_names(self, stream: str, rules: NamingRules) -> tuple[str, str]:
         """Return the name of a stream's table, and the one that it has where that is another stream's."""
-        prefix, alias = self.table_prefix, self.alias_of(stream)
+        prefix, alias = self.table_prefix, self.place_of(stream)[1]
         name = table_name(stream, rules, prefix=prefix, alias=alias)
         return name, distinct_table_name(stream, rules, prefix=prefix, alias=alias)
 

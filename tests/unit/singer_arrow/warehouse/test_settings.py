@@ -76,7 +76,7 @@ def test_a_setting_of_all_streams_or_of_each() -> None:
 def test_where_streams_go() -> None:
     tables = {"orders": "sales.all_orders", "events_*": "web.*", "users": "people", "raw_*": "*_old"}
     settings = LoadSettings.from_config({"tables": tables, "table_prefix": "p_"})
-    places = {s: (settings.schema_of(s), settings.alias_of(s)) for s in ("orders", "events_x", "users", "raw_1", "z")}
+    places = {s: settings.place_of(s) for s in ("orders", "events_x", "users", "raw_1", "z")}
     assert places == {
         "orders": ("sales", "all_orders"),
         "events_x": ("web", "events_x"),
