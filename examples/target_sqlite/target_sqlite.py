@@ -62,8 +62,7 @@ def transaction(path: str) -> Iterator[sqlite3.Connection]:
             yield database
             database.execute("COMMIT")
     except (sqlite3.Error, OverflowError) as error:
-        msg = f"SQLite refuses to change {path}: {error}"
-        raise LoadError(msg) from None
+        raise LoadError(f"SQLite refuses to change {path}: {error}") from None
 
 
 def quoted(name: str) -> str:
@@ -231,13 +230,12 @@ class SqliteTable(WarehouseTable):
             ledger=Ledger(self.run.settings.path, self.stream_name),
             storage=self.run.storage,
             path=self.run.settings.path,
-            columns=tuple(column_of(field) for field in self.given),
+            columns=tuple(self.columns),
         )
         return METHODS[load_method](context)
 
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion:  # noqa: ARG002
-        columns = tuple(column_of(field) for field in self.given)
-        return Conversion(columns, self.given, constants, keys)  # place: rows are inserted in order
+        return Conversion(tuple(self.columns), self.given, constants, keys)  # place: rows are inserted in order
 
     def remove_versions(self, version: int, *, version_column: str, deleted_column: str | None) -> int:
         table, older = quoted(self.stream_name), f"WHERE {quoted(version_column)} < ?"

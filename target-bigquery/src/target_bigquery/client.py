@@ -241,8 +241,7 @@ class BigQuery(Connection):
             except (AlreadyExistsError, ChangedError):
                 continue
             return
-        msg = f"{what}: others change its policy all the time; grant them by hand"
-        raise LoadError(msg)
+        raise LoadError(f"{what}: others change its policy all the time; grant them by hand")
 
     def copy_properties(self, name: str, like: Table, facts: Sequence[str]) -> None:
         """Copy properties of another table, or restore those that the table had before.
@@ -266,8 +265,7 @@ class BigQuery(Connection):
             except ChangedError:
                 continue
             return
-        msg = f"{where}: others change it all the time; run again when they are done"
-        raise LoadError(msg)
+        raise LoadError(f"{where}: others change it all the time; run again when they are done")
 
     def has_row_policies(self, name: str) -> bool | None:
         """Return whether a table has row access policies; None if the credentials may not list them."""
@@ -483,8 +481,7 @@ class BigQuery(Connection):
         while True:
             job = self.job(job_id, patience=KNOWN_AFTER_SECONDS)
             if job is None:
-                msg = f"{what}: BigQuery has lost the job {job_id}; run again"
-                raise LoadError(msg)
+                raise LoadError(f"{what}: BigQuery has lost the job {job_id}; run again")
             if job.is_done:
                 return job
             time.sleep(pause)
@@ -514,9 +511,8 @@ class BigQuery(Connection):
 def _asked_for(job: Job, job_id: str) -> Job:
     """Return the job if it has the id under which it was inserted, by which later runs know what is loaded."""
     if job.id != job_id:
-        msg = (
+        raise LoadError(
             f"BigQuery was asked for job {job_id} and answers with job {job.id}, so it cannot be known what is loaded; "
             "set api_endpoint to a service that runs a job under the id that it is given, and empty what was loaded"
         )
-        raise LoadError(msg)
     return job

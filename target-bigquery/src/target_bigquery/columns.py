@@ -213,11 +213,10 @@ def columns_of(
         column = column_of(field, name, nested, have.get(name))
         columns.append((drift or ColumnEvolution()).column_for(column, have, taken))
     if (count := count_of(columns, existing)) > MAX_COLUMNS:
-        msg = (
+        raise SchemaError(
             f"The table would have {count} columns, those of RECORDs counted, and BigQuery takes {MAX_COLUMNS}; "
             "leave some out by selection, or set nested: json"
         )
-        raise SchemaError(msg)
     return tuple(columns)
 
 

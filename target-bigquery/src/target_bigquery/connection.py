@@ -67,11 +67,10 @@ def find_credentials(settings: Settings) -> Any:
         try:
             credentials = auth.default(scopes=SCOPES)[0]
         except DefaultCredentialsError:
-            msg = (
+            raise CredentialsError(
                 "No Google credentials were found; set credentials_path or credentials_json, "
                 "or run `gcloud auth application-default login`"
-            )
-            raise CredentialsError(msg) from None
+            ) from None
     if settings.impersonate_service_account:
         impersonated: Any = importlib.import_module("google.auth.impersonated_credentials")
         return impersonated.Credentials(

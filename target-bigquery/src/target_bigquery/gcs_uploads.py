@@ -147,10 +147,9 @@ def _check_unchanged(storage: Storage, infos: Sequence[ObjectInfo]) -> None:
             except NotFoundError:
                 same = False
             if not same:
-                msg = (
+                raise LoadError(
                     f"{info.url} was replaced or deleted while BigQuery loaded it; check which of its rows the table "
                     "has, and keep batch files unchanged while they are loaded"
                 )
-                raise LoadError(msg)
     finally:
         workers.stop()

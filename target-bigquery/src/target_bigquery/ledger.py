@@ -330,12 +330,11 @@ class StreamLedger(Ledger):
             text = text.format(ledger=self.client.quoted(LEDGER))
             return self.client.query(text, parameters, what=f"{verb} {path}")
         except (MissingError, NotFoundError) as error:
-            msg = (
+            raise LoadError(
                 f"{error}. The ledger was dropped during this run, so it is not known any more which batches table "
                 f"{self._table} has: before the next run, undrop {path} (time travel keeps it for some days) or empty "
                 "the table"
-            )
-            raise LoadError(msg) from None
+            ) from None
 
     def _outcome(self, entry: Entry, *, patience: float = 0.0) -> Outcome:
         with self._lock:
@@ -383,14 +382,13 @@ class StreamLedger(Ledger):
             if entry.started_at < self._since:
                 return Outcome(loaded=False, ended=entry.started_at)
             ledger = self.client.quoted(LEDGER)
-            msg = (
+            raise LoadError(
                 f"Stream {self.stream!r}: a run ended while it committed batch {entry.batch_id}, at "
                 f"{entry.started_at:%Y-%m-%d %H:%M:%S} UTC, and BigQuery has forgotten that write stream since, so it "
                 f"is unknown whether the {entry.rows} rows are in table {self._table}. Check the table; to load them, "
                 f"run {sql.FORGET_ENTRIES.format(ledger=ledger, job=entry.job_id)}; to leave them out, run "
                 f"{sql.RENAME_ENTRIES.format(ledger=ledger, job=entry.job_id, now=f'{entry.job_id}{COMMITTED}')}"
-            )
-            raise LoadError(msg) from None
+            ) from None
         ended = when or datetime.now(UTC)
         of_job = {"job": entry.job_id, "at": entry.started_at}
         alike, _ = self._read(sql.LEDGER_ENTRIES_OF_JOB, of_job)

@@ -69,8 +69,7 @@ def run_load_job(bigquery: BigQuery, upload: Upload, table: str, fields: Fields,
     except QuotaError as error:
         raise of_quota(error) from None
     if job.kind != "load":
-        msg = f"{what}: another process took the id of the job {job_id}"
-        raise BusyError(msg)
+        raise BusyError(f"{what}: another process took the id of the job {job_id}")
     if job.error is not None:
         failed = resources.failed(what, job)
         if job.error_kind is ErrorKind.RETRY:
@@ -78,11 +77,9 @@ def run_load_job(bigquery: BigQuery, upload: Upload, table: str, fields: Fields,
         if job.error_kind is ErrorKind.QUOTA:
             raise of_quota(failed)
         if "has changed type" in job.error or "has changed mode" in job.error:
-            msg = f"{failed}; the table was changed during this run: run again"
-            raise LoadError(msg)
+            raise LoadError(f"{failed}; the table was changed during this run: run again")
         if "different locations" in job.error:
-            msg = f"{failed}; gcs_stage and the batch storage must be where the dataset is"
-            raise LoadError(msg)
+            raise LoadError(f"{failed}; gcs_stage and the batch storage must be where the dataset is")
         raise failed
     if job.rows != upload.rows:
         msg = f"{what}: BigQuery took {job.rows} of {upload.rows} rows (job {job.id}); check the table, then run again"

@@ -84,11 +84,10 @@ def prepare_dataset(client: BigQuery) -> None:
         location = client.dataset_location()
     configured = client.settings.location
     if configured and location and configured.lower() != location.lower():
-        msg = (
+        raise ConfigError(
             f"Dataset {client.settings.project}.{client.settings.dataset} is in {location}, and setting 'location' "
             f"is {configured}; a dataset cannot move: set location to {location}, or name another dataset"
         )
-        raise ConfigError(msg)
     client.location = location or configured
 
 
@@ -117,18 +116,16 @@ def prepare_table(
             if table is None:
                 return _create(client, stream, name, schema, descriptions)
             if (kind := str(table.resource.table_type or "TABLE")) != "TABLE":
-                msg = (
+                raise SchemaError(
                     f"{client.path(name)} is no table but of the kind {kind}, into which nothing can be loaded; drop "
                     "or rename it, or set 'tables' or 'table_prefix'"
                 )
-                raise SchemaError(msg)
             if settings.grants and OWNER in table.labels and not table.resource.num_rows:
                 client.grant(name, settings.grants)  # as the run that created it may have ended before
             try:
                 columns = columns_of(schema, nested=settings.nested, existing=table.columns, drift=may)
             except SchemaError as error:
-                msg = f"Table {client.path(name)}: {error}"
-                raise SchemaError(msg) from None
+                raise SchemaError(f"Table {client.path(name)}: {error}") from None
             if wider := drift.widened(columns, table.columns):
                 fixed |= {c.name for c in wider if not _widen(client, name, c)}
             else:
@@ -137,8 +134,7 @@ def prepare_table(
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
     path = client.path(client.settings.table_names(stream, RULES)[0])
-    msg = f"Table {path} is changed by others all the time; run again when they are done"
-    raise SchemaError(msg)
+    raise SchemaError(f"Table {path} is changed by others all the time; run again when they are done")
 
 
 def follow(client: BigQuery, table: Table, like: Table) -> None:
@@ -216,11 +212,10 @@ def _fit(
     if client.settings.on_drift == EVOLVE:
         strict |= set(nullable_required(columns, table.columns, nullable))
     elif strict:
-        msg = (
+        raise SchemaError(
             f"Table {client.path(table.name)} requires column {min(strict)!r}, which stream {stream!r} does not have; "
             "drop the column, make it NULLABLE, or set on_drift: evolve"
         )
-        raise SchemaError(msg)
     description = descriptions.table if not table.resource.description else None
     fields = with_columns(relaxed(table.fields, strict), columns, descriptions, is_ours=OWNER in table.labels)
     if new_columns(columns, table.columns) or strict:

@@ -274,8 +274,7 @@ def _scalar(t: pa.DataType, column: str) -> tuple[str, pa.DataType]:
         return "STRING", pa.string()
     if t in _SCALARS:
         return _SCALARS[t], t
-    msg = f"Column {column!r} is of type {t}, which BigQuery has no column for; leave it out by selection"
-    raise SchemaError(msg)
+    raise SchemaError(f"Column {column!r} is of type {t}, which BigQuery has no column for; leave it out by selection")
 
 
 def decimal_kind(t: pa.DataType) -> str:

@@ -35,8 +35,7 @@ class Redshift(Connection):
         created, kind, *_ = found[0]
         if kind != _TABLE:
             hint = "rename it, or give the stream another table by the setting tables"
-            msg = f"{self.path(name)} is a view, and rows go into tables; {hint}"
-            raise SchemaError(msg)
+            raise SchemaError(f"{self.path(name)} is a view, and rows go into tables; {hint}")
         comments = {column and str(column): str(text) for *_, column, text in found if text is not None}
         columns = resources.columns_from_catalog(self.query(sql.COLUMNS, key, what=what).rows, comments)
         return Table(name, columns, created, comments.get(None))

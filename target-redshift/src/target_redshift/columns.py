@@ -470,11 +470,10 @@ def _with_long_texts(
 ) -> tuple[Column, ...]:
     """Add the column for texts that are too long for theirs."""
     if taken := next((c for c in columns if c.name == COLUMN), None):
-        msg = (
+        raise SchemaError(
             f"Property {taken.source!r} has the name of the column that long_text: rescue puts long texts into; "
             "rename the property by stream_maps, or set long_text: fail"
         )
-        raise SchemaError(msg)
     holder = Column(COLUMN, COLUMN, "SUPER", pa.string(), holds_long_texts=True)
     if COLUMN in have and have[COLUMN].kind != "SUPER":
         raise type_conflict(COLUMN, have[COLUMN], holder)

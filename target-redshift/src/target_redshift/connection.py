@@ -300,8 +300,7 @@ def _check_reachable(host: str, port: int, what: str) -> None:
     try:
         socket.create_connection((host, port), timeout=FIRST_SECONDS).close()
     except socket.gaierror:
-        msg = f"{what}: there is no host {host!r}; check the setting host"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{what}: there is no host {host!r}; check the setting host") from None
     except ConnectionRefusedError:
         msg = f"{what}: the connection was refused; check the settings host and port, and whether the cluster is paused"
         raise ConfigError(msg) from None

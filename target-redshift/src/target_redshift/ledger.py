@@ -90,12 +90,11 @@ class StreamLedger(Ledger):
         try:
             yield
         except NotFoundError as error:
-            msg = (
+            raise LoadError(
                 f"{error}. The ledger was dropped during this run, so it is not known any more which batches table "
                 f"{self.client.path(self._table.name)} has: before the next run, restore {path} from a snapshot or "
                 "empty the table"
-            )
-            raise LoadError(msg) from None
+            ) from None
 
     def loaded_meanwhile(self, session: Session, batches: Collection[str]) -> dict[str, datetime]:
         """Which of the batches are loaded, and when; what is known to a transaction that has the lock is certain."""

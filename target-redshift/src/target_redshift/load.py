@@ -560,8 +560,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 message = str(error).removesuffix("; run again")
                 self.context.logger.info("Stream %r: %s; loading again", self.context.stream, message)
                 if group.tables and group.tables.session.broken:
-                    group.tables.close()
-                    group.tables = None
+                    self._drop(group)
                 time.sleep(pause)
             else:
                 return

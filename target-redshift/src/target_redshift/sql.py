@@ -33,8 +33,7 @@ def literal(text: str) -> str:
 
 def _checked(text: str) -> str:
     if "\0" in text:
-        msg = f"{text!r} holds a NUL, which Redshift takes in no name and no text; remove it"
-        raise SchemaError(msg)
+        raise SchemaError(f"{text!r} holds a NUL, which Redshift takes in no name and no text; remove it")
     return text
 
 

@@ -214,14 +214,12 @@ def prepare_table(
             try:
                 columns = columns_for(table.columns)
             except SchemaError as error:
-                msg = f"Table {path}: {error}"
-                raise SchemaError(msg) from None
+                raise SchemaError(f"Table {path}: {error}") from None
             if lacking := missing_required(columns, table.columns):
-                msg = (
+                raise SchemaError(
                     f"Table {path} requires column {lacking[0]!r}, which stream {stream!r} does not have; "
                     "drop the column, or create the table anew without NOT NULL"
                 )
-                raise SchemaError(msg)
             added = new_columns(columns, table.columns)
             if not added:
                 _warn_of_layout(client, stream, table, columns)
@@ -237,25 +235,22 @@ def prepare_table(
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
     path = client.path(client.settings.table_names(stream, RULES)[0])
-    msg = f"Table {path} is changed by others all the time; run again when they are done"
-    raise SchemaError(msg)
+    raise SchemaError(f"Table {path} is changed by others all the time; run again when they are done")
 
 
 def check_keys(client: Redshift, destination: Destination, keys: Sequence[str]) -> None:
     """Refuse keys that rows cannot be compared by, and more columns than a table takes with that of the order."""
     if (count := len(destination.columns)) >= MAX_COLUMNS:
-        msg = (
+        raise SchemaError(
             f"Stream of table {client.path(destination.name)} has {count} columns, and upsert takes {MAX_COLUMNS - 1}; "
             "leave some out by selection, or set load_method: append-only"
         )
-        raise SchemaError(msg)
     for column in destination.columns:
         if column.name in keys and column.kind in NO_KEYS:
-            msg = (
+            raise SchemaError(
                 f"Column {column.name!r} of table {client.path(destination.name)} is {column}, which cannot be a key; "
                 "set other key_properties, or load_method: append-only"
             )
-            raise SchemaError(msg)
 
 
 def widen(client: Redshift, destination: Destination, needed: Mapping[str, int]) -> None:
@@ -276,8 +271,7 @@ def widen(client: Redshift, destination: Destination, needed: Mapping[str, int])
                 table = client.table(destination.name)
                 wider = next((c.length or 0 for c in table.columns if c.name == name), 0) if table else 0
                 if wider < length:  # else another run has widened it
-                    msg = f"{error}; {_SHOWN if 'used by a view' in str(error) else _FIXED}"
-                    raise RefusedDataError(msg) from None
+                    raise RefusedDataError(f"{error}; {_SHOWN if 'used by a view' in str(error) else _FIXED}") from None
             destination.lengths[name] = wider
 
 
@@ -319,8 +313,7 @@ def _granting() -> Iterator[None]:
     try:
         yield
     except FatalError as error:
-        msg = f"{error}; check the setting grants"
-        raise ConfigError(msg) from None
+        raise ConfigError(f"{error}; check the setting grants") from None
 
 
 def _add_column(client: Redshift, table: str, column: Column, descriptions: Descriptions) -> None:

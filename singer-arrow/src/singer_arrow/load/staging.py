@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, NotFoundError, ServiceError, SingerArrowError, one_line
@@ -217,8 +218,6 @@ class Extent:
 
     def _found(self, values: pa.Array) -> list[Span]:
         """Spans of integers, none of which has an empty cell within."""
-        import pyarrow.compute as pc
-
         assert self.grid
         grid, (low, high) = self.grid, _least_and_greatest(values)
         if grid.cell(high) - grid.cell(low) <= 1:
@@ -286,15 +285,11 @@ def integers(values: pa.Array) -> pa.Array:
 
 
 def _least_and_greatest(values: pa.Array) -> Span:
-    import pyarrow.compute as pc
-
     found = pc.min_max(values).as_py()
     return found["min"], found["max"]
 
 
 def _outside(values: pa.Array, grid: Grid, low: int, high: int) -> list[Span]:
-    import pyarrow.compute as pc
-
     spans = list[Span]()
     if low < grid.origin:
         spans.append((low, _least_and_greatest(values.filter(pc.less(values, grid.origin)))[1]))

@@ -153,11 +153,10 @@ class ExistingColumn:
 
 def type_conflict(name: str, existing: object, column: object) -> SchemaError:
     """Return the error for a column whose type does not fit the type of the table's column."""
-    msg = (
+    return SchemaError(
         f"Column {name!r} is of type {existing} in the table, and {column} in the stream's SCHEMA; "
         "rename or drop the table or the column, or set the column's type in the tap"
     )
-    return SchemaError(msg)
 
 
 def mark(column: str) -> str:

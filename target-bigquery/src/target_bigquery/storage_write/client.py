@@ -256,8 +256,7 @@ class WriteApi:
             for _ in requests:
                 answer = call_once(what, lambda: next(answered, None))
                 if answer is None:
-                    msg = f"{what}: BigQuery closed the connection"
-                    raise WriteError(msg, WriteErrorKind.RETRY)
+                    raise WriteError(f"{what}: BigQuery closed the connection", WriteErrorKind.RETRY)
                 if answer.error.code:
                     raise row_error(what, answer)
                 yield
@@ -291,8 +290,7 @@ class _Tries:
         if pause is None and error.kind is WriteErrorKind.POSSIBLY_MISSING:
             raise CredentialsError(str(error)) from None
         if pause is None:
-            msg = f"{error}; all retries failed; run again later"
-            raise LoadError(msg) from None
+            raise LoadError(f"{error}; all retries failed; run again later") from None
         self._waiting.before_again(pause, error)
 
 

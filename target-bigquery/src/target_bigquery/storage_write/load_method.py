@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import LoadError
@@ -156,8 +157,6 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _sent(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Convert an array to the type that is sent; a null list becomes an empty one, at every depth."""
     if pt.is_list(target):
-        import pyarrow.compute as pc
-
         values = _sent(array.flatten(), target.value_type)  # without what null lists may hide
         lengths = pc.fill_null(pc.list_value_length(array), 0)
         ends = pc.cumulative_sum(lengths).cast(pa.int32())
@@ -194,8 +193,7 @@ def fill(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
             if error.kind not in (WriteErrorKind.NEW_STREAM, WriteErrorKind.UNKNOWN_STREAM):
                 raise
             if pause is None:
-                msg = f"{error}; {_HINTS}"
-                raise LoadError(msg) from None
+                raise LoadError(f"{error}; {_HINTS}") from None
             waiting.before_again(pause, error)
     raise AssertionError
 
@@ -212,8 +210,7 @@ def _fill_once(api: WriteApi, table: str, parts: Sequence[PreparedRows]) -> str:
     api.append(name, parts[0].schema, requests)  # a thread of gRPC may hold them a little longer, and then lets go
     taken = api.finalize(name)
     if taken != total:
-        msg = f"Writing to table {table}: BigQuery took {taken} of {total} rows"
-        raise WriteError(msg, WriteErrorKind.NEW_STREAM)
+        raise WriteError(f"Writing to table {table}: BigQuery took {taken} of {total} rows", WriteErrorKind.NEW_STREAM)
     return name
 
 
@@ -222,8 +219,7 @@ def commit(api: WriteApi, name: str) -> datetime:
     try:
         return api.commit(name) or api.committed(name) or datetime.now(UTC)
     except WriteError as error:
-        msg = f"{error}; run again"
-        raise LoadError(msg) from None
+        raise LoadError(f"{error}; run again") from None
 
 
 # load_via: storage_write. Rows go as Arrow through the Storage Write API, into a pending write stream for each group.
