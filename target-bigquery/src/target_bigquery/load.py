@@ -35,8 +35,8 @@ from target_bigquery.types import job_prefix
 from target_bigquery.uploads import PARQUET_CODEC, Files, Item, PreparedItem, Upload
 
 T = TypeVar("T")
-MOST_RECORD = 8 << 20
-"""Bytes of a record in one row of `_sdc_rejected`; what is longer takes several."""
+_MOST = {"record": 8 << 20}
+"""Bytes of columns of `_sdc_rejected`."""
 KEPT = ("description", "friendly_name", "labels", "expires", "require_partition_filter")
 """Properties that are restored after a copy: BigQuery does not document whether a copy keeps them."""
 _UNFIT = ("RECORD", "JSON")
@@ -133,7 +133,7 @@ class DeadLetterTable:
                         client.create_table(REJECTED, fields, cluster=("stream", "batch_id"), description=about)
                 tables.remove_leftovers(client, REJECTED)
                 self._exists = True
-            path, rows = self._temporary(".parquet"), list(table_rows(stream, batches, most_record=MOST_RECORD))
+            path, rows = self._temporary(".parquet"), list(table_rows(stream, batches, _MOST))
             batch = pa.RecordBatch.from_pylist(rows, schema=_REJECTED_SCHEMA)
             WRITABLE["parquet"].write([batch], _REJECTED_SCHEMA, path, compression=PARQUET_CODEC)
             upload = Upload(path, "parquet", len(rows), path.stat().st_size, is_temporary=True)

@@ -233,9 +233,8 @@ class Connection:
             self._unreached_since = self._unreached_since or time.monotonic()
             raise resources.translate_error(error, what) from None
         self._was_reached, self._unreached_since = True, None
-        for (
-            option
-        ) in process.user_timeout():  # the driver sets keepalive alone, which does not count while data is sent
+        # the driver sets keepalive alone, which does not count while data is sent
+        for option in process.user_timeout():
             driver._usock.setsockopt(*option)
         driver._usock.settimeout(None)  # a COPY may take hours, and the driver has no option for it
         driver.autocommit = True

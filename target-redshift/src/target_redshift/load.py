@@ -59,7 +59,7 @@ _LONGEST_PAUSE = 8.0
 _LONG = "its files hold texts that are too long for their columns"
 _AT_ONCE_ROWS, _AT_ONCE_BYTES = 1_000, 4 << 20
 """Rejected rows in one statement, which takes 32,767 values and 16 MB."""
-_MOST = {"file": 8192, "column_name": 1024, "reason": 8192}
+_MOST = {"record": MAX_VARCHAR, "file": 8192, "column_name": 1024, "reason": 8192}
 """Bytes of columns of `_sdc_rejected`."""
 
 
@@ -99,7 +99,7 @@ class DeadLetterTable:
 
 def row_chunks(stream: str, batches: Sequence[BatchRejects]) -> Iterator[list[tuple[Any, ...]]]:
     rows, size = list[tuple[Any, ...]](), 0
-    for row in table_rows(stream, batches, most_record=MAX_VARCHAR, most=_MOST):
+    for row in table_rows(stream, batches, _MOST):
         rows.append(tuple(row.values()))
         size += len(row["record"].encode())
         if len(rows) >= _AT_ONCE_ROWS or size >= _AT_ONCE_BYTES:

@@ -197,16 +197,11 @@ def too_many(most: int, first: Rejected) -> TooManyRejectedError:
     )
 
 
-def table_rows(
-    stream: str, batches: Iterable[BatchRejects], *, most_record: int, most: Mapping[str, int] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `_sdc_rejected`: a record of more than `most_record` bytes takes several.
-
-    `most` are the bytes of other columns, whose texts are cut.
-    """
+def table_rows(stream: str, batches: Iterable[BatchRejects], most: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `_sdc_rejected`; `most` are bytes: a longer record takes several rows, other texts are cut."""
     for batch in batches:
         for rejected in batch.rows:
-            for number, part in enumerate(parts_of(rejected, most_record), 1):
+            for number, part in enumerate(parts_of(rejected, most["record"]), 1):
                 row: dict[str, Any] = {
                     "stream": stream,
                     "batch_id": batch.batch_id,
@@ -217,7 +212,7 @@ def table_rows(
                     "record": part.record,
                     "part": number,
                 }
-                yield row | {name: cut(row[name], size) for name, size in (most or {}).items()}
+                yield row | {name: cut(row[name], size) for name, size in most.items()}
 
 
 def parts_of(rejected: Rejected, most_bytes: int) -> Iterator[Rejected]:

@@ -191,11 +191,6 @@ def siblings(columns: Iterable[UploadColumn], existing: Iterable[ExistingColumn]
     return tuple(e.name for e in existing if e.name not in filled and base(e).lower() in bases)
 
 
-def is_or_was(column: UploadColumn, name: str | None) -> bool:
-    """Return whether a column is the one of that name, whatever its case, or a variant of it."""
-    return name is not None and name.lower() in (column.name.lower(), base(column).lower())
-
-
 def base(column: UploadColumn | ExistingColumn) -> str:
     """Return the column that a property had first."""
     return column.variant_of or column.name

@@ -30,7 +30,7 @@ from singer_arrow.records.validation import fits_schema, validator
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.run import WarehouseRun
-from singer_arrow.warehouse.settings import APPEND, UPSERT, ExistingColumn, LoadSettings, is_or_was, mark
+from singer_arrow.warehouse.settings import APPEND, UPSERT, ExistingColumn, LoadSettings, base, mark
 
 # Settings for the layout of new tables: the columns that they name, and whether a table has that layout.
 
@@ -71,7 +71,7 @@ def warn_of_layout(
 
     def is_by(name: str, own: str) -> bool:
         column = _find(columns, name)
-        return is_or_was(column, own) if column else name.lower() == own.lower()
+        return own.lower() in ([column.name.lower(), base(column).lower()] if column else [name.lower()])
 
     if named and not (len(named) == len(has) and all(map(is_by, named, has))):
         now = f"{by} {', '.join(has)}" if has else without
@@ -349,20 +349,17 @@ class WarehouseTable(abc.ABC):
     ) -> Conversion[Any]:
         if not self.method.merges:
             return replace(self.conversion(constants, keys=(), place=None), never_null=self._never_null)
-        different = {rank for runs in ranks for _, rank in runs} or {self._received(since)}
+        different = {rank for runs in ranks for _, rank in runs}
+        if not different:
+            # The rank is the time, as the warehouse has it, of their arrival. Rows that wait for others, the first read
+            # at `since` by time.monotonic, are as old as the last of these, but records have not waited for longer than
+            # they may: a run that slept has older ones.
+            waited = time.monotonic() - since - self.run.limits.age_seconds if since is not None else 0.0
+            moment = self.run.moment(self.warehouse_time) - timedelta(seconds=max(0.0, waited))
+            different = {f"received {moment:%Y-%m-%d %H:%M:%S.%f}"}
         rank = different.pop() if len(different) == 1 else None
         made = self.conversion({**constants, RANK: rank}, keys=self.key_properties, place=next(self._places))
         return replace(made, never_null=self._never_null, ranks=ranks if different else ())
-
-    def _received(self, since: float | None) -> str:
-        """Return the rank of rows that have none of their own: the time, as the warehouse has it, of their arrival.
-
-        Rows that wait for others, the first read at `since` by time.monotonic, are as old as the last of these, but
-        records have not waited for longer than they may: a run that slept has older ones.
-        """
-        waited = time.monotonic() - since - self.run.limits.age_seconds if since is not None else 0.0
-        moment = self.run.moment(self.warehouse_time) - timedelta(seconds=max(0.0, waited))
-        return f"received {moment:%Y-%m-%d %H:%M:%S.%f}"
 
 
 # Which property each column of a table belongs to, as the first line of its description or comment names it. Pure.

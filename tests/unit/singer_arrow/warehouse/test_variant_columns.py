@@ -10,7 +10,7 @@ import pytest
 
 from singer_arrow.load.convert import UploadColumn
 from singer_arrow.naming import NamingRules, column_names
-from singer_arrow.warehouse.settings import ExistingColumn, is_or_was, mark, marked, siblings, variant_names
+from singer_arrow.warehouse.settings import ExistingColumn, mark, marked, siblings, variant_names
 
 RULES = NamingRules(table_length=40, column_length=24, reserved_columns=re.compile("_x"))
 
@@ -76,10 +76,3 @@ def test_siblings_are_what_no_property_fills() -> None:
     assert siblings([column("id"), column("n__string", "n")], table) == ("n", "n__float")
     assert siblings([column("n"), column("n__string"), column("n__float")], table) == ()
     assert siblings([column("id")], table) == ()
-
-
-def test_columns_and_their_variants() -> None:
-    assert is_or_was(column("Price"), "price")
-    assert is_or_was(column("price__string", "Price"), "price")
-    assert not is_or_was(column("price__string"), "price")
-    assert not is_or_was(column("price"), None)
