@@ -58,7 +58,7 @@ def check_values(array: pa.Array, column: Column, url: str) -> None:
     Some load jobs accept timestamps of other years, and queries that read them fail later.
     """
     _check_lists(array, column, url)
-    if _has_dates([column]) and beyond_years(array):
+    if has_dates([column]) and beyond_years(array):
         raise DataError(
             "a date lies outside the years 1 to 9999, which BigQuery has no place for",
             url=url,
@@ -87,13 +87,9 @@ def needs_list_check(columns: Sequence[Column]) -> bool:
     return any(c.repeated or needs_list_check(c.fields) for c in columns)
 
 
-def needs_check(columns: Sequence[Column]) -> bool:
-    """Return whether `check_values` applies: lists or dates, at any depth."""
-    return needs_list_check(columns) or _has_dates(columns)
-
-
-def _has_dates(columns: Sequence[Column]) -> bool:
-    return any(c.kind in _DATES or _has_dates(c.fields) for c in columns)
+def has_dates(columns: Sequence[Column]) -> bool:
+    """Return whether there are dates, at any depth."""
+    return any(c.kind in _DATES or has_dates(c.fields) for c in columns)
 
 
 def loads_as_it_is(file: pa.Schema, columns: Sequence[Column]) -> bool:

@@ -40,8 +40,9 @@ from target_bigquery.conversion import (
     Conversion,
     check_values,
     columns_to_check,
+    has_dates,
     loads_as_it_is,
-    needs_check,
+    needs_list_check,
     with_quoted_numbers,
 )
 from target_bigquery.types import Column, has_kind
@@ -257,7 +258,7 @@ class Files:
             files.append(file)
             rows += count
             size += file.path.stat().st_size
-        needing = [c for c in conversion.columns if needs_check([c])]
+        needing = [c for c in conversion.columns if needs_list_check([c]) or has_dates([c])]
         if fits and needing:
             # the values that BigQuery would refuse or change are checked, without converting the others
             try:

@@ -435,29 +435,19 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
     def _warned(self, part: PreparedItem) -> PreparedItem:
         """Count the NUL characters and long texts of an item, and warn of the first of the stream; return the item."""
         context, source = self.context, "RECORD messages" if part.item.is_temporary else None
-        if part.nuls.count:
-            if context.files.is_first(context.stream, "NUL"):
-                context.logger.warning(
-                    "Stream %r: %s, %s holds a NUL character, which Redshift does not take; such characters are %s, "
-                    "set nul_text to choose otherwise",
-                    context.stream,
-                    source or part.nuls.url,
-                    part.nuls.place,
-                    {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}[context.files.nul_text],
-                )
-            context.tally.add(nul_characters=part.nuls.count)
-        if part.long_texts.count:
-            if context.files.is_first(context.stream, "long texts"):
-                context.logger.warning(
-                    "Stream %r: %s, %s holds a text that is too long for its column; such texts are null there, and "
-                    "are kept in column %s of their row; of more than 65,535 bytes it takes them only where the "
-                    "cluster's enable_large_strings_opt_in is on",
-                    context.stream,
-                    source or part.long_texts.url,
-                    part.long_texts.place,
-                    COLUMN,
-                )
-            context.tally.add(long_texts=part.long_texts.count)
+        nul = "a NUL character, which Redshift does not take; such characters are %s, set nul_text to choose otherwise"
+        long = (
+            "a text that is too long for its column; such texts are null there, and are kept in column %s of their "
+            "row; of more than 65,535 bytes it takes them only where the cluster's enable_large_strings_opt_in is on"
+        )
+        instead = {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}.get(context.files.nul_text)
+        found = {"nul_characters": (part.nuls, nul, instead), "long_texts": (part.long_texts, long, COLUMN)}
+        for name, (report, text, which) in found.items():
+            if report.count:
+                if context.files.is_first(context.stream, name):
+                    where = (context.stream, source or report.url, report.place)
+                    context.logger.warning(f"Stream %r: %s, %s holds {text}", *where, which)
+                context.tally.add(**{name: report.count})
         return part
 
     def fit_texts(self, tables: StagingTables, staged: Mapping[str, Sequence[str]], group: Group) -> None:

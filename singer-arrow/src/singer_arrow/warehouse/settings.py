@@ -70,41 +70,29 @@ class Roots:
         """Refuse a manifest with a file elsewhere: the DataError names it without what may be secret in its URL."""
         for text in manifest:
             which = f"{shown(text)!r} in the manifest of stream {stream!r}"
+            try:
+                url = Url.parse(text)
+                place: Url | None = _real(url) if url.scheme == "file" else url
+            except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
+                place = None
             if self.roots:
-                if not self._holds(text):
+                climbs = place is not None and place.scheme != "file" and _climbs(place.key)
+                if place is None or climbs or not any(_is_below(place, root) for root in self.roots):
                     places = ", ".join(shown(str(root)) for root in self.roots)
                     reason = f"{which} is outside of manifest_roots ({places})"
                     raise DataError(reason, hint="Add its folder there if the tap may write to it")
-                continue
-            # without roots, it is on object storage or in a local folder that the target's own settings name
-            try:
-                url = Url.parse(text)
-                if url.scheme in _OBJECT_STORAGE:
-                    continue
-                real = _real(url) if url.scheme == "file" else None
-            except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
-                raise DataError(f"{which} names no place", hint="Correct it in the tap") from None
-            if real is None:
-                place = shown(f"{url.scheme}://{url.bucket}")
+            elif place is None:
+                raise DataError(f"{which} names no place", hint="Correct it in the tap")
+            elif place.scheme not in ("file", *_OBJECT_STORAGE):
+                server = shown(f"{place.scheme}://{place.bucket}")
                 reason = f"{which} is not on object storage (s3, gs, az)"
-                raise DataError(reason, hint=f"If the tap may write there, set manifest_roots, with {place!r} in it")
-            if not any(_is_below(real, root) for root in self.own):
-                folder = shown(str(real.local_path().parent))
+                raise DataError(reason, hint=f"If the tap may write there, set manifest_roots, with {server!r} in it")
+            elif place.scheme == "file" and not any(_is_below(place, root) for root in self.own):
+                folder = shown(str(place.local_path().parent))
                 places = ", ".join(shown(str(root)) for root in self.own) or "which is not set"
                 reason = f"{which} is a local file outside of the target's own batch_config.storage.root ({places})"
                 hint = f"If the tap may write there, set that to {folder!r}, or set manifest_roots"
                 raise DataError(reason, hint=f"{hint}, with {folder!r} in it")
-
-    def _holds(self, text: str) -> bool:
-        try:
-            url = Url.parse(text)
-            if url.scheme == "file":
-                url = _real(url)
-            elif _climbs(url.key):
-                return False
-        except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
-            return False
-        return any(_is_below(url, root) for root in self.roots)
 
 
 def _is_below(url: Url, root: Url) -> bool:
