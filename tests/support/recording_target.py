@@ -63,9 +63,9 @@ class Recording(LoadMethod[LoadContext, PreparedItem]):
         if not item.is_temporary or not item.urls:
             return PreparedItem(item)
         path = Url.parse(item.urls[0]).local_path()
-        if path.suffix != files.SUFFIX:
+        if path.suffix != files.RECORD_SPOOL_SUFFIX:
             return PreparedItem(item, [json.loads(line) for line in path.read_text().splitlines()])
-        return PreparedItem(item, [row for batch in files.read(path) for row in batch.to_pylist()])
+        return PreparedItem(item, [row for batch in files.read_record_spool(path) for row in batch.to_pylist()])
 
     def stage(self, parts: Sequence[PreparedItem]) -> None:
         self.loaded_items += parts

@@ -198,22 +198,22 @@ def write_batch_files(
                 raise problem
 
 
-# Spool files: Arrow IPC files of rows that wait on local disk to be loaded.
+# Spools of records: Arrow IPC files of rows that wait on local disk to be loaded; other than `Spool` of `load.convert`.
 #
 # Their rows were checked when written, and are memory-mapped.
 
-FORMAT = "spool"
+RECORD_SPOOL = "spool"
 """Format name of spool files."""
-SUFFIX = ".spool"
+RECORD_SPOOL_SUFFIX = ".spool"
 _SLICE_BYTES = 16 << 20
 
 
-def write(path: Path, schema: pa.Schema) -> pa.ipc.RecordBatchFileWriter:
+def write_record_spool(path: Path, schema: pa.Schema) -> pa.ipc.RecordBatchFileWriter:
     """Return a writer of batches; the caller closes it."""
     return pa.ipc.new_file(str(path), schema)
 
 
-def read(path: Path) -> Iterator[pa.RecordBatch]:
+def read_record_spool(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows in batches of about 16 MiB."""
     with pa.memory_map(str(path)) as source:
         reader = pa.ipc.open_file(source)
@@ -357,8 +357,8 @@ def read_file(
     Rows that do not fit are skipped and passed to `on_skip`; without it such a row is a DataError. Unless rows are
     counted by the caller (`is_counted`), an Arrow stream without an end mark, which may have been cut off, is one too.
     """
-    if format == FORMAT:
-        yield from read(Url.parse(url).local_path())
+    if format == RECORD_SPOOL:
+        yield from read_record_spool(Url.parse(url).local_path())
         return
     reader = ObjectReader(storage, Url.parse(url))
     try:

@@ -74,8 +74,8 @@ class RecordBuffer:
     def add_rows(self, rows: pa.RecordBatch) -> None:
         assert self.lines is None
         if self.rows is None:
-            self._path = self._temporary(files.SUFFIX)
-            self.rows = files.write(self._path, rows.schema)
+            self._path = self._temporary(files.RECORD_SPOOL_SUFFIX)
+            self.rows = files.write_record_spool(self._path, rows.schema)
         self.rows.write_batch(rows)
         self._size += rows.nbytes
 

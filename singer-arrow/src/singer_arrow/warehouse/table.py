@@ -295,7 +295,7 @@ class WarehouseTable(abc.ABC):
         """
         item = Item(
             urls=(str(Url.parse(str(path))),) if path else (),
-            file_format=files.FORMAT if path and path.suffix == files.SUFFIX else "jsonl",
+            file_format=files.RECORD_SPOOL if path and path.suffix == files.RECORD_SPOOL_SUFFIX else "jsonl",
             conversion=self._conversion({}, since=since),
             rows=rows,
             bytes=path.stat().st_size if path else 0,

@@ -128,7 +128,7 @@ def test_records_that_are_all_bad_wait_no_longer_than_others(monkeypatch: pytest
 def test_no_state_passes_a_file_that_the_ticker_could_not_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, failures = files.write, [OSError("No space left on device")]
+    write, failures = files.write_record_spool, [OSError("No space left on device")]
 
     class Writer:
         def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -140,7 +140,7 @@ def test_no_state_passes_a_file_that_the_ticker_could_not_end(
                 raise failures.pop()
             self.inner.close()
 
-    monkeypatch.setattr(files, "write", Writer)
+    monkeypatch.setattr(files, "write_record_spool", Writer)
     error = failure(Overtaken(config={"max_batch_age_seconds": 0}), schema(), *RECORDS_AND_STATES)
     assert isinstance(error, OSError)
     assert states(capsys.readouterr().out) == []
