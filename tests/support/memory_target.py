@@ -19,7 +19,7 @@ from singer_arrow.load.run import Limits
 from singer_arrow.sdk.cli import run
 from singer_arrow.sdk.target import WarehouseTarget
 from singer_arrow.settings import json_schema
-from singer_arrow.warehouse.run import WarehouseRun
+from singer_arrow.warehouse.run import RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import LoadSettings
 from singer_arrow.warehouse.table import TableStream
 
@@ -93,10 +93,9 @@ class MemoryTable:
 class MemoryRun(WarehouseRun[LoadSettings]):
     """A run whose loads begin soon."""
 
-    @property
-    def limits(self) -> Limits:
-        """Return the limits of a load."""
-        return Limits(age_seconds=0.1)
+    def __init__(self, settings: LoadSettings, context: RunContext) -> None:
+        super().__init__(settings, context)
+        self.limits = Limits(age_seconds=0.1)
 
 
 class MemoryTarget(WarehouseTarget):
