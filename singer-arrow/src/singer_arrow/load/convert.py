@@ -75,23 +75,18 @@ def refused_rows(
         refusal = refusal if refusal or low >= high else probe(low, high)
         if refusal is None:
             continue
+        named = refusal.row
         if high - low == 1:
-            _note(found, low, refusal, most)
-            continue
-        at = refusal.row
-        if at is not None and low <= at < high and (alone := probe(at, at + 1)):
-            _note(found, at, alone, most)
-            pieces += [(at + 1, high, None), (low, at, None)]
+            found[low] = refusal
+        elif named is not None and low <= named < high and (alone := probe(named, named + 1)):
+            found[named] = alone
+            pieces += [(named + 1, high, None), (low, named, None)]
         else:
             middle = (low + high) // 2
             pieces += [(middle, high, None), (low, middle, None)]
+        if len(found) > most:
+            raise TooManyRefusedError(sorted(found.items()), most)
     return sorted(found.items())
-
-
-def _note(found: dict[int, Refusal], row: int, refusal: Refusal, most: int) -> None:
-    found[row] = refusal
-    if len(found) > most:
-        raise TooManyRefusedError(sorted(found.items()), most)
 
 
 def refused_of_each(found: Iterable[tuple[int, Refusal]], counts: Sequence[int]) -> list[dict[int, Refusal]]:
