@@ -1,163 +1,23 @@
-"""What Arrow's JSON reader accepts although it must not, and keys that are unknown."""
+"""Keys of JSON records that are unknown, and their values.
+
+Unknown keys are those that are neither in the schema nor in `ReadOptions.known_columns`, and members of objects that
+their struct lacks, at any depth, unless they are excluded. Keys whose value is null are ignored.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_json import BadRowError, parse, raw_members, to_json_bytes
 from singer_arrow.enforcement.enforce import exclude_from_json, exclude_members, paths_with_exclusions
-from singer_arrow.schema.arrow_schema import DIGITS_OF_128, MOST_DIGITS, is_json
-
-# Strategies to read lines by Arrow's JSON reader: which types it reads, and how unknown keys are detected. Pure.
-
-
-@dataclass(frozen=True, slots=True)
-class ReadStrategy:
-    """A strategy to read lines by Arrow's JSON reader.
-
-    `key_check` is `infer`: Arrow's reader reads all columns, unknown ones included, which is cheapest but requires that
-    each has one kind of values; or `scan`: the keys of each line are compared. Empty: no check.
-    """
-
-    text_timestamps: bool = False  # read as text and converted, for spellings that Arrow's reader refuses
-    float_integers: bool = False  # read as floats, for files that write integers as 1.0
-    wide_decimals: bool = False  # read with any number of digits
-    raw_text: bool = False  # read columns of text raw, for files that hold other kinds of values in them
-    key_check: str = ""
-    suspects: frozenset[str] = frozenset()  # columns to read value by value, as some values do not fit
-
-
-def read_strategies(schema: pa.Schema, *, loose_text: bool) -> list[ReadStrategy]:
-    """Return the strategies for lines of a schema, the cheapest first."""
-    strategies = [ReadStrategy()]
-    wide = any(part.precision > DIGITS_OF_128 - max(0, part.scale) for f in schema for part in decimals(f.type))
-    if wide or any("timestamp" in str(f.type) for f in schema):
-        strategies += [ReadStrategy(text_timestamps=True, wide_decimals=wide)]
-    if any(pt.is_integer(f.type) for f in schema):
-        strategies += [ReadStrategy(text_timestamps=True, wide_decimals=wide, float_integers=True)]
-    if loose_text and any(pt.is_string(f.type) for f in schema):
-        strategies += [replace(s, text_timestamps=True, wide_decimals=wide, raw_text=True) for s in strategies]
-    return strategies
-
-
-def read_type(field: pa.Field, strategy: ReadStrategy, *, nested: bool = False) -> pa.DataType | None:
-    """Return the type in which Arrow's reader reads a column; None if it can read it in none."""
-    t = field.type
-    if field.name in strategy.suspects and not nested:
-        return None
-    if is_json(field) or pt.is_map(t) or pt.is_float16(t):
-        return None
-    if pt.is_struct(t):
-        parts = [(f.name, read_type(f, strategy, nested=True)) for f in t]
-        return None if any(part is None for _, part in parts) else pa.struct(parts)
-    if pt.is_list(t):
-        inner = read_type(t.value_field, strategy, nested=True)
-        return None if inner is None else pa.list_(inner)
-    if pt.is_integer(t):
-        return pa.float64() if strategy.float_integers and not nested else t
-    if pt.is_timestamp(t) and t.tz == "UTC" and not strategy.text_timestamps:
-        return t
-    if pt.is_decimal128(t) or pt.is_decimal256(t):
-        # So few digits that the reader can scale each number that it accepts; safely cast to those of the column later.
-        digits, scale = DIGITS_OF_128 - max(0, t.scale), max(0, t.scale)
-        is_wide = strategy.wide_decimals or digits <= 0
-        return pa.decimal256(max(1, MOST_DIGITS - scale), t.scale) if is_wide else pa.decimal128(digits, t.scale)
-    if pt.is_boolean(t) or pt.is_floating(t) or pt.is_null(t):
-        return t
-    return None if strategy.raw_text and pt.is_string(t) else pa.string()
-
-
-def decimals(t: pa.DataType) -> Iterator[pa.DataType]:
-    """Yield the decimal types within a type, itself included."""
-    if pt.is_decimal(t):
-        yield t
-    for i in range(t.num_fields):
-        yield from decimals(t.field(i).type)
-
-
-# Checks of what Arrow's JSON reader accepts although it must not. Pure.
-#
-# It accepts several records on a line and records over several lines. It scales decimals without a check of overflow or
-# of the precision of their type, rounds what is read as a float, and makes infinities of numbers that are too large.
-
-_LONG = 2048
-_BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
-_BORDER = re.compile(rb"\}[ \t\r]*+\n[ \t\r\n]*+\{")
-
-
-@dataclass(frozen=True, slots=True)
-class LineEnds:
-    """Line ends of a text of whole lines."""
-
-    count: int
-    are_borders: bool  # each is directly between the end of an object and the beginning of the next one
-
-    @classmethod
-    def of(cls, data: bytes) -> LineEnds:
-        """Return the line ends of a text, in one pass without the GIL."""
-        text = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
-        ends = pc.equal(text, pa.scalar(ord("\n"), pa.uint8()))
-        are_borders = data[:1] == b"{" and data[-1:] == b"\n"
-        if are_borders:
-            behind = text.slice(1).filter(ends.slice(0, len(ends) - 1)).unique().to_pylist()
-            before = text.slice(0, len(text) - 1).filter(ends.slice(1)).unique().to_pylist()
-            if before == [ord("\r")]:
-                before = text.slice(0, len(text) - 2).filter(ends.slice(2)).unique().to_pylist()
-            are_borders = behind in ([], [ord("{")]) and before in ([], [ord("}")])
-        return cls(ends.true_count, are_borders)
-
-    def hold_one_each(self, data: bytes, rows: int) -> bool:
-        """Return whether each line that is not blank holds one object, given the number of objects in the text.
-
-        A JSON string holds no line end, and `}` followed by `{` occurs only between two objects of the top level. So if
-        that surrounds each line end, no line end is within an object, and each line holds at least one object.
-        """
-        if self.are_borders and rows == self.count:
-            return True
-        if rows != self.count - len(_BLANK.findall(data)):
-            return False
-        text = data.strip(b" \t\r\n")
-        return text[:1] == b"{" and text[-1:] == b"}" and len(_BORDER.findall(text)) == rows - 1
-
-
-def has_wide_line(data: bytes, lines: int) -> bool:
-    """Return whether a line may have so many more keys than the others that a column for each takes too much memory."""
-    long = max(_LONG, 16 * len(data) // max(lines, 1))
-    begin = 0
-    while (limit := begin + long) < len(data):
-        begin = data.rfind(b"\n", begin, limit) + 1
-        if not begin:
-            begin, end = limit - long, data.find(b"\n", limit)
-            if data.count(b":", begin, end) * lines > 4 * len(data):
-                return True
-            begin = end + 1 or len(data)
-    return False
-
-
-def all_finite(column: pa.Array) -> bool:
-    """Return whether all floats of a column are finite, within lists and objects too."""
-    if pt.is_floating(column.type):  # the sum of finite numbers may overflow
-        return isfinite(pc.sum(column).as_py() or 0.0) or pc.all(pc.is_finite(column)).as_py() is not False
-    if pt.is_struct(column.type):
-        return all(all_finite(part) for part in column.flatten())
-    return not pt.is_list(column.type) or all_finite(column.flatten())
-
-
-# Find the keys of records that are unknown, and their values.
-#
-# Unknown keys are those that are neither in the schema nor in `ReadOptions.known_columns`, and members of objects that
-# their struct lacks, at any depth, unless they are excluded. Keys whose value is null are ignored.
+from singer_arrow.schema.arrow_schema import is_json
 
 NO_FIELD = '"\\' + "".join(map(chr, range(32)))
 """Characters that msgspec does not allow in the name of a field."""
@@ -296,8 +156,15 @@ def _count_members(column: pa.Array, field: pa.Field, path: str, counts: Counter
                 counts[at] += len(part) - part.null_count
 
 
+def types_within(t: pa.DataType) -> Iterator[pa.DataType]:
+    """Yield a type and all types within it."""
+    yield t
+    for i in range(t.num_fields):
+        yield from types_within(t.field(i).type)
+
+
 def _has_members(t: pa.DataType) -> bool:
-    return pt.is_struct(t) or any(_has_members(t.field(i).type) for i in range(t.num_fields))
+    return any(map(pt.is_struct, types_within(t)))
 
 
 def _are_allowed(types: dict[str, pa.DataType]) -> bool:

@@ -19,8 +19,8 @@ from pyarrow import types as pt
 from singer_arrow.casting.from_json import BadRowError, parse_row, raw_members
 from singer_arrow.enforcement.bad_rows import ParsedRows, RowError, UnknownKeys, batch_of
 from singer_arrow.enforcement.enforce import exclude_from_json, paths_with_exclusions
-from singer_arrow.formats.json_checks import KnownKeys, LineEnds, ReadStrategy
-from singer_arrow.formats.json_fast import FAST_PATH_ERRORS, ArrowJsonReader, from_raw
+from singer_arrow.formats.json_checks import KnownKeys
+from singer_arrow.formats.json_fast import FAST_PATH_ERRORS, ArrowJsonReader, LineEnds, ReadStrategy, from_raw
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -85,10 +85,11 @@ class ExactReader:
             if f.name in paths or is_json(f) or (self._loose_text and pt.is_string(f.type))
         ]
 
-    def __call__(self, data: bytes, suspects: Iterable[str]) -> ParsedRows:
-        """Return the rows of a block of whole lines; `suspects` are columns in which values probably do not fit."""
+    def __call__(self, data: bytes) -> ParsedRows:
+        """Return the rows of a block of whole lines."""
         lines, unread, unknown = self._scan(NumberedLines.of(data))
-        strategies, suspects, parts = deque(self._strategies), list(suspects), list[ParsedRows]()
+        strategies, parts = deque(self._strategies), list[ParsedRows]()
+        suspects = list[str]()  # columns in which values probably do not fit
 
         def read(lines: NumberedLines) -> None:
             strategy, text = replace(strategies[0], suspects=frozenset(suspects)), lines.data

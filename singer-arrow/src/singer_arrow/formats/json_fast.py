@@ -1,4 +1,4 @@
-"""Whole lines by Arrow's reader; records within messages."""
+"""Whole lines by Arrow's reader, with checks of what it accepts although it must not; records within messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import dataclasses
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from math import isfinite
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -24,17 +24,8 @@ from singer_arrow.casting.from_text import are_large, holds_text, large_rows
 from singer_arrow.casting.spelling import set_column
 from singer_arrow.enforcement.bad_rows import RowError, batch_of
 from singer_arrow.enforcement.enforce import exclude_from_json, paths_with_exclusions
-from singer_arrow.formats.json_checks import (
-    NO_FIELD,
-    KnownKeys,
-    LineEnds,
-    ReadStrategy,
-    all_finite,
-    decimals,
-    has_wide_line,
-    read_type,
-)
-from singer_arrow.schema.arrow_schema import is_json
+from singer_arrow.formats.json_checks import NO_FIELD, KnownKeys, types_within
+from singer_arrow.schema.arrow_schema import DIGITS_OF_128, MOST_DIGITS, is_json
 
 # Read whole lines of JSON by Arrow's JSON reader; fail if a line is bad or needs the exact reader.
 #
@@ -46,8 +37,131 @@ _ESCAPED_KEY = re.compile(rb'\\[^"]*"[ \t\r]*:')
 _TINY = re.compile(rb'-(?<=[eE]-)0*[1-9][0-9]+["\s,}\]]')  # a number that Arrow's reader scales by a wrong power of ten
 _NO_INTEGER = re.compile(rb"\.\d*[1-9]|[eE]")
 _FIRST_INEXACT = 2.0**53  # the text of an integer from here on may have been rounded
+_LONG = 2048
+_BLANK = re.compile(rb"(?m)^[ \t\r]*\n")
+_BORDER = re.compile(rb"\}[ \t\r]*+\n[ \t\r\n]*+\{")
 FAST_PATH_ERRORS = (pa.ArrowException, msgspec.MsgspecError, ValueError, RecursionError)
 """Errors of the fast path: a line is bad, or needs the exact reader."""
+
+
+class FastPathError(ValueError):
+    """Lines that Arrow's reader accepts need the exact reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStrategy:
+    """A strategy to read lines by Arrow's JSON reader.
+
+    `key_check` is `infer`: Arrow's reader reads all columns, unknown ones included, which is cheapest but requires that
+    each has one kind of values; or `scan`: the keys of each line are compared. Empty: no check.
+    """
+
+    text_timestamps: bool = False  # read as text and converted, for spellings that Arrow's reader refuses
+    float_integers: bool = False  # read as floats, for files that write integers as 1.0
+    wide_decimals: bool = False  # read with any number of digits
+    raw_text: bool = False  # read columns of text raw, for files that hold other kinds of values in them
+    key_check: str = ""
+    suspects: frozenset[str] = frozenset()  # columns to read value by value, as some values do not fit
+
+
+def read_strategies(schema: pa.Schema, *, loose_text: bool) -> list[ReadStrategy]:
+    """Return the strategies for lines of a schema, the cheapest first."""
+    strategies = [ReadStrategy()]
+    wide = any(
+        pt.is_decimal(t) and t.precision > DIGITS_OF_128 - max(0, t.scale) for f in schema for t in types_within(f.type)
+    )
+    if wide or any("timestamp" in str(f.type) for f in schema):
+        strategies += [ReadStrategy(text_timestamps=True, wide_decimals=wide)]
+    if any(pt.is_integer(f.type) for f in schema):
+        strategies += [ReadStrategy(text_timestamps=True, wide_decimals=wide, float_integers=True)]
+    if loose_text and any(pt.is_string(f.type) for f in schema):
+        strategies += [replace(s, text_timestamps=True, wide_decimals=wide, raw_text=True) for s in strategies]
+    return strategies
+
+
+def read_types(fields: Iterable[pa.Field], strategy: ReadStrategy, *, nested: bool = False) -> dict[str, pa.DataType]:
+    """Return the types in which Arrow's reader reads fields, by name; without those that it can read in none."""
+    types = dict[str, pa.DataType]()
+    for field in fields:
+        t = field.type
+        if (field.name in strategy.suspects and not nested) or is_json(field) or pt.is_map(t) or pt.is_float16(t):
+            continue
+        if pt.is_struct(t):
+            members = read_types(t, strategy, nested=True)
+            if len(members) < t.num_fields:
+                continue
+            t = pa.struct(members)
+        elif pt.is_list(t):
+            if not (item := read_types([t.value_field], strategy, nested=True)):
+                continue
+            t = pa.list_(item[t.value_field.name])
+        elif pt.is_integer(t):
+            t = pa.float64() if strategy.float_integers and not nested else t
+        elif pt.is_decimal128(t) or pt.is_decimal256(t):
+            # So few digits that the reader can scale each number that it accepts; safely cast to those of the column
+            # later.
+            digits, scale = DIGITS_OF_128 - max(0, t.scale), max(0, t.scale)
+            is_wide = strategy.wide_decimals or digits <= 0
+            t = pa.decimal256(max(1, MOST_DIGITS - scale), t.scale) if is_wide else pa.decimal128(digits, t.scale)
+        elif pt.is_string(t) and strategy.raw_text:
+            continue
+        elif not (pt.is_boolean(t) or pt.is_floating(t) or pt.is_null(t)):
+            is_read = pt.is_timestamp(t) and t.tz == "UTC" and not strategy.text_timestamps
+            t = t if is_read else pa.string()
+        types[field.name] = t
+    return types
+
+
+@dataclass(frozen=True, slots=True)
+class LineEnds:
+    """Line ends of a text of whole lines."""
+
+    count: int
+    are_borders: bool  # each is directly between the end of an object and the beginning of the next one
+
+    @classmethod
+    def of(cls, data: bytes) -> LineEnds:
+        """Return the line ends of a text, in one pass without the GIL."""
+        text = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+        ends = pc.equal(text, pa.scalar(ord("\n"), pa.uint8()))
+        are_borders = data[:1] == b"{" and data[-1:] == b"\n"
+        if are_borders:
+            behind = text.slice(1).filter(ends.slice(0, len(ends) - 1)).unique().to_pylist()
+            before = text.slice(0, len(text) - 1).filter(ends.slice(1)).unique().to_pylist()
+            if before == [ord("\r")]:
+                before = text.slice(0, len(text) - 2).filter(ends.slice(2)).unique().to_pylist()
+            are_borders = behind in ([], [ord("{")]) and before in ([], [ord("}")])
+        return cls(ends.true_count, are_borders)
+
+
+def has_wide_line(data: bytes, lines: int) -> bool:
+    """Return whether a line may have so many more keys than the others that a column for each takes too much memory."""
+    long = max(_LONG, 16 * len(data) // max(lines, 1))
+    begin = 0
+    while (limit := begin + long) < len(data):
+        begin = data.rfind(b"\n", begin, limit) + 1
+        if not begin:
+            begin, end = limit - long, data.find(b"\n", limit)
+            if data.count(b":", begin, end) * lines > 4 * len(data):
+                return True
+            begin = end + 1 or len(data)
+    return False
+
+
+def is_exact(column: pa.Array, t: pa.DataType | None = None) -> bool:
+    """Return whether Arrow's reader rounded no value of a column that is to be of type `t`, and no float is infinite.
+
+    It rounds what is read as a float, and makes infinities of too large numbers, also within lists and objects.
+    """
+    if pt.is_floating(column.type):
+        total = pc.sum(column).as_py() or 0.0  # of finite numbers it may overflow
+        if not isfinite(total) and pc.all(pc.is_finite(column)).as_py() is False:
+            return False
+        rounds = t is not None and pt.is_integer(t)
+        return not (rounds and pc.any(pc.greater_equal(pc.abs(column), _FIRST_INEXACT)).as_py())
+    if pt.is_struct(column.type):
+        return all(map(is_exact, column.flatten()))
+    return not pt.is_list(column.type) or is_exact(column.flatten())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +193,10 @@ class ArrowJsonReader:
     ) -> None:
         self._schema, self._keys, self._excluded, self._loose_text = schema, keys, excluded, loose_text
         self._counts_unknown = counts_unknown
-        self._made: dict[ReadStrategy, tuple[pa.Schema, tuple[pa.Field, ...]]] = {}
-        self._decimals = any(True for f in schema for _ in decimals(f.type))
+        self._types = cache(lambda strategy: read_types(schema, strategy))
+        self._decimals = any(map(pt.is_decimal, (t for f in schema for t in types_within(f.type))))
         self._integers = tuple(f.name for f in schema if pt.is_integer(f.type))
-        self._floats = [f for f in schema if _holds_floats(f.type)]
+        self._floats = [f for f in schema if any(map(pt.is_floating, types_within(f.type)))]
 
     def __call__(self, data: bytes, strategy: ReadStrategy, ends: LineEnds) -> ReadRows:
         """Return the rows of whole lines; values of suspects that do not fit are null.
@@ -91,47 +205,50 @@ class ArrowJsonReader:
         """
         if not data.lstrip():
             return ReadRows(batch_of([pa.nulls(0, f.type) for f in self._schema], self._schema, 0))
-        self._check(data, strategy)
-        (read, from_json), infers = self._columns(strategy), strategy.key_check == "infer"
-        if infers and has_wide_line(data, ends.count):
+        self._check(data)
+        keys, infers = self._keys, strategy.key_check == "infer"
+        all_known = keys is None or strategy.key_check != "scan" or keys.all_known(data)
+        if not (all_known or self._counts_unknown) or (infers and has_wide_line(data, ends.count)):
             raise FastPathError
+        types = self._types(strategy)
+        read = pa.schema(types)
         table = read_objects(data, read, ends, unexpected="infer" if infers else "ignore")
+
+        # Keys that Arrow's reader found beside those that are read
         unknown: Mapping[str, int] = {}
         if infers and not table.schema.equals(read):
-            assert self._keys is not None
+            assert keys is not None
             if self._counts_unknown:
-                unknown = self._keys.count_in(dict(zip(table.schema.names, table.columns, strict=True)), self._schema)
+                unknown = keys.count_in(dict(zip(table.schema.names, table.columns, strict=True)), self._schema)
                 if any(table.schema.field(f.name).type != f.type for f in read):  # structs with more members
                     table = read_objects(data, read, ends, unexpected="ignore")
             else:  # a key that is always null is not new
-                new = set(table.schema.names).difference(self._keys.names)
+                new = set(table.schema.names).difference(keys.names)
                 if not all(pt.is_null(table.schema.field(name).type) for name in new):
                     raise FastPathError
                 if not all(
                     _holds_no_more(table.schema.field(f.name).type, f.type, self._excluded, f.name) for f in read
                 ):
                     raise FastPathError
+        elif keys is not None and not all_known:
+            unknown = keys.count(data.split(b"\n"))
+
+        # The columns in their own types
         found = dict(zip(table.schema.names, table.columns, strict=True))
         if self._floats or strategy.float_integers:
             self._check_numbers(data, strategy, found)
-        raws, mismatches = self._raws(data, from_json, table.num_rows, strategy) if from_json else ({}, [])
-        made = [raws[f.name] if f.name in raws else convert_column(found[f.name], f) for f in self._schema]
-        if strategy.key_check == "scan" and self._counts_unknown and not self._all_known(data):
-            assert self._keys is not None
-            unknown = self._keys.count(data.split(b"\n"))
-        return ReadRows(batch_of(made, self._schema, table.num_rows), mismatches, unknown)
+        from_json = [f for f in self._schema if f.name not in types]
+        made, mismatches = self._raws(data, from_json, table.num_rows, strategy) if from_json else ({}, [])
+        for field in self._schema:
+            if field.name in types:
+                if not is_exact(found[field.name], field.type):
+                    raise FastPathError
+                set_column(field.name)
+                made[field.name] = fit(found[field.name], field)
+        columns = [made[name] for name in self._schema.names]
+        return ReadRows(batch_of(columns, self._schema, table.num_rows), mismatches, unknown)
 
-    def _all_known(self, data: bytes) -> bool:
-        return self._keys is None or self._keys.all_known(data)
-
-    def _columns(self, strategy: ReadStrategy) -> tuple[pa.Schema, tuple[pa.Field, ...]]:
-        """Return the columns that Arrow's reader makes, in its types, and those that are made from their raw JSON."""
-        if strategy not in self._made:
-            types = {f.name: t for f in self._schema if (t := read_type(f, strategy)) is not None}
-            self._made[strategy] = pa.schema(types), tuple(f for f in self._schema if f.name not in types)
-        return self._made[strategy]
-
-    def _check(self, data: bytes, strategy: ReadStrategy) -> None:
+    def _check(self, data: bytes) -> None:
         if data[:1] != b"{" and data.lstrip()[:1] != b"{":  # a first line `null` crashes the reader
             raise FastPathError
         if nests_too_deeply(data):  # which crashes the reader where it infers
@@ -140,8 +257,6 @@ class ArrowJsonReader:
             offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
             pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
         if self._decimals and b"-" in data and _TINY.search(data):
-            raise FastPathError
-        if strategy.key_check == "scan" and not self._counts_unknown and not self._all_known(data):
             raise FastPathError
 
     def _check_numbers(self, data: bytes, strategy: ReadStrategy, found: Mapping[str, pa.Array]) -> None:
@@ -219,8 +334,15 @@ def read_objects(data: bytes, read: pa.Schema, ends: LineEnds, *, unexpected: st
         pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
         pj.ParseOptions(explicit_schema=read, unexpected_field_behavior=unexpected),
     )
-    if not ends.hold_one_each(data, table.num_rows):
-        raise FastPathError
+    # Each line that is not blank must hold one object. A JSON string holds no line end, and `}` followed by `{` occurs
+    # only between two objects of the top level. So if that surrounds each line end, no line end is within an object,
+    # and each line holds at least one object.
+    rows = table.num_rows
+    if not (ends.are_borders and rows == ends.count):
+        text = data.strip(b" \t\r\n")
+        is_bordered = text[:1] == b"{" and text[-1:] == b"}" and len(_BORDER.findall(text)) == rows - 1
+        if not is_bordered or rows != ends.count - len(_BLANK.findall(data)):
+            raise FastPathError
     return table.combine_chunks().to_batches()[0]
 
 
@@ -230,14 +352,7 @@ def from_raw(raw: bytes, field: pa.Field, *, loose_text: bool) -> Any:
         return None
     if is_json(field) or (loose_text and pt.is_string(field.type) and raw[:1] != b'"'):
         return raw.decode()
-    if pt.is_string(field.type) and raw[:1] == b'"':
-        with suppress(msgspec.MsgspecError):  # `parse` raises the error with its reason
-            return msgspec.json.decode(raw)
     return convert_value(parse(raw), field, loose_text=loose_text)
-
-
-class FastPathError(ValueError):
-    """Lines that Arrow's reader accepts need the exact reader."""
 
 
 def _has_repeated_key(data: bytes, names: Iterable[str]) -> bool:
@@ -251,10 +366,6 @@ def _has_repeated_key(data: bytes, names: Iterable[str]) -> bool:
             if not twice.isdisjoint(names):
                 return True
     return False
-
-
-def _holds_floats(t: pa.DataType) -> bool:
-    return bool(pt.is_floating(t)) or any(_holds_floats(t.field(i).type) for i in range(t.num_fields))
 
 
 def _holds_no_more(found: pa.DataType, read: pa.DataType, excluded: frozenset[str], path: str) -> bool:
@@ -272,20 +383,6 @@ def _holds_no_more(found: pa.DataType, read: pa.DataType, excluded: frozenset[st
         else pt.is_null(f.type) or f"{path}.{f.name}" in excluded
         for f in found
     )
-
-
-def convert_column(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Convert a column of Arrow's reader to the type of a field; raises one of `FAST_PATH_ERRORS`.
-
-    That is so if a value does not fit, or may have been changed by Arrow's reader.
-    """
-    set_column(field.name)
-    if not all_finite(column):
-        raise FastPathError
-    rounds = pt.is_floating(column.type) and pt.is_integer(field.type)
-    if rounds and pc.any(pc.greater_equal(pc.abs(column), _FIRST_INEXACT)).as_py():
-        raise FastPathError
-    return fit(column, field)
 
 
 # Read lines of JSON whose record is a member of an object, as in messages, by Arrow's JSON reader.
@@ -328,9 +425,9 @@ class EnvelopeReader(ArrowJsonReader):
 
         Raises one of `FAST_PATH_ERRORS` if a line is bad, or needs the exact reader.
         """
-        self._check(data, strategy)
-        made_by_arrow, from_json = self._columns(strategy)
-        read = list(made_by_arrow) or [pa.field(_ANY_ROW, pa.null())]
+        self._check(data)
+        types = self._types(strategy)
+        read = [pa.field(name, t) for name, t in types.items()] or [pa.field(_ANY_ROW, pa.null())]
         whole = self._around.append(pa.field("record", pa.struct(read)))
         ends, unexpected = LineEnds.of(data), self._unexpected
         try:
@@ -351,14 +448,18 @@ class EnvelopeReader(ArrowJsonReader):
             raise FastPathError
         found = dict(zip((f.name for f in record.type), record.flatten(), strict=True))
         self._check_numbers(data, strategy, found)
-        raws = self._raws(data, from_json, table.num_rows, strategy)[0] if from_json else {}
-        made = [raws[f.name] if f.name in raws else self._converted(found[f.name], f) for f in self._schema]
+        from_json = [f for f in self._schema if f.name not in types]
+        made = self._raws(data, from_json, table.num_rows, strategy)[0] if from_json else {}
+        for field in self._schema:
+            if field.name in types:
+                column = found[field.name]
+                fits = self._fits is None or column.type == field.type or self._fits(column, field)
+                if not (fits and is_exact(column, field.type)):
+                    raise FastPathError
+                set_column(field.name)
+                made[field.name] = fit(column, field)
+        columns = [made[name] for name in self._schema.names]
         around = {f.name: table.column(f.name) for f in self._around}
         if unexpected == "scan" and self._keys is not None:
             unknown = self._keys.count_below("record", data)
-        return batch_of(made, self._schema, table.num_rows), around, unknown
-
-    def _converted(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        if self._fits is not None and column.type != field.type and not self._fits(column, field):
-            raise FastPathError
-        return convert_column(column, field)
+        return batch_of(columns, self._schema, table.num_rows), around, unknown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -44,9 +44,16 @@ from singer_arrow.errors import DataError, DriftError, SingerArrowError
 from singer_arrow.formats.base import RangeScan, line_starts, scan_lines, undivided
 from singer_arrow.formats.blocks import FilePosition, deliver, until
 from singer_arrow.formats.json_array import MAX_BLANK, ListElements, element_reason, take_list, take_rest
-from singer_arrow.formats.json_checks import KnownKeys, LineEnds, ReadStrategy, read_strategies
+from singer_arrow.formats.json_checks import KnownKeys
 from singer_arrow.formats.json_exact import ExactReader, NumberedLines
-from singer_arrow.formats.json_fast import FAST_PATH_ERRORS, ArrowJsonReader, ReadRows
+from singer_arrow.formats.json_fast import (
+    FAST_PATH_ERRORS,
+    ArrowJsonReader,
+    LineEnds,
+    ReadRows,
+    ReadStrategy,
+    read_strategies,
+)
 from singer_arrow.formats.json_write import JsonLinesWriting
 from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading import chunks as limits
@@ -72,10 +79,6 @@ class LongLine(bytes):
     """Beginning of a line that is too long; a block of its own. `size` is the size of the whole line in bytes."""
 
     size: int
-
-    def error(self) -> RowError:
-        """Return the error of the line."""
-        return RowError(1, long_line_reason(", of which no more than the first MiB is kept"), text=bytes(self))
 
 
 class ListPosition(FilePosition):
@@ -111,7 +114,9 @@ def open_source(
         if end is not None:  # the list does not end there
             _, follows, text = _open(reader, options, begin, None)
         elements = ListElements(text, reader.url, size=size, at=begin.at, lines=begin.lines, follows=follows)
-        return ListPosition(reader.url, begin, elements), blocks(elements, last_line_end, size=size)
+        return ListPosition(reader.url, begin, elements), blocks(
+            elements, lambda data: data.rfind(b"\n") + 1, size=size
+        )
     position = FilePosition(reader.url, begin)
     if end is not None:
         text = until(text, end, reader.url)
@@ -131,11 +136,6 @@ def _open(
     return is_list, False, text
 
 
-def last_line_end(data: bytes) -> int:
-    """Return where the last whole line of a text ends."""
-    return data.rfind(b"\n") + 1
-
-
 def long_line_reason(more: str = "") -> str:
     """Return the reason of the error of a line that is too long."""
     return f"the line is longer than {limits.MAX_RECORD_BYTES >> 20} MiB{more}; is each record on a line of its own?"
@@ -151,7 +151,7 @@ def _blocks_without_long_lines(chunks: Iterable[Any], *, size: int) -> Iterator[
     def cut(data: bytes) -> int:
         if length:
             return data.find(b"\n") + 1 or len(data)
-        end = last_line_end(data)
+        end = data.rfind(b"\n") + 1
         return len(data) if not end and len(data) >= limits.MAX_RECORD_BYTES else end
 
     for block in blocks(chunks, cut, size=size):
@@ -180,9 +180,6 @@ def _long_line(head: bytes, size: int) -> memoryview:
 # lines that fail are good, the other strategies. If no strategy succeeds or a line is bad, the exact reader
 # (`json_exact`), and the policy for bad rows. The result does not depend on the pass.
 
-_OFTEN = 100  # if more than one line in so many is bad, the next block is probably alike
-_MOST_SUSPECTS = 8
-
 
 class JsonBlockParser:
     """Parser of blocks of one schema; safe to call from several threads at once."""
@@ -204,59 +201,63 @@ class JsonBlockParser:
             strategies = [replace(strategy, key_check=check) for check in ("infer", "scan") for strategy in strategies]
         self._strategies = strategies
         self._own = own
-        self._expects_errors = False  # this and the next only save time
-        self._suspects: tuple[str, ...] = ()
 
     def __call__(self, block: memoryview) -> BlockResult:
         """Return the rows of a block of whole lines, or of a view of a LongLine."""
-        if isinstance(block.obj, LongLine):
-            empty = batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)
-            rows = ParsedRows(empty, (), (block.obj.error(),))
-            return replace(self._apply_policy(rows, b"", {}), bytes=block.obj.size, lines=1)
-        whole = block.obj
-        data = whole if isinstance(whole, bytes) and len(whole) == len(block) else bytes(block)
-        if data[-1:] != b"\n":
-            data += b"\n"
-        ends = LineEnds.of(data)
         unknown: Mapping[str, int] = {}
-        with collect_truncated() as cuts:
-            strategies, read = self._strategies, None
-            if not self._expects_errors:
+        cuts: Mapping[str, str] = {}
+        if isinstance(block.obj, LongLine):
+            data, size, line_count = b"", block.obj.size, 1
+            reason = long_line_reason(", of which no more than the first MiB is kept")
+            empty = batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)
+            rows = ParsedRows(empty, (), (RowError(1, reason, text=bytes(block.obj)),))
+        else:
+            whole, size = block.obj, len(block)
+            data = whole if isinstance(whole, bytes) and len(whole) == size else bytes(block)
+            if data[-1:] != b"\n":
+                data += b"\n"
+            with collect_truncated() as cuts:
+                ends = LineEnds.of(data)
                 try:
-                    read = self._read(data, strategies[0], ends)
+                    read: ReadRows | None = self._read(data, self._strategies[0], ends)
                 except FAST_PATH_ERRORS:
-                    read = self._read_otherwise(data, ends, strategies)
-            if read is not None:
-                rows, unknown = ParsedRows(read.batch, ()), read.unknown
-            else:
-                with ROW_LOCK:
-                    rows = self._exact(data, self._suspects)
-                by_column = Counter(e.column for e in rows.errors if e.raw is not None and e.column is not None)
-                often = [name for name, count in by_column.most_common(_MOST_SUSPECTS) if count * _OFTEN > ends.count]
-                self._suspects = tuple(sorted(often))
-                bad = {error.row for error in rows.errors}.union(keys.row for keys in rows.unknown)
-                self._expects_errors = len(bad) * _OFTEN > ends.count
-                if self._counted is not None:
-                    unknown = self._counted.count(data.split(b"\n"))
-        if self._options.json_output:
-            rows = self._without_faults(rows, data)
-        result = self._apply_policy(rows, data, cuts)
-        return replace(result, left_out=unknown, bytes=len(block), lines=ends.count)
+                    read = self._read_otherwise(data, ends, self._strategies)
+                if read is not None:
+                    rows, unknown = ParsedRows(read.batch, ()), read.unknown
+                else:
+                    with ROW_LOCK:
+                        rows = self._exact(data)
+                    if self._counted is not None:
+                        unknown = self._counted.count(data.split(b"\n"))
+            if self._options.json_output:
+                rows = self._without_faults(rows, data)
+            line_count = ends.count
 
-    def parse_good(self, data: bytes) -> pa.RecordBatch | None:
-        """Return the rows of whole lines, one for each line; None unless all lines are good."""
-        ends = LineEnds.of(data)
-        strategies = self._strategies
-        with collect_truncated() as cuts:
-            try:
-                read: ReadRows | None = self._read(data, strategies[0], ends)
-            except FAST_PATH_ERRORS:
-                read = self._read_otherwise(data, ends, strategies)
-        if read is None or cuts or read.batch.num_rows != ends.count:
-            return None
-        if self._options.json_output and any(map(json_fault, read.batch.columns)):
-            return None
-        return self._apply_policy(ParsedRows(read.batch, ()), data, {}).batch
+        # What the policy for bad rows makes of them
+        lines = list[bytes]()
+
+        def locate(error: RowError) -> RowError:
+            """Return an error with the line and the text of its row."""
+            if not error.text and not lines:
+                lines.extend(data.split(b"\n"))
+            return error._replace(line=error.row, text=error.text or lines[error.row - 1])
+
+        result = apply_row_policy(
+            rows if self._options.on_drift == "rescue" else replace(rows, unknown=()),
+            self._schema,
+            self._options,
+            locate,
+            text_of=lambda line: line.rstrip(b"\r").decode(errors="replace"),
+        )
+        return replace(
+            result,
+            mismatches=rows.errors,
+            unknown=rows.unknown,
+            cuts=cuts,
+            left_out=unknown,
+            bytes=size,
+            lines=line_count,
+        )
 
     def _without_faults(self, rows: ParsedRows, data: bytes) -> ParsedRows:
         """Return the rows with errors for the values that JSON cannot hold, such as a year 10000 in UTC."""
@@ -307,23 +308,6 @@ class JsonBlockParser:
             else:
                 lines = second
         return self._exact.has_bad_line(lines)
-
-    def _apply_policy(self, rows: ParsedRows, data: bytes, cuts: Mapping[str, str]) -> BlockResult:
-        rescues = self._options.on_drift == "rescue"
-        resolved = rows if rescues or not rows.unknown else replace(rows, unknown=())
-        lines = list[bytes]()
-
-        def locate(error: RowError) -> RowError:
-            """Return an error with the line and the text of its row."""
-            if not error.text and not lines:
-                lines.extend(data.split(b"\n"))
-            return error._replace(line=error.row, text=error.text or lines[error.row - 1])
-
-        def line_text(line: bytes) -> str:
-            return line.rstrip(b"\r").decode(errors="replace")
-
-        result = apply_row_policy(resolved, self._schema, self._options, locate, text_of=line_text)
-        return replace(result, mismatches=rows.errors, unknown=rows.unknown, cuts=cuts)
 
 
 # Infer the types of the columns of JSON Lines from a sample. Pure.
@@ -547,7 +531,7 @@ class JsonLinesFormat(JsonLinesWriting):
             text, whole = read_sample(reader, sample_bytes, compression=options.compression)
             is_list, chunks = take_list(iter([text]))
             elements = ListElements(chunks, reader.url, size=len(text) + 1, whole=whole)
-            lines = b"".join(elements) if is_list else text if whole else text[: last_line_end(text)]
+            lines = b"".join(elements) if is_list else text if whole else text[: text.rfind(b"\n") + 1]
             if lines or whole or sample_bytes >= MAX_RECORD_BYTES:
                 break
             sample_bytes *= 4
@@ -574,9 +558,10 @@ class JsonLinesFormat(JsonLinesWriting):
             return None
         if len(texts) < len(readers):
             return None
-        batch = JsonBlockParser(schema, options).parse_good(b"".join(texts))
-        counts = [text.count(b"\n") for text in texts]
-        if batch is None or batch.num_rows != sum(counts):
+        result = JsonBlockParser(schema, options)(memoryview(b"".join(texts)))
+        batch, counts = result.batch, [text.count(b"\n") for text in texts]
+        has_reports = result.mismatches or result.unknown or result.left_out or result.cuts
+        if batch is None or has_reports or batch.num_rows != sum(counts):
             return None
         ends = list(accumulate(counts))
         return [batch.slice(end - count, count) for end, count in zip(ends, counts, strict=True)]

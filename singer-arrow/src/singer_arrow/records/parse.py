@@ -27,8 +27,14 @@ from singer_arrow.casting.spelling import collect_truncated, warn_truncated
 from singer_arrow.casting.to_json import check_years
 from singer_arrow.enforcement.bad_rows import NON_FINITE, batch_of
 from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.formats.json_checks import KnownKeys, read_strategies
-from singer_arrow.formats.json_fast import FAST_PATH_ERRORS, EnvelopeReader, FastPathError, from_raw
+from singer_arrow.formats.json_checks import KnownKeys, types_within
+from singer_arrow.formats.json_fast import (
+    FAST_PATH_ERRORS,
+    EnvelopeReader,
+    FastPathError,
+    from_raw,
+    read_strategies,
+)
 from singer_arrow.records.schema import Rules
 from singer_arrow.records.validation import all_dates
 from singer_arrow.schema.arrow_schema import is_json
@@ -213,7 +219,11 @@ class RecordParser:
         self._readers = {False: strict, True: loose}
         self._strategies = {False: [w for w in ways if not (checks_types and w.raw_text)], True: ways}
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
-        self._temporal = [(i, f) for i, f in enumerate(schema) if _holds_dates(f.type)]
+        self._temporal = [
+            (i, f)
+            for i, f in enumerate(schema)
+            if any(pt.is_date(t) or pt.is_timestamp(t) for t in types_within(f.type))
+        ]
         self._holds_json = any(is_json(f) for f in schema)
         self._checks_first, self._skips_bad_records = rules is None, skips_bad_records
         self._stream, self._cut = stream, set[str]()
@@ -349,11 +359,6 @@ def _bad_line(index: int, error: BadRowError | RecursionError, line: bytes) -> B
     if isinstance(error, RecursionError):
         return BadLine(index, _TOO_DEEP, line=text)
     return BadLine(index, str(error), error.column, text)
-
-
-def _holds_dates(t: pa.DataType) -> bool:
-    nested = any(_holds_dates(t.field(i).type) for i in range(t.num_fields))
-    return nested or bool(pt.is_date(t) or pt.is_timestamp(t))
 
 
 def _check_dates(column: pa.Array, field: pa.Field) -> None:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.formats.json_checks import LineEnds
-from singer_arrow.formats.json_fast import FAST_PATH_ERRORS, read_objects
+from singer_arrow.formats.json_fast import FAST_PATH_ERRORS, LineEnds, read_objects
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
 
