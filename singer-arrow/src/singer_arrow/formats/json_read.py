@@ -180,6 +180,8 @@ def _long_line(head: bytes, size: int) -> memoryview:
 # lines that fail are good, the other strategies. If no strategy succeeds or a line is bad, the exact reader
 # (`json_exact`), and the policy for bad rows. The result does not depend on the pass.
 
+_OFTEN = 100  # if more than one line in so many is bad, the next block is probably alike
+
 
 class JsonBlockParser:
     """Parser of blocks of one schema; safe to call from several threads at once."""
@@ -201,6 +203,7 @@ class JsonBlockParser:
             strategies = [replace(strategy, key_check=check) for check in ("infer", "scan") for strategy in strategies]
         self._strategies = strategies
         self._own = own
+        self._expects_errors = False  # only saves time
 
     def __call__(self, block: memoryview) -> BlockResult:
         """Return the rows of a block of whole lines, or of a view of a LongLine."""
@@ -218,15 +221,19 @@ class JsonBlockParser:
                 data += b"\n"
             with collect_truncated() as cuts:
                 ends = LineEnds.of(data)
-                try:
-                    read: ReadRows | None = self._read(data, self._strategies[0], ends)
-                except FAST_PATH_ERRORS:
-                    read = self._read_otherwise(data, ends, self._strategies)
+                read: ReadRows | None = None
+                if not self._expects_errors:
+                    try:
+                        read = self._read(data, self._strategies[0], ends)
+                    except FAST_PATH_ERRORS:
+                        read = self._read_otherwise(data, ends, self._strategies)
                 if read is not None:
                     rows, unknown = ParsedRows(read.batch, ()), read.unknown
                 else:
                     with ROW_LOCK:
                         rows = self._exact(data)
+                    bad = {error.row for error in rows.errors}.union(keys.row for keys in rows.unknown)
+                    self._expects_errors = len(bad) * _OFTEN > ends.count
                     if self._counted is not None:
                         unknown = self._counted.count(data.split(b"\n"))
             if self._options.json_output:
