@@ -114,9 +114,7 @@ def open_source(
         if end is not None:  # the list does not end there
             _, follows, text = _open(reader, options, begin, None)
         elements = ListElements(text, reader.url, size=size, at=begin.at, lines=begin.lines, follows=follows)
-        return ListPosition(reader.url, begin, elements), blocks(
-            elements, lambda data: data.rfind(b"\n") + 1, size=size
-        )
+        return ListPosition(reader.url, begin, elements), blocks(elements, last_line_end, size=size)
     position = FilePosition(reader.url, begin)
     if end is not None:
         text = until(text, end, reader.url)
@@ -136,6 +134,11 @@ def _open(
     return is_list, False, text
 
 
+def last_line_end(data: bytes) -> int:
+    """Return where the last whole line of a text ends."""
+    return data.rfind(b"\n") + 1
+
+
 def long_line_reason(more: str = "") -> str:
     """Return the reason of the error of a line that is too long."""
     return f"the line is longer than {limits.MAX_RECORD_BYTES >> 20} MiB{more}; is each record on a line of its own?"
@@ -151,7 +154,7 @@ def _blocks_without_long_lines(chunks: Iterable[Any], *, size: int) -> Iterator[
     def cut(data: bytes) -> int:
         if length:
             return data.find(b"\n") + 1 or len(data)
-        end = data.rfind(b"\n") + 1
+        end = last_line_end(data)
         return len(data) if not end and len(data) >= limits.MAX_RECORD_BYTES else end
 
     for block in blocks(chunks, cut, size=size):
@@ -538,7 +541,7 @@ class JsonLinesFormat(JsonLinesWriting):
             text, whole = read_sample(reader, sample_bytes, compression=options.compression)
             is_list, chunks = take_list(iter([text]))
             elements = ListElements(chunks, reader.url, size=len(text) + 1, whole=whole)
-            lines = b"".join(elements) if is_list else text if whole else text[: text.rfind(b"\n") + 1]
+            lines = b"".join(elements) if is_list else text if whole else text[: last_line_end(text)]
             if lines or whole or sample_bytes >= MAX_RECORD_BYTES:
                 break
             sample_bytes *= 4
