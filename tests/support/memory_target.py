@@ -44,7 +44,7 @@ class Memory:
 
     ordered = False
     deferred = False
-    streams = False
+    loads_each_file = False
 
     def __init__(self, stream: str, tally: Tally) -> None:
         self.context = SimpleNamespace(stream=stream, tally=tally)

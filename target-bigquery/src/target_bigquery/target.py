@@ -18,8 +18,7 @@ from singer_arrow.storage.store import Storage
 from singer_arrow.warehouse.run import GRACE_SECONDS, RunContext, WarehouseRun
 from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
 from singer_arrow.warehouse.table import WarehouseTable, descriptions_of, nullable_paths
-from target_bigquery import connection, load, sql, tables
-from target_bigquery import merge_pruning as bounds
+from target_bigquery import connection, load, merge_pruning, sql, tables
 from target_bigquery.client import BigQuery
 from target_bigquery.conversion import Conversion
 from target_bigquery.ledger import StreamLedger, remove_old
@@ -156,7 +155,7 @@ class BigQueryStreamTable(WarehouseTable):
         if settings.stage is None:
             self.alone_bytes = ALONE_BYTES
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
-        self.watched = bounds.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
+        self.watched = merge_pruning.watched(destination.table, destination.columns, keys, keys_stay=keys_stay)
         client, path = self.client, self.client.path(destination.name)
         context = self.load_context(
             load.BigQueryContext,

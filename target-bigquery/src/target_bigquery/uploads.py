@@ -26,13 +26,12 @@ import pyarrow as pa
 
 from singer_arrow.batch.files import missing_file, read_file
 from singer_arrow.errors import DataError, LoadError, NotFoundError
-from singer_arrow.formats import WRITABLE
-from singer_arrow.formats import parquet_concat as parquet_join
+from singer_arrow.formats import WRITABLE, parquet_concat
 from singer_arrow.formats.avro import can_write_fast
 from singer_arrow.formats.avro_container import header_size
-from singer_arrow.load import method as items
 from singer_arrow.load.convert import Spool, converted_batches, fit_batches, read_spools, write_spool
 from singer_arrow.load.dead_letters import Rejects, TooManyRejectedError
+from singer_arrow.load.method import Item as AnyItem
 from singer_arrow.load.method import LocalFile, Prepared
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
@@ -109,7 +108,7 @@ INLINE_BYTES = 8 << 20
 """Size up to which a file is written here, because starting a process would take longer."""
 
 
-Item = items.Item[Conversion]
+Item = AnyItem[Conversion]
 
 
 def upload_format(load_format: str, columns: Sequence[Column]) -> str:
@@ -327,7 +326,7 @@ def _join_parquet(parts: Sequence[PreparedItem], target: Path) -> bool:
     """Join Parquet files without decoding them; return False if they differ or have small row groups."""
     if not all(part.as_it_is for part in parts):
         return False
-    joined = parquet_join.join([f.path for part in parts for f in part.files], target, chunk_bytes=CHUNK_BYTES)
+    joined = parquet_concat.join([f.path for part in parts for f in part.files], target, chunk_bytes=CHUNK_BYTES)
     if joined is None:
         return False
     if joined != sum(part.rows for part in parts):

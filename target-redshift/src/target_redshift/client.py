@@ -8,7 +8,7 @@ from datetime import datetime
 from singer_arrow.errors import SchemaError, SingerArrowError
 from target_redshift import resources, sql
 from target_redshift.connection import Connection, Session
-from target_redshift.resources import BadValue, Table
+from target_redshift.resources import LoadErrorRow, Table
 
 logger = logging.getLogger("target-redshift")
 _TABLE = "r"
@@ -76,7 +76,7 @@ class Redshift(Connection):
     def drop_table(self, name: str) -> None:
         self.query(sql.drop_table(self.quoted(name)), what=f"Dropping table {self.path(name)}")
 
-    def load_errors(self, session: Session, table: str) -> list[BadValue]:
+    def load_errors(self, session: Session, table: str) -> list[LoadErrorRow]:
         """Return the load errors of a COPY into a temporary table of the session, the newest first.
 
         Session numbers are reused, and a session runs several COPYs, so the id of the temporary table is compared too.
@@ -90,16 +90,16 @@ class Redshift(Connection):
         except SingerArrowError as error:
             logger.debug("%s", error)  # the error of the COPY is reported instead
             return []
-        found = self._bad_values(sql.LOAD_ERRORS, which)
+        found = self._load_error_rows(sql.LOAD_ERRORS, which)
         if any(bad.value for bad in found):
             return found
-        return self._bad_values(sql.OLD_LOAD_ERRORS, which) or found
+        return self._load_error_rows(sql.OLD_LOAD_ERRORS, which) or found
 
-    def _bad_values(self, text: str, which: list[int]) -> list[BadValue]:
+    def _load_error_rows(self, text: str, which: list[int]) -> list[LoadErrorRow]:
         try:
             with self.session() as session:
                 rows = session.execute(text, which, what="Reading load errors").rows
         except SingerArrowError as error:
             logger.debug("%s", error)
             return []
-        return [resources.bad_value(row) for row in rows]
+        return [resources.load_error_row(row) for row in rows]

@@ -317,32 +317,32 @@ def _plain(t: pa.DataType) -> pa.DataType:
 #
 # In JSON text a NUL is the escape `\u0000`.
 
-REPLACE, REMOVE, NUL_FAIL = "replace", "remove", "fail"
-NUL_CHOICES = (REPLACE, REMOVE, NUL_FAIL)
-SYMBOL = "\u2400"
+NUL_REPLACE, NUL_REMOVE, NUL_FAIL = "replace", "remove", "fail"
+NUL_CHOICES = (NUL_REPLACE, NUL_REMOVE, NUL_FAIL)
+NUL_SYMBOL = "\u2400"
 """Replacement of a NUL: the symbol for it."""
-_INSTEAD = {REPLACE: SYMBOL, REMOVE: ""}
-_JSON_INSTEAD = {REPLACE: r"\\u2400", REMOVE: ""}
+_INSTEAD = {NUL_REPLACE: NUL_SYMBOL, NUL_REMOVE: ""}
+_JSON_INSTEAD = {NUL_REPLACE: r"\\u2400", NUL_REMOVE: ""}
 _ESCAPE = r"(^|[^\\])((?:\\\\)*)\\u0000"
 """The escape, but not `\\\\u0000`, which is a backslash and some letters."""
 
 
-def first_row(array: pa.Array, *, is_json: bool = False) -> int | None:
+def first_nul(array: pa.Array, *, is_json: bool = False) -> int | None:
     """Return the row of the first text with a NUL, from 0, or None if there is none."""
     has = _has(array, is_json=is_json)
     return pc.index(has, True).as_py() if pc.any(has).as_py() else None
 
 
-def count(array: pa.Array, *, is_json: bool = False) -> int:
+def nul_count(array: pa.Array, *, is_json: bool = False) -> int:
     """Return the number of NULs in the texts."""
     if not is_json:
         return pc.sum(pc.count_substring(array, "\0")).as_py() or 0
     return (pc.sum(pc.count_substring(array, r"\u0000")).as_py() or 0) - (
-        pc.sum(pc.count_substring(replaced(array, REPLACE, is_json=True), r"\u0000")).as_py() or 0
+        pc.sum(pc.count_substring(without_nuls(array, NUL_REPLACE, is_json=True), r"\u0000")).as_py() or 0
     )
 
 
-def replaced(array: pa.Array, choice: str, *, is_json: bool = False) -> pa.Array:
+def without_nuls(array: pa.Array, choice: str, *, is_json: bool = False) -> pa.Array:
     """Return the texts, or JSON, without NULs, which were replaced or removed by `choice`."""
     if not is_json:
         return pc.replace_substring(array, "\0", _INSTEAD[choice])
@@ -366,20 +366,20 @@ def _has(array: pa.Array, *, is_json: bool) -> pa.Array:
 
 LONG_TEXT_FAIL, SUPER, RESCUE = "fail", "super", "rescue"
 LONG_TEXT_CHOICES = (LONG_TEXT_FAIL, SUPER, RESCUE)
-COLUMN = "_sdc_long_text"
+LONG_TEXTS_COLUMN = "_sdc_long_text"
 """The column that rescued texts go into: an object from columns to texts; null where a row has none."""
 _PLAIN_BYTES = 64
 """More than a number, a time or a word takes in JSON."""
 
 
-def parted(array: pa.Array, most: int) -> tuple[pa.Array, pa.Array]:
+def split_long_texts(array: pa.Array, most: int) -> tuple[pa.Array, pa.Array]:
     """Split texts into those of at most so many bytes and longer ones; each is null in one of the two."""
     is_long = pc.fill_null(pc.greater(pc.binary_length(array), most), False)
     nothing = pa.scalar(None, array.type)
     return pc.if_else(is_long, nothing, array), pc.if_else(is_long, array, nothing)
 
 
-def objects(rows: int, texts: Mapping[str, pa.Array]) -> pa.Array:
+def long_texts_as_json(rows: int, texts: Mapping[str, pa.Array]) -> pa.Array:
     """Return the JSON text of each row's long texts by column; null where a row has none."""
     found: dict[int, dict[str, str]] = {}
     for name, array in texts.items():
@@ -390,7 +390,7 @@ def objects(rows: int, texts: Mapping[str, pa.Array]) -> pa.Array:
 
 def json_bytes(batch: pa.RecordBatch, row: int, long: str) -> int:
     """Return the most bytes that a row takes in JSON Lines, with the JSON text of its long texts."""
-    size = len(long.encode()) + len(COLUMN) + _PLAIN_BYTES
+    size = len(long.encode()) + len(LONG_TEXTS_COLUMN) + _PLAIN_BYTES
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         value = array[row].as_py()
         size += len(json_text(name)) + _PLAIN_BYTES
@@ -469,14 +469,14 @@ def _with_long_texts(
     columns: Sequence[Column], have: Mapping[str, TableColumn], rescued: Collection[str]
 ) -> tuple[Column, ...]:
     """Add the column for texts that are too long for theirs."""
-    if taken := next((c for c in columns if c.name == COLUMN), None):
+    if taken := next((c for c in columns if c.name == LONG_TEXTS_COLUMN), None):
         raise SchemaError(
             f"Property {taken.source!r} has the name of the column that long_text: rescue puts long texts into; "
             "rename the property by stream_maps, or set long_text: fail"
         )
-    holder = Column(COLUMN, COLUMN, "SUPER", pa.string(), holds_long_texts=True)
-    if COLUMN in have and have[COLUMN].kind != "SUPER":
-        raise type_conflict(COLUMN, have[COLUMN], holder)
+    holder = Column(LONG_TEXTS_COLUMN, LONG_TEXTS_COLUMN, "SUPER", pa.string(), holds_long_texts=True)
+    if LONG_TEXTS_COLUMN in have and have[LONG_TEXTS_COLUMN].kind != "SUPER":
+        raise type_conflict(LONG_TEXTS_COLUMN, have[LONG_TEXTS_COLUMN], holder)
     may_be_null = {c.name for c in columns if c.name not in have or have[c.name].nullable}
     marked = (
         replace(c, is_rescued=c.kind == "VARCHAR" and c.source in rescued and c.name in may_be_null) for c in columns

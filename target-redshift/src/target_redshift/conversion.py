@@ -13,8 +13,7 @@ from singer_arrow.casting.to_json import json_texts
 from singer_arrow.errors import DataError
 from singer_arrow.load import convert
 from singer_arrow.schema.arrow_schema import is_json, json_field
-from target_redshift import columns as long_texts
-from target_redshift import columns as nuls
+from target_redshift import columns
 from target_redshift.columns import NUL_FAIL
 from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column
 
@@ -144,13 +143,13 @@ class Check:
             is_json = holds_json(column)
             bad = first_unloadable(array, most, is_json=is_json)
             if bad and bad.kind is NulError and self.nul_text != NUL_FAIL:
-                count = nuls.count(array, is_json=is_json)
+                count = columns.nul_count(array, is_json=is_json)
                 notes.append((self.found, count, bad.place(name, before, self.file_format)))
-                without = nuls.replaced(array, self.nul_text, is_json=is_json)
+                without = columns.without_nuls(array, self.nul_text, is_json=is_json)
                 fit = fit.set_column(index, batch.schema.field(index), without)
                 bad = first_unloadable(without, most, is_json=is_json)
             if bad and bad.kind is LongTextError and column.is_rescued:
-                short, long[column] = long_texts.parted(fit.column(index), most)
+                short, long[column] = columns.split_long_texts(fit.column(index), most)
                 fit = fit.set_column(index, fit.schema.field(index), short)
                 count = len(short) - long[column].null_count
                 notes.append((self.rescued, count, bad.place(name, before, self.file_format)))
@@ -161,13 +160,13 @@ class Check:
                     bad = replace(bad, hint=why)
                 raise bad.error(url, name, before, self.file_format)
         if rescues:
-            texts = long_texts.objects(batch.num_rows, {c.name: a for c, a in long.items()})
+            texts = columns.long_texts_as_json(batch.num_rows, {c.name: a for c, a in long.items()})
             for row in pc.indices_nonzero(texts.is_valid()).to_pylist():
-                if (size := long_texts.json_bytes(fit, row, texts[row].as_py())) > MAX_JSON:
+                if (size := columns.json_bytes(fit, row, texts[row].as_py())) > MAX_JSON:
                     reason = f"the row has {size:,} bytes with its long texts, and COPY takes {MAX_JSON:,}"
                     at = next(c.source for c, a in long.items() if a[row].is_valid)
                     raise UnloadableValue(row, reason, _SHORTEN).error(url, at, before, self.file_format)
-            fit = fit.append_column(long_texts.COLUMN, texts)
+            fit = fit.append_column(columns.LONG_TEXTS_COLUMN, texts)
         for report, count, place in () if is_trial else notes:
             report.note(count, url, place)
         return fit
@@ -205,7 +204,7 @@ def first_unloadable(array: pa.Array, most: int, *, is_json: bool = False) -> Un
     is_text = pa.types.is_string(array.type)
     if is_text and (row := _not_utf8(array)) is not None:
         return UnloadableValue(row, "the text is no UTF-8", "Correct it in the tap, or read the column as binary")
-    if is_text and (row := nuls.first_row(array, is_json=is_json)) is not None:
+    if is_text and (row := columns.first_nul(array, is_json=is_json)) is not None:
         return UnloadableValue(row, "the text holds a NUL character, which Redshift does not take", _NUL_HINT, NulError)
     lengths = pc.binary_length(array)
     if (pc.max(lengths).as_py() or 0) > most:

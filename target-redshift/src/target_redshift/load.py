@@ -40,7 +40,7 @@ from singer_arrow.runtime.threads import pauses
 from singer_arrow.storage.urls import Url
 from target_redshift import copy, sql
 from target_redshift.client import Redshift
-from target_redshift.columns import COLUMN, NUL_FAIL, REMOVE, REPLACE, SYMBOL
+from target_redshift.columns import LONG_TEXTS_COLUMN, NUL_FAIL, NUL_REMOVE, NUL_REPLACE, NUL_SYMBOL
 from target_redshift.connection import Session
 from target_redshift.conversion import ConvertibleTextError, NulError
 from target_redshift.copy import CopyBatch, CountError, Group, StagingTables, copy_batches, ours
@@ -440,8 +440,8 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             "a text that is too long for its column; such texts are null there, and are kept in column %s of their "
             "row; of more than 65,535 bytes it takes them only where the cluster's enable_large_strings_opt_in is on"
         )
-        instead = {REPLACE: f"replaced by {SYMBOL}", REMOVE: "removed"}.get(context.files.nul_text)
-        found = {"nul_characters": (part.nuls, nul, instead), "long_texts": (part.long_texts, long, COLUMN)}
+        instead = {NUL_REPLACE: f"replaced by {NUL_SYMBOL}", NUL_REMOVE: "removed"}.get(context.files.nul_text)
+        found = {"nul_characters": (part.nuls, nul, instead), "long_texts": (part.long_texts, long, LONG_TEXTS_COLUMN)}
         for name, (report, text, which) in found.items():
             if report.count:
                 if context.files.is_first(context.stream, name):

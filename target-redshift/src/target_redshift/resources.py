@@ -121,7 +121,7 @@ class RefusedDataError(LoadError):
 class CopyRefusedError(RefusedDataError):
     """Redshift refuses a COPY because of the value `bad`."""
 
-    def __init__(self, message: str, bad: BadValue) -> None:
+    def __init__(self, message: str, bad: LoadErrorRow) -> None:
         super().__init__(message)
         self.bad = bad
 
@@ -156,7 +156,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class BadValue:
+class LoadErrorRow:
     """A load error: its file, line and column, the value if Redshift reports it, and the reason."""
 
     file: str
@@ -190,10 +190,10 @@ def columns_from_catalog(rows: Iterable[Row], comments: Mapping[str | None, str]
     return tuple(columns)
 
 
-def bad_value(row: Row) -> BadValue:
+def load_error_row(row: Row) -> LoadErrorRow:
     """Convert a row of `sql.LOAD_ERRORS` to a load error."""
     file, line, column, value, reason = ("" if part is None else str(part).strip() for part in row)
-    return BadValue(file, int(line or 0) or None, column, value or None, reason)
+    return LoadErrorRow(file, int(line or 0) or None, column, value or None, reason)
 
 
 def translate_error(error: BaseException, what: str, text: str = "") -> SingerArrowError:
@@ -327,7 +327,7 @@ def _line(error: object) -> str:
     return sql.masked(" ".join(str(error).split()))[:500]
 
 
-def with_load_errors(error: SingerArrowError, bad: Sequence[BadValue]) -> SingerArrowError:
+def with_load_errors(error: SingerArrowError, bad: Sequence[LoadErrorRow]) -> SingerArrowError:
     """Return the error of a COPY with the load errors of the system tables."""
     if not bad:
         return error

@@ -12,8 +12,7 @@ from singer_arrow.settings import described, inline, read_settings, setting
 from singer_arrow.storage.aws import AwsOptions, aws_setting
 from singer_arrow.storage.urls import Url
 from singer_arrow.warehouse.settings import LoadSettings, each_value, given_settings, of_stream
-from target_redshift import columns as nuls
-from target_redshift.columns import LONG_TEXT_CHOICES, LONG_TEXT_FAIL
+from target_redshift.columns import LONG_TEXT_CHOICES, LONG_TEXT_FAIL, NUL_CHOICES, NUL_REPLACE
 from target_redshift.sql import PRIVILEGES
 from target_redshift.types import MAX_VARCHAR
 
@@ -131,8 +130,8 @@ class Settings(LoadSettings):
     nul_text: str = setting(
         "What to do with NUL characters in text, which Redshift does not accept: replace puts the symbol \u2400 in "
         "their place, remove removes them, both with a warning; fail ends the run.",
-        default=nuls.REPLACE,
-        enum=[*nuls.NUL_CHOICES],
+        default=NUL_REPLACE,
+        enum=[*NUL_CHOICES],
     )
     grants: Mapping[str, tuple[str, ...]] = setting(
         "Who gets privileges on new tables: an object from privileges (select, insert, ...) to lists of users, "

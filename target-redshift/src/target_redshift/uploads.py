@@ -21,11 +21,11 @@ from singer_arrow.batch.files import missing_file
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
 from singer_arrow.formats import WRITABLE
 from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls, read_footer
-from singer_arrow.load import method as items
-from singer_arrow.load import staging as stage
 from singer_arrow.load.convert import RANK, Spool, converted_batches, fit_batches, read_spools, write_spool
 from singer_arrow.load.dead_letters import Rejects
+from singer_arrow.load.method import Item as AnyItem
 from singer_arrow.load.method import Prepared
+from singer_arrow.load.staging import StagingFolder
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.threads import DaemonPool
 from singer_arrow.storage.store import Storage
@@ -169,7 +169,7 @@ class CopyFile:
     rows: int
 
 
-class S3StagingFolder(stage.StagingFolder):
+class S3StagingFolder(StagingFolder):
     """This run's folder in `s3_stage`; safe to use from any thread.
 
     `workers`, of which there are `parallel`, write and upload files; `slices` returns how many the cluster has, and is
@@ -251,7 +251,7 @@ def manifest(files: Iterable[CopyFile]) -> bytes:
 # of JSON Lines the first bytes. Everything else is read and converted; its rows wait on local disk for their group.
 
 logger = logging.getLogger("target-redshift")
-Item = items.Item[Conversion]
+Item = AnyItem[Conversion]
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
 """Of Parquet's codecs those that COPY reads."""
 _MOMENTS = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_sequence")

@@ -13,7 +13,7 @@ from singer_lines import record, rows, schema, state
 
 from local_cloud import Cloud
 from singer_arrow.errors import DataError, SchemaError
-from target_redshift.columns import COLUMN
+from target_redshift.columns import LONG_TEXTS_COLUMN
 
 COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("body", pa.string()), ("n", pa.decimal128(20, 4))])
 LONG = 'é"\\\n␀' * 20_000
@@ -27,12 +27,15 @@ def content(first: int, *bodies: str | None) -> list[dict[str, Any]]:
 def as_loaded(row: dict[str, Any], most: int = 65_535) -> dict[str, Any]:
     """Return a row as the table contains it."""
     long = {k: v for k, v in row.items() if isinstance(v, str) and len(v.encode()) > most}
-    return {**row, **dict.fromkeys(long), COLUMN: long or None}
+    return {**row, **dict.fromkeys(long), LONG_TEXTS_COLUMN: long or None}
 
 
 def loaded(redshift: Loads) -> list[dict[str, Any]]:
     found = redshift.table()
-    return [{**row, COLUMN: None if row[COLUMN] is None else json.loads(row[COLUMN])} for row in found]
+    return [
+        {**row, LONG_TEXTS_COLUMN: None if row[LONG_TEXTS_COLUMN] is None else json.loads(row[LONG_TEXTS_COLUMN])}
+        for row in found
+    ]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -47,14 +50,14 @@ def test_long_text_is_loaded_whole(
     ]
     counts = redshift.run([schema(columns=COLUMNS), *batches, state(1)], load_method=method, long_text="rescue")
     assert loaded(redshift) == [as_loaded(row) for row in (*before, *after)]
-    assert redshift.columns()[COLUMN] == "SUPER"
+    assert redshift.columns()[LONG_TEXTS_COLUMN] == "SUPER"
     assert (counts["rows"], counts["long_texts"]) == (6, 2)
     assert redshift.staging_tables() == []
     [warning] = [r.getMessage() for r in caplog.records if "too long for its column" in r.getMessage()]
     assert re.search(
         rf"1\.{file_format}\S*, (row|line) 2, column 'body'|2\.{file_format}\S*, (row|line) 3, column 'body'", warning
     )
-    assert COLUMN in warning
+    assert LONG_TEXTS_COLUMN in warning
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -81,7 +84,7 @@ def test_varchar_max_is_the_longest_text_of_a_column(method: str, file_format: s
 
 def test_files_without_long_text_are_copied_as_they_are(redshift: Loads, cloud: Cloud) -> None:
     counts = redshift.run([schema(), redshift.batch(rows(0, 3))], long_text="rescue")
-    assert loaded(redshift) == [{**row, COLUMN: None} for row in rows(0, 3)]
+    assert loaded(redshift) == [{**row, LONG_TEXTS_COLUMN: None} for row in rows(0, 3)]
     assert "long_texts" not in counts
     assert "FORMAT AS PARQUET" in [s for s in cloud.redshift_statements() if s.startswith("COPY")][-1]
 
@@ -89,7 +92,7 @@ def test_files_without_long_text_are_copied_as_they_are(redshift: Loads, cloud: 
 def test_the_column_is_added_and_a_later_row_takes_its_place(redshift: Loads) -> None:
     settings = {"load_method": "upsert", "long_text": "rescue"}
     redshift.run([schema(columns=COLUMNS), redshift.batch(content(0, "a", "b"), columns=COLUMNS)], load_method="upsert")
-    assert COLUMN not in redshift.columns()
+    assert LONG_TEXTS_COLUMN not in redshift.columns()
     redshift.run([schema(columns=COLUMNS), redshift.batch(content(1, LONG, LONG), columns=COLUMNS)], **settings)
     assert loaded(redshift) == [as_loaded(row) for row in content(0, "a", LONG, LONG)]
     redshift.run([schema(columns=COLUMNS), redshift.batch(content(2, "c"), columns=COLUMNS)], **settings)
@@ -115,11 +118,11 @@ def test_a_row_of_more_than_4_mb_is_named(where: str, redshift: Loads) -> None:
 
 
 def test_a_column_or_property_of_that_name_is_refused(redshift: Loads) -> None:
-    columns = pa.schema([("id", pa.int64()), (COLUMN, pa.string())])
-    message = redshift.batch([{"id": 1, COLUMN: "mine"}], columns=columns)
+    columns = pa.schema([("id", pa.int64()), (LONG_TEXTS_COLUMN, pa.string())])
+    message = redshift.batch([{"id": 1, LONG_TEXTS_COLUMN: "mine"}], columns=columns)
     with pytest.raises(SchemaError, match="rename the property"):
         redshift.run([schema(columns=columns), message], long_text="rescue")
     redshift.run([schema(columns=columns), message])
-    assert redshift.table() == [{"id": 1, COLUMN: "mine"}]
+    assert redshift.table() == [{"id": 1, LONG_TEXTS_COLUMN: "mine"}]
     with pytest.raises(SchemaError, match=r"is of type VARCHAR\(256\) in the table, and SUPER"):
         redshift.run([schema(), redshift.batch(rows(0, 1))], long_text="rescue")

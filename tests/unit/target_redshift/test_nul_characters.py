@@ -5,23 +5,23 @@ import json
 import pyarrow as pa
 import pytest
 
-from target_redshift.columns import REMOVE, REPLACE, count, first_row, replaced
+from target_redshift.columns import NUL_REMOVE, NUL_REPLACE, first_nul, nul_count, without_nuls
 from target_redshift.conversion import ValueReport
 
 TEXTS = ["plain", None, "a\0b\0", "", "\0"]
 
 
-@pytest.mark.parametrize(("choice", "symbol"), [(REPLACE, "␀"), (REMOVE, "")])
+@pytest.mark.parametrize(("choice", "symbol"), [(NUL_REPLACE, "␀"), (NUL_REMOVE, "")])
 def test_text(choice: str, symbol: str) -> None:
     array = pa.array(TEXTS, pa.string())
-    assert first_row(array) == 2
-    assert count(array) == 3
-    clean = replaced(array, choice)
+    assert first_nul(array) == 2
+    assert nul_count(array) == 3
+    clean = without_nuls(array, choice)
     assert clean.to_pylist() == [t and t.replace("\0", symbol) for t in TEXTS]
-    assert first_row(clean) is None
+    assert first_nul(clean) is None
 
 
-@pytest.mark.parametrize(("choice", "symbol"), [(REPLACE, "␀"), (REMOVE, "")])
+@pytest.mark.parametrize(("choice", "symbol"), [(NUL_REPLACE, "␀"), (NUL_REMOVE, "")])
 @pytest.mark.parametrize(
     "value",
     [
@@ -54,9 +54,9 @@ def test_json(value: object, choice: str, symbol: str) -> None:
         return found.count("\0") if isinstance(found, str) else 0
 
     array = pa.array([None, "{}", json.dumps(value)])
-    assert first_row(array, is_json=True) == (2 if nuls(value) else None)
-    assert count(array, is_json=True) == nuls(value)
-    clean = replaced(array, choice, is_json=True).to_pylist()
+    assert first_nul(array, is_json=True) == (2 if nuls(value) else None)
+    assert nul_count(array, is_json=True) == nuls(value)
+    clean = without_nuls(array, choice, is_json=True).to_pylist()
     assert clean[:2] == [None, "{}"]
     assert json.loads(clean[2]) == plain(value)
 

@@ -379,7 +379,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     deferred: ClassVar[bool] = False  # groups become part of the table at the end of the run, by `finish`
     merges: ClassVar[bool] = False  # rows replace those with the same keys
     keeps_ledger: ClassVar[bool] = False  # the context's ledger holds which batches the table has
-    streams: ClassVar[bool] = False  # each file of records is a load, after `WarehouseRun.record_age_seconds`
+    loads_each_file: ClassVar[bool] = False  # each file of records is a load, after `WarehouseRun.record_age_seconds`
     prepared_class: ClassVar[type[Any]]  # `PreparedT`; of an item alone: nothing of it is loaded
 
     def __init__(self, context: ContextT) -> None:

@@ -286,7 +286,7 @@ class Ticker:
                 if run.record_queue.is_due(held):
                     run.record_queue.flush()
                 for stream in run.streams():
-                    most = streamed_age if stream.method.streams else max(age, streamed_age)
+                    most = streamed_age if stream.method.loads_each_file else max(age, streamed_age)
                     if stream.waiting and time.monotonic() - stream.waiting.since >= most:
                         stream.drain()
         except Exception as error:  # noqa: BLE001 - it is raised where lines are read

@@ -303,7 +303,7 @@ class WarehouseTable(abc.ABC):
             stream=self.stream_name,
             origins=origins,
         )
-        self.run.scheduler.add(self.method, item, token=token, alone=self.method.streams, since=since)
+        self.run.scheduler.add(self.method, item, token=token, alone=self.method.loads_each_file, since=since)
 
     def activate_version(self, version: int) -> None:
         """Remove the rows of older versions, once all that was read before is in the table."""

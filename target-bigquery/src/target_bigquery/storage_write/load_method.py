@@ -276,7 +276,7 @@ class _Streamed(BigQueryLoadMethod):
 class StreamedAppend(_Streamed, AppendOnly):
     """append-only: each group is one write stream into the table."""
 
-    streams = True
+    loads_each_file = True
 
     def stage(self, parts: Sequence[Any]) -> None:
         try:

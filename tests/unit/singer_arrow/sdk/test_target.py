@@ -45,7 +45,7 @@ class LoadMethod:
     """Records its calls."""
 
     ordered = False
-    streams = False
+    loads_each_file = False
 
     def __init__(self, context: Any, *, deferred: bool) -> None:
         self.context, self.deferred = context, deferred

@@ -24,11 +24,11 @@ from singer_arrow.errors import (
 from target_redshift import sql
 from target_redshift.resources import (
     AlreadyExistsError,
-    BadValue,
+    LoadErrorRow,
     RefusedDataError,
     SessionLostError,
-    bad_value,
     columns_from_catalog,
+    load_error_row,
     translate_error,
     with_load_errors,
 )
@@ -178,17 +178,17 @@ def test_secrets_are_not_repeated() -> None:
 
 class TestLoadErrors:
     def test_load_errors_have_all_known_parts(self) -> None:
-        bad = bad_value(("s3://b/f.gz  ", 7, "price ", "12,5", "Invalid digit "))
-        assert bad == BadValue("s3://b/f.gz", 7, "price", "12,5", "Invalid digit")
+        bad = load_error_row(("s3://b/f.gz  ", 7, "price ", "12,5", "Invalid digit "))
+        assert bad == LoadErrorRow("s3://b/f.gz", 7, "price", "12,5", "Invalid digit")
         assert str(bad) == "s3://b/f.gz, line 7, column 'price': Invalid digit (value '12,5')"
 
     def test_what_is_not_known_is_left_out(self) -> None:
-        assert str(bad_value((None, None, None, None, "Broken"))) == "Broken"
-        assert str(bad_value(("f", 0, "", "", "Broken"))) == "f: Broken"
+        assert str(load_error_row((None, None, None, None, "Broken"))) == "Broken"
+        assert str(load_error_row(("f", 0, "", "", "Broken"))) == "f: Broken"
 
     def test_they_take_the_place_of_the_servers_words(self) -> None:
         error = LoadError("Loading into table s.t: Load into table 't' failed. Check 'sys_load_error_detail'")
-        bad = [BadValue("f", 1, "c", None, "Broken")] * 2
+        bad = [LoadErrorRow("f", 1, "c", None, "Broken")] * 2
         assert str(with_load_errors(error, bad)).startswith(
             "Loading into table s.t: f, line 1, column 'c': Broken (and 1 more)"
         )
