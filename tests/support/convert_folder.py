@@ -19,19 +19,19 @@ from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_model import PendingTask, Position, Segment, Task
 from tap_s3_files.progress import Progress
 from tap_s3_files.read import read
-from tap_s3_files.run import StreamJob, Worker
+from tap_s3_files.run import StreamJob, TaskContext
 
 SOURCE = pa.schema([("id", pa.int64()), ("name", pa.string())])
 JOB = StreamJob("orders", pa.schema([*SOURCE, *METADATA]), True, "auto", ReadOptions())
 
 
 class Folder:
-    """Objects on local disk, and a worker that reads them."""
+    """Objects on local disk, and the context in which tasks read them."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.storage = path, Storage()
         self.batch = BatchSettings("parquet", Url.parse(str(path / "out")), "zstd", target_bytes=1 << 20)
-        self.worker = Worker(JOB, self.storage, Budget(), Progress("orders"))
+        self.context = TaskContext(JOB, self.storage, Budget(), Progress("orders"))
 
     def csv(self, name: str, first: int, rows: int) -> ObjectInfo:
         lines = "".join(f"{n},n{n}\n" for n in range(first, first + rows))
@@ -53,19 +53,19 @@ class Folder:
         **batch: Any,
     ) -> Iterator[Step]:
         """Convert a task, from a position on."""
-        worker = replace(self.worker, job=replace(job, batch=replace(self.batch, **batch)))
+        context = replace(self.context, job=replace(job, batch=replace(self.batch, **batch)))
         segment = Segment(0, job.stream, target_bytes, None, None, (task,))
-        return convert_task(worker, PendingTask(segment, 0, task, start or Position(), cuts=cuts, reading="00000000"))
+        return convert_task(context, PendingTask(segment, 0, task, start or Position(), cuts=cuts, reading="00000000"))
 
     def convert(self, *objects: ObjectInfo, **options: Any) -> list[Batch]:
         found = []
         for step in self.steps(Task(objects), **options):
-            self.worker.progress.add(step.counts)
+            self.context.progress.add(step.counts)
             found += [step.batch] if step.batch else []
         return found
 
     def rows(self, *objects: ObjectInfo, job: StreamJob = JOB) -> list[dict[str, Any]]:
-        pieces = read(replace(self.worker, job=job), Task(objects))
+        pieces = read(replace(self.context, job=job), Task(objects))
         return [row for piece in pieces if piece.batch for row in piece.batch.to_pylist()]
 
 

@@ -30,7 +30,7 @@ from tap_s3_files.plan_log import identity, task_name
 from tap_s3_files.plan_model import Cut, PendingTask, Position, Task
 from tap_s3_files.progress import CountedStorage, Counts
 from tap_s3_files.read import NEW_VERSION, BadRows, Piece, read
-from tap_s3_files.run import StreamJob, Worker, format_of
+from tap_s3_files.run import StreamJob, TaskContext, format_of
 
 # Objects that a target can load as they are: they go into the manifest, and none of their rows is read.
 #
@@ -41,7 +41,7 @@ SAMPLE_BYTES = 64 << 10
 """Of JSON Lines, how much is looked at for columns that are news."""
 
 
-def passthrough_rows(worker: Worker, task: Task) -> list[int | None] | None:
+def passthrough_rows(context: TaskContext, task: Task) -> list[int | None] | None:
     """Return the rows of a task's objects, as far as they are known, if all can go as they are; else None, and log why.
 
     All or none: the objects are one batch, whose id does not depend on the setting.
@@ -49,7 +49,7 @@ def passthrough_rows(worker: Worker, task: Task) -> list[int | None] | None:
     rows = list[int | None]()
     for info in task.objects:
         try:
-            found, reason = _rows_or_reason(worker, info)
+            found, reason = _rows_or_reason(context, info)
         except (ArchivedError, EmptyObjectError, ObjectChangedError):  # reading it reports that
             return None
         if reason:
@@ -59,9 +59,9 @@ def passthrough_rows(worker: Worker, task: Task) -> list[int | None] | None:
     return rows or None
 
 
-def _rows_or_reason(worker: Worker, info: ObjectInfo) -> tuple[int | None, str]:
+def _rows_or_reason(context: TaskContext, info: ObjectInfo) -> tuple[int | None, str]:
     """Return the rows of an object that can go as it is, if known, or else the reason why it cannot."""
-    job = worker.job
+    job = context.job
     if job.metadata_columns:
         return None, "metadata_columns adds columns"
     if job.partitions.hive or job.partitions.paths:
@@ -75,8 +75,8 @@ def _rows_or_reason(worker: Worker, info: ObjectInfo) -> tuple[int | None, str]:
     kind = format_of(job.format, info.url)
     if kind != job.passthrough:
         return None, f"it is {kind}, and batch files are {job.passthrough}"
-    storage, is_archive = CountedStorage(worker.storage, worker.progress, worker.stop), archive_of(info.url.name)
-    reader = ObjectReader(storage, info.url, info=info, budget=worker.budget)
+    storage, is_archive = CountedStorage(context.storage, context.progress, context.stop), archive_of(info.url.name)
+    reader = ObjectReader(storage, info.url, info=info, budget=context.budget)
 
     # Parquet: columns and types are those of SCHEMA
     if kind == "parquet":
@@ -127,10 +127,10 @@ class Step:
     counts: Counts
 
 
-def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
+def convert_task(context: TaskContext, pending: PendingTask) -> Iterator[Step]:
     """Write a task's rows as batch files; yield a step for each, once the file is durable.
 
-    A task ends early where its object is replaced or deleted while it is read; the worker's progress counts it.
+    A task ends early where its object is replaced or deleted while it is read; the context's progress counts it.
 
     The same task gives batches with the same ids on every run, whatever the settings are: an object that was cut into
     files is cut at the same places again. Files that earlier runs made, and that are still there, are sent again, not
@@ -141,7 +141,7 @@ def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
     A DataError is one that `read` raises, and the steps before it are good. A SupersededError means that another run
     cuts the object elsewhere at the same time.
     """
-    job, task, cuts, at = worker.job, pending.task, pending.cuts, pending.start
+    job, task, cuts, at = context.job, pending.task, pending.cuts, pending.start
     files = _TaskFiles(job, pending)
     with cuts.lock if cuts is not None else nullcontext():
         known = cuts.known() if cuts is not None else []
@@ -150,7 +150,7 @@ def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
 
         # Objects that go as they are: the batch that they would make, under its id
         if job.passthrough and task.range is None and not at.rows and all(c.after is None for c in known):
-            passed = passthrough_rows(worker, task)
+            passed = passthrough_rows(context, task)
             if passed is not None:
                 if cuts is not None and not known:
                     cuts.add(Cut(str(task.objects[0].url), 0, -1, task.bytes, None))
@@ -162,33 +162,33 @@ def convert_task(worker: Worker, pending: PendingTask) -> Iterator[Step]:
         # Files that earlier runs made; made again if they are gone, or would differ
         for cut in known:
             if cut.first_row == at.rows:
-                if not cut.bad_rows and cut.url == str(files.url(cut.first_row, cut.rows)) and _is_whole(worker, cut):
+                if not cut.bad_rows and cut.url == str(files.url(cut.first_row, cut.rows)) and _is_whole(context, cut):
                     ended = len(task.ended_objects) if cut.after is None else 0
                     counts = Counts(objects=ended, batch_files=1, rows_read=cut.rows, rows_written=cut.rows)
                     message = files.message(cut, cut.first_row, FINAL if cut.after is None else cut.rows)
                     yield Step(message, cut.after, counts)
                 else:
-                    yield from _write_rows(worker, pending, files, at, cut)
+                    yield from _write_rows(context, pending, files, at, cut)
                 if cut.after is None:
                     return
                 at = cut.after
 
-        yield from _write_rows(worker, pending, files, at)
+        yield from _write_rows(context, pending, files, at)
 
 
-def _is_whole(worker: Worker, cut: Cut) -> bool:
+def _is_whole(context: TaskContext, cut: Cut) -> bool:
     """Return whether a file is there in full; on a disk it may have been cut off since."""
     try:
-        return worker.storage.head(Url.parse(cut.url)).size == cut.bytes
+        return context.storage.head(Url.parse(cut.url)).size == cut.bytes
     except NotFoundError:
         return False
 
 
 def _write_rows(
-    worker: Worker, pending: PendingTask, files: _TaskFiles, start: Position, remade_cut: Cut | None = None
+    context: TaskContext, pending: PendingTask, files: _TaskFiles, start: Position, remade_cut: Cut | None = None
 ) -> Iterator[Step]:
     """Yield the steps of the rows from a position on; of `remade_cut` alone, the file that is made again."""
-    job, task, cuts = worker.job, pending.task, pending.cuts
+    job, task, cuts = context.job, pending.task, pending.cuts
     assert job.batch is not None
     may_be_cut = task.may_be_cut and remade_cut is None
     end = remade_cut.after.place if remade_cut is not None and remade_cut.after is not None else None
@@ -206,11 +206,11 @@ def _write_rows(
         return piece.batch, (at, counts, bad_rows)
 
     counted, sent, began = Counts(), 0, perf_counter()
-    with closing(read(worker, task, start, end, starts=pending.starts)) as pieces:
+    with closing(read(context, task, start, end, starts=pending.starts)) as pieces:
         written = write_batch_files(
             pieces,
             job.schema,
-            storage=worker.storage,
+            storage=context.storage,
             url_of=files.url,
             format=job.batch.format,
             compression=job.batch.compression,
@@ -219,11 +219,11 @@ def _write_rows(
             take=take,
             can_end=lambda mark: mark[0].place is not None,  # only where a reading can begin
             held_bytes=job.held_bytes,
-            parallel=worker.budget.encoded,
+            parallel=context.budget.encoded,
         )
         try:
             for file in written:
-                worker.progress.spend("write", perf_counter() - began)
+                context.progress.spend("write", perf_counter() - began)
                 # A batch of the next file is read already, where there is one; its mark has what was read before that
                 reached, found, bad_found = (at, counts, bad_rows) if file.is_last else file.mark
                 rejected = bad.take(None if file.is_last else bad_found - sent)
@@ -245,7 +245,7 @@ def _write_rows(
             # What is durable of its old version is sent: what a batch's id identifies is never more or less than it
             # holds.
             (info,) = task.objects
-            worker.progress.skip(info, f"{error}; the rest of its old version is left out; {NEW_VERSION}")
+            context.progress.skip(info, f"{error}; the rest of its old version is left out; {NEW_VERSION}")
             if remade_cut is not None:
                 yield Step(None, None, Counts())
             return
@@ -332,7 +332,7 @@ def rank(info: ObjectInfo, version: int | None, reading: str, range_number: int 
     """Return the rank of rows of an object, see `singer_arrow.batch.message`: by time of last change, name, and place.
 
     Rows of a newer `version` of the table replace those of an older one, whatever their objects are. `reading` is that
-    of `StreamPlan.reading`; `range_number` is the range of the object that they are in, and `first_row` the row of it
+    of `PendingTask.reading`; `range_number` is the range of the object that they are in, and `first_row` the row of it
     at which their batch file began when it was first made.
     """
     kind = "object" if version is None else f"version {version:020d}"

@@ -30,7 +30,7 @@ from tap_s3_files.convert import Step, convert_task
 from tap_s3_files.plan_model import Cuts, PendingTask, RangeStarts, Task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read import UNREADABLE, row_starts, scan_range, scanned_spans, syntax_of
-from tap_s3_files.run import StreamJob, Worker, make_budget
+from tap_s3_files.run import StreamJob, TaskContext, make_budget
 from tap_s3_files.settings import DaskSettings, Settings
 
 if TYPE_CHECKING:
@@ -121,13 +121,13 @@ def run_task(remote: RemoteTask) -> TaskResult:
     with _Warnings() as warnings:
         try:
             check_versions(versions(), remote.versions, f"{socket.gethostname()}, process {os.getpid()},")
-            worker = shared_worker(remote.resources, remote.job, progress)
+            context = shared_context(remote.resources, remote.job, progress)
             pending = replace(
                 remote.pending,
-                cuts=Cuts(worker.storage, *remote.cuts) if remote.cuts is not None else None,
-                starts=RangeStarts(worker.storage, remote.starts) if remote.starts is not None else None,
+                cuts=Cuts(context.storage, *remote.cuts) if remote.cuts is not None else None,
+                starts=RangeStarts(context.storage, remote.starts) if remote.starts is not None else None,
             )
-            steps.extend(convert_task(worker, pending))
+            steps.extend(convert_task(context, pending))
         except SingerArrowError as raised:
             error = raised.with_traceback(None)
     return TaskResult(
@@ -156,7 +156,7 @@ def run_scan(expected: Versions, resources: Resources, job: StreamJob, task: Tas
     """Scan a range of an object in this process; None if it cannot be read, for which its tasks have the error."""
     check_versions(versions(), expected, f"{socket.gethostname()}, process {os.getpid()},")
     try:
-        return scan_range(shared_worker(resources, job, Progress(job.stream)), task, span)
+        return scan_range(shared_context(resources, job, Progress(job.stream)), task, span)
     except UNREADABLE:
         return None
 
@@ -165,12 +165,12 @@ _SHARED_LOCK = threading.Lock()
 _SHARED: dict[Resources, tuple[Storage, Budget]] = {}
 
 
-def shared_worker(resources: Resources, job: StreamJob, progress: Progress) -> Worker:
-    """Return a worker whose storage and memory are those of all tasks with equal resources in this process."""
+def shared_context(resources: Resources, job: StreamJob, progress: Progress) -> TaskContext:
+    """Return a context whose storage and memory are those of all tasks with equal resources in this process."""
     with _SHARED_LOCK:
         if resources not in _SHARED:
             _SHARED[resources] = Storage(resources.aws), make_budget(resources.memory_bytes)
-        return Worker(job, *_SHARED[resources], progress)
+        return TaskContext(job, *_SHARED[resources], progress)
 
 
 class _Warnings(logging.Handler):
@@ -208,13 +208,15 @@ _QUIET = dict.fromkeys(("distributed", "distributed.client", "tornado", "tornado
 _LOST = (concurrent.futures.CancelledError, asyncio.CancelledError)
 
 
-def remote_steps(settings: Settings, worker: Worker, pending_tasks: Iterable[PendingTask]) -> Generator[Iterator[Step]]:
+def remote_steps(
+    settings: Settings, context: TaskContext, pending_tasks: Iterable[PendingTask]
+) -> Generator[Iterator[Step]]:
     """Run tasks on the cluster of the settings; yield an iterator over the steps of each, in order.
 
-    What the workers count and warn of is added to the progress of `worker` and to the log with the steps of its task.
+    What the workers count and warn of is added to the progress of `context` and to the log with the steps of its task.
     """
     assert settings.dask is not None
-    job, resources = worker.job, Resources(settings.aws, settings.memory_bytes)
+    job, resources = context.job, Resources(settings.aws, settings.memory_bytes)
     cluster = connect(settings.dask)
     unreadable = set[Url]()
 
@@ -240,7 +242,7 @@ def remote_steps(settings: Settings, worker: Worker, pending_tasks: Iterable[Pen
 
     with closing(cluster.results(tasks())) as results:
         for result in results:
-            yield result.replay(worker.progress)
+            yield result.replay(context.progress)
 
 
 def _find_row_starts(
@@ -252,7 +254,7 @@ def _find_row_starts(
     if len(found) < len(scans):
         return None
     try:
-        return row_starts(shared_worker(resources, job, Progress(job.stream)), task, found)
+        return row_starts(shared_context(resources, job, Progress(job.stream)), task, found)
     except UNREADABLE:
         return None
 

@@ -35,7 +35,7 @@ from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Position, RangeStarts, Syntax, Task
 from tap_s3_files.progress import CountedStorage, Counts
-from tap_s3_files.run import StreamJob, Worker, format_of
+from tap_s3_files.run import StreamJob, TaskContext, format_of
 
 # Find where the ranges of a divided object begin.
 
@@ -43,22 +43,22 @@ UNREADABLE = (ObjectChangedError, DataError, SkippableError)
 """Errors that each task that reads the object raises too."""
 
 
-def find_ranges(worker: Worker, log: PlanLog, tasks: Iterable[Task]) -> None:
+def find_ranges(context: TaskContext, log: PlanLog, tasks: Iterable[Task]) -> None:
     """Make durable where the ranges of the divided objects of some tasks begin; log which objects cannot be read."""
     for task in tasks:
         if task.range is not None and task.range.number == 0 and (starts := log.range_starts(task)) is not None:
             try:
-                starts.get(syntax_of(worker.job, task), partial(find_row_starts, worker, task))
+                starts.get(syntax_of(context.job, task), partial(find_row_starts, context, task))
             except UNREADABLE as error:
                 logger.warning("%s; its tasks are planned", error)
 
 
-def find_row_starts(worker: Worker, task: Task) -> Sequence[ResumePoint]:
+def find_row_starts(context: TaskContext, task: Task) -> Sequence[ResumePoint]:
     """Return where the ranges of a divided object begin; scans them in parallel."""
     spans = scanned_spans(task)
-    scan = partial(scan_range, worker, task)
+    scan = partial(scan_range, context, task)
     return row_starts(
-        worker, task, list(map_ordered(iter(spans), scan, worker.budget.decoded, cost=lambda _: SCAN_BYTES))
+        context, task, list(map_ordered(iter(spans), scan, context.budget.decoded, cost=lambda _: SCAN_BYTES))
     )
 
 
@@ -82,26 +82,26 @@ def scanned_spans(task: Task) -> Sequence[Span]:
     return spans
 
 
-def scan_range(worker: Worker, task: Task, span: Span) -> RangeScan:
+def scan_range(context: TaskContext, task: Task, span: Span) -> RangeScan:
     """Scan a range of the object of a task, whatever comes before it."""
-    kind = DIVISIBLE.get(format_of(worker.job.format, task.objects[0].url))
-    return kind.scan(_reader(worker, task), worker.job.options, span) if kind is not None else RangeScan(span)
+    kind = DIVISIBLE.get(format_of(context.job.format, task.objects[0].url))
+    return kind.scan(_reader(context, task), context.job.options, span) if kind is not None else RangeScan(span)
 
 
-def row_starts(worker: Worker, task: Task, scans: Sequence[RangeScan]) -> Sequence[ResumePoint]:
+def row_starts(context: TaskContext, task: Task, scans: Sequence[RangeScan]) -> Sequence[ResumePoint]:
     """Return where the ranges of the object of a task begin, from the scans of `scanned_spans`.
 
     With the settings of today its format may be one that cannot be read from the middle: the first range then has all.
     """
-    kind = DIVISIBLE.get(format_of(worker.job.format, task.objects[0].url))
+    kind = DIVISIBLE.get(format_of(context.job.format, task.objects[0].url))
     if kind is None:
         return undivided(len(scans) + 1)
-    return kind.row_starts(_reader(worker, task), worker.job.options, scans)
+    return kind.row_starts(_reader(context, task), context.job.options, scans)
 
 
-def _reader(worker: Worker, task: Task) -> ObjectReader:
+def _reader(context: TaskContext, task: Task) -> ObjectReader:
     (info,) = task.objects
-    return ObjectReader(worker.storage, info.url, info=info, budget=worker.budget)
+    return ObjectReader(context.storage, info.url, info=info, budget=context.budget)
 
 
 # Bad rows that leave the stream's rows, for the targets' table of rejected rows (`on_bad_row: dead_letter`).
@@ -175,7 +175,7 @@ class Piece:
 
 
 def read(
-    worker: Worker,
+    context: TaskContext,
     task: Task,
     start: Position | None = None,
     end: ResumePoint | None = None,
@@ -185,23 +185,23 @@ def read(
     """Yield the rows of a task's objects, in order, in batches of exactly the job's schema.
 
     Empty objects, and objects that were replaced or deleted since they were listed, are skipped with a warning. All
-    changed objects are added to the worker's progress. An object that is replaced after some of its rows were given is
+    changed objects are added to the context's progress. An object that is replaced after some of its rows were given is
     an ObjectChangedError.
 
     A reading from `start` continues where an earlier piece ended; of a task of one object, it may end at `end`.
     `starts` has where all ranges of a divided object begin.
     """
-    progress, at, began = worker.progress, start or Position(), perf_counter()
-    storage = CountedStorage(worker.storage, progress, worker.stop)
-    for group in prefetch_groups(storage, task.objects[at.object :], worker.budget):
-        joined = None if at.rows or len(group) == 1 else _joined(worker.job, group)
+    progress, at, began = context.progress, start or Position(), perf_counter()
+    storage = CountedStorage(context.storage, progress, context.stop)
+    for group in prefetch_groups(storage, task.objects[at.object :], context.budget):
+        joined = None if at.rows or len(group) == 1 else _joined(context.job, group)
         for reader, whole in zip(group, joined or [None] * len(group), strict=True):
             counts, info, rows = Counts(objects=int(end is None and bool(task.ended_objects))), reader.info, 0
             assert info is not None
             try:
                 if info.size == 0:  # whatever its name: `_SUCCESS` and other marks have no format
                     raise EmptyObjectError
-                for piece in _read_object(worker, task, reader, at, end, starts=starts, whole=whole):
+                for piece in _read_object(context, task, reader, at, end, starts=starts, whole=whole):
                     rows += piece.counts.rows_read
                     progress.spend("read", perf_counter() - began)
                     yield piece
@@ -217,7 +217,7 @@ def read(
                 progress.skip(info, f"{info.url} was replaced or deleted since it was listed{first}; {NEW_VERSION}")
                 counts = Counts()
             except ArchivedError:
-                if rows or at.rows or worker.job.archived == "fail":
+                if rows or at.rows or context.job.archived == "fail":
                     raise
                 progress.skip(info, f"{info.url} is archived and was skipped; no later run reads it")
                 counts = Counts()
@@ -255,7 +255,7 @@ def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] |
 
 
 def _read_object(
-    worker: Worker,
+    context: TaskContext,
     task: Task,
     reader: ObjectReader,
     start: Position,
@@ -269,13 +269,13 @@ def _read_object(
 
     from singer_arrow.enforcement import enforce
 
-    job, info = worker.job, reader.info
+    job, info = context.job, reader.info
     assert info is not None
     # Which part of the object is read
     first, rows_before = ResumePoint(), 0
     if task.range is not None:
         assert starts is not None, "a range of an object is planned in a log"
-        known = starts.get(syntax_of(job, task), partial(find_row_starts, worker, task))
+        known = starts.get(syntax_of(job, task), partial(find_row_starts, context, task))
         bounds = range_bounds(known, task.range.number)
         if bounds is None:  # no row begins in it
             return
@@ -321,7 +321,7 @@ def _read_object(
         )
 
     for given in batches:
-        if worker.stop.is_set():
+        if context.stop.is_set():
             raise Stopped
         batch = given.slice(surplus)
         surplus -= given.num_rows - batch.num_rows

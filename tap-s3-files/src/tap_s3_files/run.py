@@ -203,7 +203,7 @@ class StreamJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class TaskContext:
     """What the tasks of a stream are run with in a process: storage, memory, what to count, and when to stop."""
 
     job: StreamJob

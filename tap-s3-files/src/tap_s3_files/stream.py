@@ -27,7 +27,7 @@ from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import PendingTask, Position, Segment, after_rows, after_task
 from tap_s3_files.progress import Counts, Progress
 from tap_s3_files.read import NEW_VERSION, BadRows, read
-from tap_s3_files.run import StreamJob, TapRun, Worker
+from tap_s3_files.run import StreamJob, TapRun, TaskContext
 from tap_s3_files.settings import TARGET_BYTES, Bookmark, StreamSettings, rows_identity
 
 if TYPE_CHECKING:
@@ -126,18 +126,18 @@ class FileStream(ArrowStream):
                 begun.append(pending)
                 yield pending
 
-        def convert(worker: Worker, pending: PendingTask, stop: threading.Event) -> Iterator[Step]:
-            return convert_task(replace(worker, stop=stop), pending)
+        def convert(context: TaskContext, pending: PendingTask, stop: threading.Event) -> Iterator[Step]:
+            return convert_task(replace(context, stop=stop), pending)
 
         while True:
-            worker, problem = self.worker(), None
+            context, problem = self.task_context(), None
             if settings.dask is None:
-                tasks = (partial(convert, worker, pending) for pending in begin(pending_tasks))
+                tasks = (partial(convert, context, pending) for pending in begin(pending_tasks))
                 running = ordered_streams(self.run.pool, tasks, 2 * settings.max_workers)
             else:
                 from tap_s3_files.dask_cluster import remote_steps
 
-                running = remote_steps(settings, worker, begin(pending_tasks))
+                running = remote_steps(settings, context, begin(pending_tasks))
             with closing(running):
                 for steps in running:
                     try:
@@ -191,7 +191,7 @@ class FileStream(ArrowStream):
         while True:
             self.send_schema(self._evolution.schema)
             try:
-                with closing(read(self.worker(), task, at, starts=pending.starts)) as pieces:
+                with closing(read(self.task_context(), task, at, starts=pending.starts)) as pieces:
                     for piece in pieces:
                         if piece.batch is not None:
                             sent = 0
@@ -237,9 +237,9 @@ class FileStream(ArrowStream):
     def totals(self) -> Mapping[str, Any]:
         return asdict(self.progress.counts)
 
-    def worker(self) -> Worker:
+    def task_context(self) -> TaskContext:
         """Return what the stream's tasks are run with in this process, with its schema as it is now."""
-        return Worker(self.job(), self.run.storage, self.run.budget, self.progress)
+        return TaskContext(self.job(), self.run.storage, self.run.budget, self.progress)
 
     def job(self) -> StreamJob:
         """Return how the stream's objects are read, with its schema as it is now."""
@@ -330,7 +330,7 @@ class FileStream(ArrowStream):
         for segment in self.run.listed_segments(self.settings, plan):
             count += segment.number >= plan.first_new
             if segment.number >= plan.first_new - 1:  # a run may have ended before it found the ranges of the last one
-                find_ranges(self.worker(), plan.log, segment.tasks)
+                find_ranges(self.task_context(), plan.log, segment.tasks)
         return count
 
     def _state(self, at: Bookmark) -> dict[str, Any]:

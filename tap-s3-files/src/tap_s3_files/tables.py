@@ -24,7 +24,7 @@ from tap_s3_files.discover import METADATA
 from tap_s3_files.plan_model import PendingTask, Task
 from tap_s3_files.progress import Progress
 from tap_s3_files.read import read
-from tap_s3_files.run import StreamJob, TapRun, Worker
+from tap_s3_files.run import StreamJob, TapRun, TaskContext
 from tap_s3_files.settings import StreamSettings, shard_of
 
 # The first rows of some objects; requests little more than holds them.
@@ -37,10 +37,10 @@ def first_rows(
     run: TapRun, job: StreamJob, objects: Iterable[ObjectInfo], count: int
 ) -> tuple[pa.Table, list[ObjectInfo]]:
     """Return up to `count` rows of some objects, in order, with the objects that gave them."""
-    worker = Worker(job, run.storage, Budget(_AHEAD), Progress(job.stream))
+    context = TaskContext(job, run.storage, Budget(_AHEAD), Progress(job.stream))
     batches, used, left = list[pa.RecordBatch](), list[ObjectInfo](), count
     for info in objects:
-        with closing(read(worker, Task((info,)))) as pieces:
+        with closing(read(context, Task((info,)))) as pieces:
             for piece in pieces:
                 if piece.batch is not None and piece.batch.num_rows:
                     batches.append(piece.batch.slice(0, left))

@@ -22,7 +22,7 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.convert import Step
 from tap_s3_files.plan_model import Cuts, Position, Task
 from tap_s3_files.progress import Counts, Progress
-from tap_s3_files.run import StreamJob, Worker
+from tap_s3_files.run import StreamJob, TaskContext
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ class Large:
 
     def read(self) -> int:
         """Return the bytes read since the last call."""
-        progress = self.folder.worker.progress
+        progress = self.folder.context.progress
         count = progress.counts.bytes
         progress.add(Counts(bytes=-count))
         return count
@@ -159,7 +159,7 @@ def test_where_files_end_depends_neither_on_timing_nor_on_where_a_reading_begins
         assert len(files[0]) > 4
         assert all(other == files[0] for other in files)
         small = Folder(folder.path)
-        small.worker = Worker(job, folder.storage, Budget(1 << 16, 1 << 16), Progress("orders"))
+        small.context = TaskContext(job, folder.storage, Budget(1 << 16, 1 << 16), Progress("orders"))
         little = replace(job, held_bytes=1 << 14)
         rest = list(small.steps(Task((info,)), job=little, target_bytes=target_bytes, start=files[0][2][2]))
         assert [(s.batch.batch_id, s.batch.row_count, s.after) for s in rest if s.batch] == files[0][3:]

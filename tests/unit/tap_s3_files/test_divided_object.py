@@ -31,7 +31,7 @@ def ranges(info: ObjectInfo, count: int = 3) -> list[Task]:
 
 
 def ids(folder: Folder, task: Task, starts: RangeStarts, start: Position | None = None, job: Any = JOB) -> list[int]:
-    pieces = read(replace(folder.worker, job=job), task, start, starts=starts)
+    pieces = read(replace(folder.context, job=job), task, start, starts=starts)
     return [row["id"] for piece in pieces if piece.batch for row in piece.batch.to_pylist()]
 
 
@@ -54,7 +54,7 @@ def test_a_setting_of_today_may_name_a_format_without_ranges(folder: Folder) -> 
     """The log keeps the tasks: the first one then has all rows."""
     info, starts = folder.csv("a.csv", 0, 100), starts_in(folder)
     job = replace(JOB, format="lines", schema=JOB.schema.remove(0).remove(0).insert(0, JOB.schema.field("name")))
-    assert find_row_starts(replace(folder.worker, job=job), ranges(info)[0])[1].at > info.size
+    assert find_row_starts(replace(folder.context, job=job), ranges(info)[0])[1].at > info.size
     job = replace(JOB, options=replace(JOB.options, escape="\\"))
     assert [len(ids(folder, task, starts, job=job)) for task in ranges(info)] == [100, 0, 0]
 
@@ -88,7 +88,7 @@ def test_an_object_is_skipped_once_whichever_of_its_ranges_are_read(
     assert ids(folder, first, starts)
     (folder.path / "a.csv").unlink()
     assert not [i for task in others for i in ids(folder, task, starts)]
-    assert folder.worker.progress.counts.skipped_objects == 1
+    assert folder.context.progress.counts.skipped_objects == 1
     assert caplog.text.count("a.csv was replaced or deleted") == 1
 
 
@@ -98,7 +98,7 @@ def test_a_plan_is_written_although_an_object_cannot_be_read(folder: Folder, cap
     files = {old: RangeStarts(folder.storage, Url.parse(str(folder.path / "old.json"))), new: starts_in(folder)}
     log: Any = SimpleNamespace(range_starts=lambda task: files[task.objects[0]] if task.range else None)
     tasks = [Task((new,)), *ranges(old), *ranges(new)]
-    find_ranges(folder.worker, log, tasks)
+    find_ranges(folder.context, log, tasks)
     assert files[old].known(syntax_of(JOB, ranges(old)[0])) is None
     assert len(files[new].known(syntax_of(JOB, ranges(new)[0])) or ()) == 3
     assert caplog.text.count("its tasks are planned") == 1
@@ -107,9 +107,9 @@ def test_a_plan_is_written_although_an_object_cannot_be_read(folder: Folder, cap
 def test_a_header_that_cannot_be_read_is_an_error(folder: Folder) -> None:
     info = folder.write("a.csv", 'id,"name\n' + "1,a\n" * 100)
     with pytest.raises(DataError, match="header"):
-        find_row_starts(folder.worker, ranges(info)[0])
+        find_row_starts(folder.context, ranges(info)[0])
 
 
 def test_the_first_range_begins_with_the_file(folder: Folder) -> None:
     info = folder.csv("a.csv", 0, 100)
-    assert find_row_starts(folder.worker, ranges(info)[0])[0] == ResumePoint()
+    assert find_row_starts(folder.context, ranges(info)[0])[0] == ResumePoint()

@@ -174,7 +174,7 @@ def test_json_lines_with_gzip_go_as_they_are(
 ) -> None:
     info = folder.write("a.jsonl.gz", data)
     with caplog.at_level("INFO"):
-        passed = passthrough_rows(replace(folder.worker, job=replace(JOB, passthrough="jsonl")), Task((info,)))
+        passed = passthrough_rows(replace(folder.context, job=replace(JOB, passthrough="jsonl")), Task((info,)))
     if reason:
         assert passed is None
         assert caplog.records[0].message.endswith(f"passthrough is on: {reason}")

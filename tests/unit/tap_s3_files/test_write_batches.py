@@ -150,13 +150,13 @@ def test_an_object_that_changed_is_left_out_and_the_rest_keeps_its_id(
     assert [r.message for r in caplog.records] == [
         f"{o.url} was replaced or deleted since it was listed; {NEW_VERSION}" for o in (b, c)
     ]
-    assert folder.worker.progress.counts.skipped_objects == 2
-    assert folder.worker.progress.take_changed() == [b, c]
+    assert folder.context.progress.counts.skipped_objects == 2
+    assert folder.context.progress.take_changed() == [b, c]
 
 
 def test_an_object_that_changes_while_it_is_read_is_an_error(folder: Folder) -> None:
     info = folder.csv("a.csv", 0, 2_000_000)  # more than one request
-    reads_little_ahead = replace(folder.worker, budget=Budget(1 << 20))
+    reads_little_ahead = replace(folder.context, budget=Budget(1 << 20))
     batches = read(reads_little_ahead, Task((info,)))
     next(batches)
     folder.csv("a.csv", 0, 1_999_999)
@@ -190,8 +190,8 @@ def test_an_unknown_suffix_is_an_error(folder: Folder) -> None:
 
 
 def test_a_cancelled_task_stops(folder: Folder) -> None:
-    batches: Iterator[Any] = read(folder.worker, Task((folder.csv("a.csv", 0, 2),)))
-    folder.worker.stop.set()
+    batches: Iterator[Any] = read(folder.context, Task((folder.csv("a.csv", 0, 2),)))
+    folder.context.stop.set()
     with pytest.raises(Stopped):
         next(batches)
 
@@ -199,6 +199,6 @@ def test_a_cancelled_task_stops(folder: Folder) -> None:
 def test_everything_is_counted(folder: Folder) -> None:
     info = folder.csv("a.csv", 0, 50_000)
     batches = folder.convert(info, target_bytes=20_000)
-    counts = folder.worker.progress.counts
+    counts = folder.context.progress.counts
     assert (counts.objects, counts.rows_read, counts.rows_written, counts.bytes) == (1, 50_000, 50_000, info.size)
     assert counts.batch_files == len(batches)
