@@ -477,8 +477,6 @@ class MetadataColumns:
         self, parsed: ParsedLines, start: int, count: int, schema: pa.Schema, batched_at: datetime
     ) -> pa.RecordBatch:
         """Return rows of parsed RECORD messages with the columns of `of_records`."""
-        import pyarrow as pa
-
         rows = parsed.rows.slice(start, count)
         if not self.of_records:
             return rows
