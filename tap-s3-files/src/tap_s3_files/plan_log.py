@@ -180,7 +180,7 @@ def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, dat
     return buffer.getvalue(), newest
 
 
-class Checkpoint:
+class CheckpointReader:
     """A checkpoint in memory, whose row groups are decoded one at a time.
 
     Data that is no Parquet file raises pyarrow.ArrowException.
@@ -194,11 +194,10 @@ class Checkpoint:
 
     def groups(self) -> list[SegmentRange]:
         """Return the segments of each row group."""
-        return [SegmentRange(*self._range(n, "number"), *self._range(n, "modified")) for n in self._groups]
-
-    def _range(self, group: int, column: str) -> tuple[Any, Any]:
-        found = self._file.metadata.row_group(group).column(_COLUMNS.get_field_index(column)).statistics
-        return found.min, found.max
+        columns = [_COLUMNS.get_field_index(name) for name in ("number", "modified")]
+        groups = (self._file.metadata.row_group(n) for n in self._groups)
+        found = ([group.column(column).statistics for column in columns] for group in groups)
+        return [SegmentRange(number.min, number.max, modified.min, modified.max) for number, modified in found]
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows of each row group."""
@@ -292,7 +291,7 @@ class PlanLog:
         self._storage, self._stream, self._read_only = storage, stream, read_only
         self.url = root.join("_plans", folder_name(stream))
         self._cuts = root.join("_plans", f"{folder_name(stream)}.cuts")
-        self._checkpoints: OrderedDict[str, Checkpoint] = OrderedDict()
+        self._checkpoints: OrderedDict[str, CheckpointReader] = OrderedDict()
         self.head: LogHead | None = None
         self._files: list[LogFile] = []
         self._recent: dict[int, Segment] = {}
@@ -471,12 +470,12 @@ class PlanLog:
         with ThreadPoolExecutor(READS_AT_ONCE) as pool:
             self._recent.update(zip(missing_numbers, pool.map(self._entry, missing_numbers), strict=True))
 
-    def _open(self, file: LogFile) -> Checkpoint:
+    def _open(self, file: LogFile) -> CheckpointReader:
         found = self._checkpoints.pop(file.name, None)
         if found is None:
             url = self.url.join(file.name)
             try:
-                found = Checkpoint(bytes(self._storage.get(url).data))
+                found = CheckpointReader(bytes(self._storage.get(url).data))
             except (pa.ArrowException, OSError):
                 raise self._damaged(url) from None
         self._checkpoints[file.name] = found

@@ -122,7 +122,7 @@ def test_a_checkpoint_of_very_many_ranges_is_small(tmp_path: Path, monkeypatch: 
     tasks = tuple(make_tasks(objects, ranges_of=lambda info: info.size))
     data, _ = plan_log.checkpoint_to_bytes([[plan_log.to_table([replace(segment(0, *objects), tasks=tasks)])]])
     assert len(data) < 30_000
-    assert [t.range for s in plan_log.Checkpoint(data).segments(0) for t in s.tasks] == [t.range for t in tasks]
+    assert [t.range for s in plan_log.CheckpointReader(data).segments(0) for t in s.tasks] == [t.range for t in tasks]
 
 
 @pytest.mark.parametrize(
