@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.spelling import hint
+from singer_arrow.compression import strip_suffix
 from singer_arrow.errors import ArchivedError, ConfigError, DataError, NotFoundError, SchemaError, one_line
 from singer_arrow.formats import detect_format
 from singer_arrow.naming import counted
@@ -67,7 +68,7 @@ def candidates(objects: Iterable[ObjectInfo]) -> tuple[list[Candidate], list[Obj
         if file_format is None:
             unknown.append(info)
             continue
-        suffix = _suffix(info.url.name, file_format)
+        suffix = info.url.name[len(strip_suffix(info.url.name).rpartition(".")[0]) :]  # `.csv.gz`
         *above, name = info.url.key.split("/")
         base = name.removesuffix(suffix)
         place = ""
@@ -100,16 +101,6 @@ def unique_names(found: Sequence[Candidate]) -> list[str]:
         numbered = (f"{full}_{n}" for n in count(2))
         taken.append(full if full not in taken else next(n for n in numbered if n not in taken and n not in names))
     return taken
-
-
-def _suffix(name: str, file_format: str) -> str:
-    """Return the shortest end of a name that implies the format: `.csv.gz`."""
-    parts = name.split(".")
-    for first in range(len(parts) - 1, 0, -1):
-        suffix = "." + ".".join(parts[first:])
-        if detect_format(f"x{suffix}") == file_format:
-            return suffix
-    return ""
 
 
 def _literal(text: str) -> str:

@@ -516,27 +516,8 @@ def _check_executor(settings: Settings) -> None:
         if given := "dask_scheduler" if settings.cluster.scheduler else "dask_tls" if tls else None:
             raise ConfigError(f"Setting '{given}' is for executor dask; set executor to dask, or leave it out")
         return
-    _check_scheduler(dask.scheduler, tls or Tls())
-    if batch is None:
-        msg = "Setting 'executor' is dask, which needs 'batch_config': workers write batch files, and no records"
-        raise ConfigError(msg)
-    if secret := next((f.name for f in fields(AwsOptions) if not f.repr and getattr(settings.aws, f.name)), None):
-        raise ConfigError(
-            f"Setting 'executor' is dask: aws.{secret} would be sent to its scheduler and workers; leave it out, "
-            "and let workers use a role of their machine, aws.role_arn or aws.profile"
-        )
-    for url in (*(url for s in settings.streams for url in s.paths), batch.root, settings.plan_root or batch.root):
-        if one_line(str(url)) != str(url):
-            msg = f"Setting 'executor' is dask: the password in {url} would be sent to its scheduler and workers"
-            raise ConfigError(msg)
-        if url.scheme == "file" and not dask.shares_files:
-            raise ConfigError(
-                f"Setting 'executor' is dask: {url} is on a disk of one machine; use an object store, or set "
-                "dask_shared_files to true if all workers have the same folder there"
-            )
-
-
-def _check_scheduler(address: str, tls: Tls) -> None:
+    # The scheduler, which a client can let run any code
+    address, tls = dask.scheduler, tls or Tls()
     if not re.fullmatch(r"(tls|tcp)://(\[[^\]\s]+\]|[^\s/:@]+):\d+", address):
         given = f"is {address!r}" if address else "is missing"
         msg = f"Setting 'dask_scheduler' {given}; it must be the scheduler's address, like tls://dask.example.com:8786"
@@ -557,6 +538,24 @@ def _check_scheduler(address: str, tls: Tls) -> None:
     elif missing := next((f.name for f in fields(tls) if not getattr(tls, f.name)), None):
         msg = f"Setting 'dask_tls.{missing}' is missing: a scheduler at tls:// needs ca_file, cert_file and key_file"
         raise ConfigError(msg)
+    # What workers need
+    if batch is None:
+        msg = "Setting 'executor' is dask, which needs 'batch_config': workers write batch files, and no records"
+        raise ConfigError(msg)
+    if secret := next((f.name for f in fields(AwsOptions) if not f.repr and getattr(settings.aws, f.name)), None):
+        raise ConfigError(
+            f"Setting 'executor' is dask: aws.{secret} would be sent to its scheduler and workers; leave it out, "
+            "and let workers use a role of their machine, aws.role_arn or aws.profile"
+        )
+    for url in (*(url for s in settings.streams for url in s.paths), batch.root, settings.plan_root or batch.root):
+        if one_line(str(url)) != str(url):
+            msg = f"Setting 'executor' is dask: the password in {url} would be sent to its scheduler and workers"
+            raise ConfigError(msg)
+        if url.scheme == "file" and not dask.shares_files:
+            raise ConfigError(
+                f"Setting 'executor' is dask: {url} is on a disk of one machine; use an object store, or set "
+                "dask_shared_files to true if all workers have the same folder there"
+            )
 
 
 def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata_columns: bool) -> str:
