@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, Serv
 from singer_arrow.schema.arrow_schema import canonical, parse_type
 from singer_arrow.schema.json_schema import to_json_schema
 from singer_arrow.sdk.cli import lazy_modules
-from tap_flight_sql.settings import ServerSettings, StreamSettings
+from tap_flight_sql.settings import ServerSettings, StreamSettings, Tls
 from tap_flight_sql.sql import PROBE, check_key_type, quoted_name
 
 if TYPE_CHECKING:
@@ -48,17 +48,11 @@ _LONGEST = 500
 """Characters of a server's text that are shown."""
 
 
-class Result:
-    """The result of a query: its endpoints, each once, which are read by `Server.read`.
+class Result(NamedTuple):
+    """The result of a query: its endpoints, each once, for `Server.read`; the number of its rows, if it is known."""
 
-    `schema` is None if the server has not named the columns, `rows` if it does not know their number.
-    """
-
-    def __init__(self, schema: pa.Schema | None, partitions: list[bytes], rows: int) -> None:
-        self.schema = schema
-        self.partitions = list(dict.fromkeys(partitions))  # the driver lists an endpoint as often as the server does
-        is_counted = rows >= 0 and len(self.partitions) == len(partitions)
-        self.rows = rows if is_counted else None
+    partitions: list[bytes]
+    rows: int | None
 
 
 class Server:
@@ -73,9 +67,10 @@ class Server:
         with self._connected("the query") as connection, connection.cursor() as cursor:
             self._begin_session(cursor)
             with translated(self.uri, "the query"):
-                partitions, schema = cursor.adbc_execute_partitions(query)
-                result = Result(schema, partitions, cursor.rowcount)
-            yield result
+                listed, _ = cursor.adbc_execute_partitions(query)
+                rows = cursor.rowcount
+            partitions = list(dict.fromkeys(listed))  # the driver lists an endpoint as often as the server does
+            yield Result(partitions, rows if rows >= 0 and len(partitions) == len(listed) else None)
 
     @contextmanager
     def read(self, partition: bytes) -> Iterator[Iterator[pa.RecordBatch]]:
@@ -145,7 +140,9 @@ class Server:
         options = {name: getattr(s, ours) for ours, name in _OPTIONS.items()}
         options |= dict.fromkeys(_QUERY_TIMEOUTS, s.query_seconds)
         options[f"{_PREFIX}authorization_header"] = f"Bearer {s.token}" if s.token else None
-        options[f"{_PREFIX}client_option.tls_skip_verify"] = "true" if s.skip_verify else None
+        options[f"{_PREFIX}client_option.tls_skip_verify"] = (
+            "true" if isinstance(s.tls, Tls) and s.tls.skip_verify else None
+        )
         options[f"{_PREFIX}rpc.with_cookie_middleware"] = "true"  # some servers know a session by its cookie
         options |= {f"{_PREFIX}rpc.call_header.{name}": value for name, value in s.headers.items()}
         given = {name: str(value) for name, value in options.items() if value is not None}

@@ -124,11 +124,6 @@ class ServerSettings:
     cert: str | None = None
     key: str | None = field(default=None, repr=False)
 
-    @property
-    def skip_verify(self) -> bool:
-        """Whether the server's certificate is not checked."""
-        return isinstance(self.tls, Tls) and self.tls.skip_verify
-
     def checked(self) -> ServerSettings:
         """Return the settings with the texts of files, or raise ConfigError."""
         uri, tls = self.uri, self.tls if isinstance(self.tls, Tls) else Tls()
