@@ -49,7 +49,7 @@ def mismatched_rows(column: pa.Array, field: pa.Field, *, json_output: bool = Fa
             return valid.filter(
                 pc.is_in(present, value_set=distinct.take(mismatched_rows(distinct, field, json_output=json_output)))
             )
-    certain = _certain_mismatches(present, field) if is_valid_utf8(present) else _all_false(present)
+    certain = _certain_mismatches(present, field)
     open_rows = pc.indices_nonzero(pc.invert(certain)).cast(pa.int64())
     found = open_rows.take(_bisect(present.take(open_rows), field, json_output=json_output))
     rows = pa.concat_arrays([pc.indices_nonzero(certain).cast(pa.int64()), found])
@@ -59,8 +59,9 @@ def mismatched_rows(column: pa.Array, field: pa.Field, *, json_output: bool = Fa
 def _certain_mismatches(column: pa.Array, field: pa.Field) -> pa.Array:
     """Return true for values that certainly do not fit, false for all others."""
     source, target = column.type, field.type
-    if is_json(field) or pt.is_nested(target):
-        return _all_false(column)
+    found = pa.repeat(pa.scalar(value=False), len(column))
+    if is_json(field) or pt.is_nested(target) or not is_valid_utf8(column):
+        return found
     if pt.is_null(target):
         return column.is_valid()
     if pt.is_string(source) or pt.is_large_string(source):
@@ -71,7 +72,6 @@ def _certain_mismatches(column: pa.Array, field: pa.Field) -> pa.Array:
             patterns = [_LIKE_A_NUMBER, r"[0-9]|(?i:inf|nan)" if pt.is_floating(target) else r"[0-9]"]
         elif pt.is_timestamp(target) or pt.is_date(target) or pt.is_time(target):
             patterns = [r"[0-9]{2}"]
-        found = _all_false(column)
         for pattern in patterns:
             found = pc.or_(found, pc.invert(pc.match_substring_regex(column, pattern)))
         return found
@@ -79,13 +79,9 @@ def _certain_mismatches(column: pa.Array, field: pa.Field) -> pa.Array:
         try:
             back = column.cast(target, safe=False).cast(source, safe=False)
         except CAST_ERRORS:
-            return _all_false(column)
+            return found
         return pc.fill_null(pc.not_equal(back, column), fill_value=False)
-    return _all_false(column)
-
-
-def _all_false(column: pa.Array) -> pa.Array:
-    return pa.repeat(pa.scalar(value=False), len(column))
+    return found
 
 
 def _is_exact(t: pa.DataType) -> bool:

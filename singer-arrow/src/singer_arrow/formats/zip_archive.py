@@ -56,18 +56,16 @@ class ArchiveFormat:
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         """Return the schema of a file, or the merged schemas of an archive's first five members."""
         if (kind := _archive(reader, options)) is None:
-            return self._infer(reader, options, sample_bytes)
-        own = replace(options, compression="auto")
+            with naming_file(reader.url):
+                return self._inner.infer(reader, options, sample_bytes=sample_bytes)
+        own, schemas = replace(options, compression="auto"), list[pa.Schema]()
         with _members_of(reader, kind) as members:
-            first = islice(members, _SAMPLED)
-            schemas = [self._infer(member, own, sample_bytes) for member in first]
+            for member in islice(members, _SAMPLED):
+                with naming_file(member.url):
+                    schemas.append(self._inner.infer(member, own, sample_bytes=sample_bytes))
         if not schemas:
             raise _empty_archive(reader.url)
         return merge_all(schemas)
-
-    def _infer(self, reader: ObjectReader, options: ReadOptions, sample_bytes: int) -> pa.Schema:
-        with naming_file(reader.url):
-            return self._inner.infer(reader, options, sample_bytes=sample_bytes)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
