@@ -88,8 +88,7 @@ def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("singer_arrow.errors")
     if name not in _MODULES:
-        msg = f"module 'singer_arrow' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'singer_arrow' has no attribute {name!r}")
     return getattr(import_module(f"singer_arrow.{_MODULES[name]}"), name)
 
 

@@ -31,8 +31,7 @@ class ChunkFile:
     def read(self, n: int) -> bytes:
         """Return the next `n` bytes, or fewer at the end."""
         if n > self._longest:
-            msg = f"it requests {n} bytes at once, more than {self._longest >> 20} MiB"
-            raise OSError(msg)
+            raise OSError(f"it requests {n} bytes at once, more than {self._longest >> 20} MiB")
         return b"".join(self.pieces(n))
 
     def pieces(self, n: int = sys.maxsize) -> Iterator[memoryview]:
@@ -88,8 +87,7 @@ def _exactly(source: ChunkFile, n: int) -> bytes:
 
 def _framed(source: ChunkFile) -> Iterator[bytes]:
     if _exactly(source, len(_SNAPPY_MARK)) != _SNAPPY_MARK:
-        msg = "it does not begin with the mark of framed Snappy; is it hadoop_snappy or raw_snappy?"
-        raise ValueError(msg)
+        raise ValueError("it does not begin with the mark of framed Snappy; is it hadoop_snappy or raw_snappy?")
     while head := source.read(4):
         if len(head) < 4:
             raise EOFError
@@ -100,8 +98,7 @@ def _framed(source: ChunkFile) -> Iterator[bytes]:
         elif kind == _PLAIN:
             yield data[_CHECKSUM:]
         elif kind < _FIRST_SKIPPABLE or (kind == _SNAPPY_MARK[0] and data != _SNAPPY_MARK[4:]):
-            msg = f"a frame is of the unknown kind 0x{kind:02x}"
-            raise ValueError(msg)
+            raise ValueError(f"a frame is of the unknown kind 0x{kind:02x}")
 
 
 def _hadoop(source: ChunkFile) -> Iterator[memoryview]:
@@ -110,17 +107,14 @@ def _hadoop(source: ChunkFile) -> Iterator[memoryview]:
             raise EOFError
         due = int.from_bytes(head, "big")
         if due > _LONGEST_BLOCK:
-            msg = f"a block claims {due} bytes; is it another kind of Snappy?"
-            raise ValueError(msg)
+            raise ValueError(f"a block claims {due} bytes; is it another kind of Snappy?")
         while due:
             size = int.from_bytes(_exactly(source, 4), "big")
             if size > _LONGEST_BLOCK:
-                msg = f"a part of a block claims {size} bytes; is it another kind of Snappy?"
-                raise ValueError(msg)
+                raise ValueError(f"a part of a block claims {size} bytes; is it another kind of Snappy?")
             data = _block(_exactly(source, size), due)
             if not data:
-                msg = "a part of a block is empty"
-                raise ValueError(msg)
+                raise ValueError("a part of a block is empty")
             due -= len(data)
             yield from in_pieces([data], _SNAPPY_PIECE)
 
@@ -132,11 +126,9 @@ def _block(data: bytes, limit: int) -> bytes:
     try:
         size, _ = read_varint(data[:5], 0)
     except IndexError:
-        msg = "a block does not begin with its length"
-        raise ValueError(msg) from None
+        raise ValueError("a block does not begin with its length") from None
     if size > limit:
-        msg = f"a block claims {size} bytes where at most {limit} may be"
-        raise ValueError(msg)
+        raise ValueError(f"a block claims {size} bytes where at most {limit} may be")
     try:
         plain: bytes = pa.decompress(data, size, codec="snappy", asbytes=True)
     except (OSError, pa.ArrowException) as error:
@@ -251,8 +243,7 @@ def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iter
     if codec in ARCHIVES:
         reason = f"it is a {codec} archive"
         raise DataError(reason, url=url, hint="This format cannot be read from archives; extract it first")
-    msg = f"compression {codec!r} is not known; use one of {', '.join(CODECS)}"
-    raise ConfigError(msg)
+    raise ConfigError(f"compression {codec!r} is not known; use one of {', '.join(CODECS)}")
 
 
 def _suffix(name: str) -> str:

@@ -21,8 +21,7 @@ REJECTED = "_sdc_rejected"
 STAGING = "_sdc_staging_"
 """Prefix of staging tables."""
 OUR_TABLES = re.compile(r"_sdc_", re.IGNORECASE)
-_LONGEST_OWNER = 300
-"""Characters; descriptions of columns take 1,024 in all."""
+_LONGEST_OWNER = 300  # characters; descriptions of columns take 1,024 in all
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
 

@@ -189,56 +189,39 @@ class ResumePoint:
 class Skipped:
     """A row that was dropped because it could not be read.
 
-    Attributes:
-        position: Line number (text formats) or row number (columnar formats) in the file, from 1.
-        column: Column with the bad value, if the error concerns a single column.
-        reason: Description of the error.
-        record: The row as JSON text, in other text formats with the text of each column; a row that cannot be parsed
-            is an object with its text as `_raw`.
-        file: The file, or the member of an archive.
+    `record` is the row as JSON, of text formats with the text of each column; a row that cannot be parsed is an object
+    with its text as `_raw`.
     """
 
-    position: int
-    column: str | None
+    position: int  # number of the line (text formats) or of the row in the file, from 1
+    column: str | None  # with the bad value, if there is one
     reason: str
     record: str
-    file: str | None = None
+    file: str | None = None  # or the member of an archive
 
 
 @dataclass(slots=True)
 class ReadProgress:
     """Progress of reading one file; the reader updates it before it yields each batch.
 
-    Attributes:
-        resume_point: Initially the start of the reading, then the end of the last batch. None if reading cannot resume
-            there, or if the format can only start at the beginning of a file.
-        skipped: Number of rows dropped because they could not be read.
-        rescued: Number of rows with values in `RESCUED`.
-        on_skip: With `on_bad_row: dead_letter`, callback for each dropped row, in order, before the batch that follows
-            it is yielded.
-        rows_read: Number of the rows of a columnar file up to the end of the last batch, including dropped ones.
-        warned: Columns whose truncated digits were logged.
-        left_out: With `on_drift: count`, the number of values of JSON without a place in the schema, by path.
-        file_schema: Schema of a columnar file; None until it is open.
-        end: Exclusive end of the reading: a resume point of an earlier reading of the same file. None: end of the file.
+    `resume_point` is the start of the reading, then the end of the last batch; None if reading cannot resume there, or
+    if the format can only start at the beginning of a file. The reading ends before `end`, a resume point of an earlier
+    one; None: at the end of the file. With `on_bad_row: dead_letter`, `on_skip` is called for each dropped row, in
+    order, before the batch that follows it is yielded.
     """
 
     resume_point: ResumePoint | None = ResumePoint()
-    skipped: int = 0
-    rescued: int = 0
+    skipped: int = 0  # rows dropped because they could not be read
+    rescued: int = 0  # rows with values in `RESCUED`
     on_skip: Callable[[Skipped], None] | None = None
-    rows_read: int = 0
+    rows_read: int = 0  # of a columnar file, up to the end of the last batch, dropped ones included
     end: ResumePoint | None = None
-    warned: set[str] = field(default_factory=set)
-    left_out: Counter[str] = field(default_factory=Counter)
-    file_schema: pa.Schema | None = None
+    warned: set[str] = field(default_factory=set)  # columns whose truncated digits were logged
+    left_out: Counter[str] = field(default_factory=Counter)  # with `on_drift: count`, values of JSON by path
+    file_schema: pa.Schema | None = None  # of a columnar file, once it is open
 
     def has_reached_end(self, point: ResumePoint, url: object) -> bool:
-        """Return whether a reading that is at `point` has reached `end`.
-
-        Raises:
-            DataError: `point` is beyond `end`, so no batch ends there.
-        """
+        """Return whether a reading that is at `point` has reached `end`; DataError: it is beyond it."""
         if self.end is None or (point.at, point.lines) < (self.end.at, self.end.lines):
             return False
         if point.at > self.end.at:

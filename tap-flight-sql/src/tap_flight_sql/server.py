@@ -44,8 +44,7 @@ _ENDED_EARLY = re.compile("server preface|broken pipe|connection reset")
 """Texts of a connection that the server ended, as it does where a client's certificate lacks or is refused."""
 _CODES = re.compile(r"^[A-Z_]+: |\[FlightSQL\] |rpc error: code = \w+ desc = | \((?:\w+); .*$", re.DOTALL)
 """Parts of the driver's messages: its own code, its name, and the names of gRPC's code and of the call."""
-_LONGEST = 500
-"""Characters of a server's text that are shown."""
+_LONGEST = 500  # characters of a server's text that are shown
 
 
 class Result(NamedTuple):

@@ -295,8 +295,7 @@ logger = logging.getLogger("tap-flight-sql")
 TRIES = 3
 PAUSES = (2.0, 8.0)
 """Seconds before the second and the third try: a server that is started again needs some."""
-_SLICE_BYTES = 16 << 20
-"""Messages of a server may be much larger; their rows are converted and encoded in slices."""
+_SLICE_BYTES = 16 << 20  # messages of a server may be much larger; their rows are converted and encoded in slices
 
 
 class QueryStream(ArrowStream):

@@ -202,8 +202,7 @@ class _Warnings(logging.Handler):
 # The connection to a Dask cluster: sends tasks to it, and returns their results in order.
 
 logger = logging.getLogger("tap-s3-files")
-_CHECK_SECONDS = 30.0
-"""How often the workers are counted, and how long the scheduler may take to answer."""
+_CHECK_SECONDS = 30.0  # how often the workers are counted, and how long the scheduler may take to answer
 _QUIET = dict.fromkeys(("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"), "critical")
 _LOST = (concurrent.futures.CancelledError, asyncio.CancelledError)
 

@@ -98,11 +98,10 @@ def source_schema(
         alike = difflib.get_close_matches(column.casefold(), folded, n=1, cutoff=0.8) if column not in merged else ()
         if alike:  # it is probably another spelling
             meant = folded[alike[0]]
-            msg = (
+            raise ConfigError(
                 f"Stream {stream.name!r}: setting 'schema' names {column!r}, which is no column of its sampled files; "
                 f"did you mean {meant!r}? If it is a column of later files, name {meant!r} in 'schema' too"
             )
-            raise ConfigError(msg)
         merged[column] = parse_type(column, text)
     if stream.columns is not None:
         for column in stream.columns:
@@ -111,11 +110,9 @@ def source_schema(
         merged = {name: field for name, field in merged.items() if name in stream.columns}
     if not merged:
         files = f"its files ({sampled[0]}{', ...' if len(sampled) > 1 else ''})" if sampled else "its files"
-        msg = f"Stream {stream.name!r}: no column was found in {files}; name them in the setting 'schema'"
-        raise SchemaError(msg)
+        raise SchemaError(f"Stream {stream.name!r}: no column was found in {files}; name them in the setting 'schema'")
     if len(merged) > MOST_COLUMNS:
-        msg = f"Stream {stream.name!r}: its files have {len(merged):,} columns ({_MOST_REASON})"
-        raise SchemaError(msg)
+        raise SchemaError(f"Stream {stream.name!r}: its files have {len(merged):,} columns ({_MOST_REASON})")
     return pa.schema([_open(f) for f in merged.values()])
 
 
@@ -146,8 +143,7 @@ def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_column
     try:
         return to_json_schema(schema, keys=stream.key_properties)
     except SchemaError as error:
-        msg = f"Stream {stream.name!r}: {error}"
-        raise SchemaError(msg) from None
+        raise SchemaError(f"Stream {stream.name!r}: {error}") from None
 
 
 def refuse_reserved(
@@ -162,8 +158,7 @@ def refuse_reserved(
     if taken:
         hint = "do not set on_bad_row or on_drift to rescue" if RESCUED in taken else "set metadata_columns to false"
         where = f"{url}: it has" if url is not None else f"Stream {stream.name!r}: its files have"
-        msg = f"{where} a column {taken[0]!r}, which is the name of a column that the tap adds; {hint}"
-        raise SchemaError(msg)
+        raise SchemaError(f"{where} a column {taken[0]!r}, which is the name of a column that the tap adds; {hint}")
 
 
 def _no_column(stream: StreamSettings, setting: str, column: str, known: Iterable[str]) -> ConfigError:

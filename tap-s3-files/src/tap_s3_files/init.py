@@ -35,8 +35,7 @@ from tap_s3_files.tap import stream_name
 
 _WILD = re.compile(r"[*?\[{]")
 _DIGIT = "[0-9]*"
-_MOST_NAMES = 20
-"""Kinds of names in a folder above which all of them are one stream."""
+_MOST_NAMES = 20  # kinds of names in a folder above which all of them are one stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +117,8 @@ _LABEL_NAME = re.compile(
     r"(?:^|_)(?:zip|zip_?code|postal_?code|plz|phone|fax|isbn|ean|iban|account|sku)(?:_|$)", re.IGNORECASE
 )
 _NUMBER = r"^ *[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)? *$"
-_MOST_OTHER = 0.1
-"""Share of a text column's values that may be no numbers where the rest are."""
-_MOST_DIGITS = 4
-"""Digits after the point up to which numbers may be meant as decimals."""
+_MOST_OTHER = 0.1  # share of a text column's values that may be no numbers where the rest are
+_MOST_DIGITS = 4  # digits after the point up to which numbers may be meant as decimals
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,7 @@ class Listing:
         self._places: dict[tuple[str, str], int] = {}
         self._count = 0
         self._lock = threading.Lock()
-        self.began = datetime.now(UTC)
-        """Time at which the listing began; objects that appeared later may be missing."""
+        self.began = datetime.now(UTC)  # time at which the listing began; objects that appeared later may be missing
         remaining = iter(objects)
         while some := list(islice(remaining, _PAGE)):
             for (scheme, bucket), page in groupby(some, key=lambda o: (o.url.scheme, o.url.bucket)):
@@ -303,8 +302,7 @@ FOLDERS = 64
 """Number of folders it is divided into; the rest is listed as one."""
 LINE_SECONDS = 30.0
 """Seconds between log lines with the number of listed objects."""
-_LAST = "\U0010ffff"
-"""Comes after every other character of a key."""
+_LAST = "\U0010ffff"  # comes after every other character of a key
 
 
 def list_objects(

@@ -40,8 +40,7 @@ from tap_s3_files.settings import Bookmark, Shard, Watermark, latest
 
 # Which object versions a plan log held when a run began; only those of the times asked for are in memory.
 
-_MAX_GROUPS = 32
-"""Groups of segments whose versions are kept in memory at least: of some thousand objects each."""
+_MAX_GROUPS = 32  # groups of segments whose versions are kept in memory at least: of some thousand objects each
 PRECISION = timedelta(seconds=1)
 """Of times: a listing may give fractions of a second where other answers give none."""
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -141,8 +140,7 @@ def _second(info: ObjectInfo) -> datetime:
 # What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones.
 
 logger = logging.getLogger("tap-s3-files")
-_LOOKED_UP = 100_000
-"""Objects that are looked up in the log at once."""
+_LOOKED_UP = 100_000  # objects that are looked up in the log at once
 MAX_TRIES = 3
 """How often new versions of an object are planned in one run."""
 

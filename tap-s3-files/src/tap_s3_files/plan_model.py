@@ -20,8 +20,7 @@ from tap_s3_files.settings import Bookmark, Shard, Watermark, latest, shard_of
 
 # Which objects are divided into ranges, and into how many. Pure.
 
-_LEAST_RANGES = 1.5
-"""How many times as large as a range an object must be to be divided."""
+_LEAST_RANGES = 1.5  # how many times as large as a range an object must be to be divided
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +99,8 @@ class Cuts:
     def __init__(self, storage: Storage, folder: Url, name: str, *, is_new: bool = False) -> None:
         self._storage, self._folder, self._name = storage, folder, name
         self._known: list[Cut] | None = [] if is_new else None
-        self.place = folder, name
-        """With which another process finds them; any of them may have been made meanwhile."""
-        self.lock = threading.Lock()
-        """For one reading of the object at a time."""
+        self.place = folder, name  # with which another process finds them; any of them may have been made meanwhile
+        self.lock = threading.Lock()  # for one reading of the object at a time
 
     def known(self) -> list[Cut]:
         """Return the cuts, in order, without a gap."""

@@ -65,10 +65,8 @@ class Progress:
         self._is_begun = False
         self._phases = defaultdict[str, float](float)
         self.planned = self._expected = self.done = Counts()  # of these, objects and bytes count
-        self.newest: datetime | None = None
-        """Time of last change of the newest object that is sent."""
-        self.inputs: dict[str, None] = {}
-        """The first objects that were sent, by URL."""
+        self.newest: datetime | None = None  # time of last change of the newest object that is sent
+        self.inputs: dict[str, None] = {}  # the first objects that were sent, by URL
 
     def object_changed(self, info: ObjectInfo) -> None:
         """Record that an object was replaced or deleted before it was read to its end."""

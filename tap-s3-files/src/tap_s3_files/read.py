@@ -235,8 +235,7 @@ def _source(job: StreamJob, url: Url) -> tuple[JoiningFormat, Mapping[str, Any],
     fields = [f for f in job.schema if f.name not in own and f.name not in constants]
     if not fields:
         kinds = "Only metadata and partition columns" if constants else "Only metadata columns"
-        msg = f"{kinds} are selected; select at least one column of the files"
-        raise ConfigError(msg)
+        raise ConfigError(f"{kinds} are selected; select at least one column of the files")
     if options.known_columns is not None and constants:
         options = replace(options, known_columns=options.known_columns.union(constants))
     return FORMATS[format_of(job.format, url)], constants, pa.schema(fields), options

@@ -117,11 +117,10 @@ class TapRun:
             return StreamPlan(None, None, self.object_filter(stream), target_bytes)
         at = self.bookmark(stream.name)
         if log is None and at is not None and at.is_begun and sends:
-            msg = (
+            raise IdentityError(
                 f"Stream {stream.name!r}: its STATE is within segment {at.segment} of a plan log, which this run does "
                 "not follow: it has no plan_root and no batch_config. Let a run with them finish the segment first"
             )
-            raise IdentityError(msg)
         settings, division = self.settings, None
         if log is not None and settings.batch is not None:
             size = settings.range_bytes
@@ -218,6 +217,5 @@ def format_of(setting: str, url: Url) -> str:
     found = setting if setting != "auto" else detect_format(url.name)
     if found is None:
         hint = f"Set the stream's 'format' to {', '.join(FORMATS)}"
-        reason = "its name does not imply a format"
-        raise DataError(reason, url=url, hint=hint)
+        raise DataError("its name does not imply a format", url=url, hint=hint)
     return found

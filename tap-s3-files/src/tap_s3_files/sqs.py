@@ -272,8 +272,7 @@ class SqsEvents:
         self.plans = plans
         self._queue, self._others, self._storage, self._settings = queue, others, storage, settings
         self._kept: dict[str, Message] = {}
-        self._counts = Counter[str]()
-        """What became of messages and of the objects that they named."""
+        self._counts = Counter[str]()  # what became of messages and of the objects that they named
         self._began = time.time()
         self._over = False
 

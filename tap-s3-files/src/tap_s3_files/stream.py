@@ -338,11 +338,10 @@ class FileStream(ArrowStream):
 
     def _start(self, target_bytes: int) -> StreamPlan:
         if self.settings.rescues and RESCUED not in self.selected_schema["properties"]:
-            msg = (
+            raise ConfigError(
                 f"Stream {self.name!r}: on_bad_row or on_drift is rescue, and the catalog selects no column "
                 f"{RESCUED!r}; select it, or write the catalog anew with --discover"
             )
-            raise ConfigError(msg)
         shard, setting = self.run.settings.shard, self.records_needed_by()
         if shard is not None and self.is_whole_run:  # shards load in any order, and must fill a table as one run does
             reason = ""
@@ -356,8 +355,7 @@ class FileStream(ArrowStream):
             elif setting:
                 reason = f"needs BATCH messages, and {setting} changes single records; leave one of them out"
             if reason:
-                msg = f"Stream {self.name!r}: setting 'shard' {reason}"
-                raise ConfigError(msg)
+                raise ConfigError(f"Stream {self.name!r}: setting 'shard' {reason}")
         return self._events().plans[self.name] if self.reads_queue else self.plan(self.plan_log(), target_bytes)
 
     def _pending_tasks(self, plan: StreamPlan, segments: Iterable[Segment]) -> Iterator[PendingTask]:

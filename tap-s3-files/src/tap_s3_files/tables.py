@@ -29,8 +29,7 @@ from tap_s3_files.settings import StreamSettings, shard_of
 
 # The first rows of some objects; requests little more than holds them.
 
-_AHEAD = 1 << 20
-"""Bytes that are requested ahead of what is parsed, about."""
+_AHEAD = 1 << 20  # bytes that are requested ahead of what is parsed, about
 
 
 def first_rows(
@@ -222,8 +221,7 @@ class ShardShares:
 
     def __init__(self, stream: str, count: int) -> None:
         self.stream, self.count = stream, count
-        self._shares = [(0, 0, 0)] * count
-        """Objects, bytes and tasks."""
+        self._shares = [(0, 0, 0)] * count  # objects, bytes and tasks
 
     def counted(self, tasks: Iterable[PendingTask]) -> Iterator[PendingTask]:
         """Yield the tasks, each counted for its shard."""

@@ -30,8 +30,7 @@ _POLL_FIRST, _POLL_MOST = 0.1, 2.0
 KNOWN_AFTER_SECONDS = 30.0
 """How long BigQuery may need to know a job that it has taken."""
 _FORMATS = {"parquet": "PARQUET", "avro": "AVRO", "jsonl": "NEWLINE_DELIMITED_JSON"}
-_TRIES = 5
-"""Attempts at a change that conflicts with concurrent ones."""
+_TRIES = 5  # attempts at a change that conflicts with concurrent ones
 
 # Counts the load jobs per table and day; BigQuery allows 1,500, including failed ones and copies.
 #

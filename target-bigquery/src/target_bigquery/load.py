@@ -35,12 +35,10 @@ from target_bigquery.types import job_prefix
 from target_bigquery.uploads import PARQUET_CODEC, Files, Item, PreparedItem, Upload
 
 T = TypeVar("T")
-_MOST = {"record": 8 << 20}
-"""Bytes of columns of `_sdc_rejected`."""
+_MOST = {"record": 8 << 20}  # bytes of columns of `_sdc_rejected`
 KEPT = ("description", "friendly_name", "labels", "expires", "require_partition_filter")
 """Properties that are restored after a copy: BigQuery does not document whether a copy keeps them."""
-_UNFIT = ("RECORD", "JSON")
-"""Types of columns that cannot be keys."""
+_UNFIT = ("RECORD", "JSON")  # types of columns that cannot be keys
 _REJECTED_SCHEMA = pa.schema(
     [(field["name"], pa.int64() if field["type"] == "INTEGER" else pa.string()) for field in tables.REJECTED_FIELDS]
 )
@@ -407,15 +405,13 @@ class Upsert(BigQueryLoadMethod):
         super().__init__(context)
         for column in context.destination.columns:
             if column.name in context.keys and (column.repeated or column.kind in _UNFIT):
-                msg = (
+                raise SchemaError(
                     f"Key property {column.source!r} of stream {context.stream!r} is {column}, which cannot be compared"
                 )
-                raise SchemaError(msg)
         self._is_estimated = False
         fields = context.destination.load_fields
         nullable = [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
-        self.fields: Fields = [*nullable, {"name": ORDER, "type": "INTEGER"}]
-        """The columns of staging tables."""
+        self.fields: Fields = [*nullable, {"name": ORDER, "type": "INTEGER"}]  # the columns of staging tables
         tables.remove_leftovers(context.client, context.destination.name)
 
     def stage(self, parts: Sequence[PreparedItem]) -> Staged | None:

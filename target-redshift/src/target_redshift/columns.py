@@ -323,8 +323,7 @@ NUL_SYMBOL = "\u2400"
 """Replacement of a NUL: the symbol for it."""
 _INSTEAD = {NUL_REPLACE: NUL_SYMBOL, NUL_REMOVE: ""}
 _JSON_INSTEAD = {NUL_REPLACE: r"\\u2400", NUL_REMOVE: ""}
-_ESCAPE = r"(^|[^\\])((?:\\\\)*)\\u0000"
-"""The escape, but not `\\\\u0000`, which is a backslash and some letters."""
+_ESCAPE = r"(^|[^\\])((?:\\\\)*)\\u0000"  # the escape, but not `\\u0000`, which is a backslash and some letters
 
 
 def first_nul(array: pa.Array, *, is_json: bool = False) -> int | None:
@@ -368,8 +367,7 @@ LONG_TEXT_FAIL, SUPER, RESCUE = "fail", "super", "rescue"
 LONG_TEXT_CHOICES = (LONG_TEXT_FAIL, SUPER, RESCUE)
 LONG_TEXTS_COLUMN = "_sdc_long_text"
 """The column that rescued texts go into: an object from columns to texts; null where a row has none."""
-_PLAIN_BYTES = 64
-"""More than a number, a time or a word takes in JSON."""
+_PLAIN_BYTES = 64  # more than a number, a time or a word takes in JSON
 
 
 def split_long_texts(array: pa.Array, most: int) -> tuple[pa.Array, pa.Array]:

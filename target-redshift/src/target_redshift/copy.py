@@ -114,10 +114,9 @@ class StagingTables:
             raise ServiceError(str(error)) from None
         rows = int(self.session.execute(sql.COPIED_ROWS, what=what).value)
         if rows != copy_batch.rows:
-            msg = (
+            raise CountError(
                 f"{what}: COPY took {rows} of {copy_batch.rows} rows from {copy_batch.files[0].url}; run the tap again"
             )
-            raise CountError(msg)
         self.columns[name] = copy_batch.layout.columns
 
     def needed_bytes(

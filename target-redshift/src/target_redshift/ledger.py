@@ -35,8 +35,7 @@ MARK = "_sdc_load_"
 TABLE_MARK = f"{MARK}table_"
 """The entry of a stream's table begins so; the time at which it was made follows."""
 _MARKS_LAST = timedelta(days=1)
-_AT_ONCE = 5_000
-"""Entries in one statement, which takes 32,767 values."""
+_AT_ONCE = 5_000  # entries in one statement, which takes 32,767 values
 
 
 class StreamLedger(Ledger):

@@ -54,8 +54,7 @@ from target_redshift.uploads import Files, Item, PreparedItem, S3StagingFolder
 logger = logging.getLogger("target-redshift")
 DEADLINE_SECONDS = 600.0
 """How long a group is tried again and again."""
-_LONGEST_PAUSE = 8.0
-"""Seconds; later groups of the stream wait too."""
+_LONGEST_PAUSE = 8.0  # seconds; later groups of the stream wait too
 _LONG = "its files hold texts that are too long for their columns"
 _AT_ONCE_ROWS, _AT_ONCE_BYTES = 1_000, 4 << 20
 """Rejected rows in one statement, which takes 32,767 values and 16 MB."""

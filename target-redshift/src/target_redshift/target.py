@@ -26,8 +26,7 @@ from target_redshift.uploads import Files, S3StagingFolder
 
 # What the streams of one run share: schemas, uploads, ledgers, staging tables, and the table of rejected rows.
 
-_PROBING = 8
-"""How many files on S3 are looked at at once."""
+_PROBING = 8  # how many files on S3 are looked at at once
 
 
 class RedshiftRun(WarehouseRun[Settings]):

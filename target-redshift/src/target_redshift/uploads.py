@@ -114,8 +114,7 @@ def _csv(batch: pa.RecordBatch) -> Any:
 def _printable(column: pa.Array) -> pa.Array:
     """Return dates as Arrow prints them, and instants without their zone, which is UTC; no text may be `NULL_TEXT`."""
     if pt.is_string(column.type) and pc.any(pc.equal(column, NULL_TEXT)).as_py():
-        reason = f"a text is {NULL_TEXT!r}, which means null in CSV"
-        raise DataError(reason, hint="Set load_format: auto")
+        raise DataError(f"a text is {NULL_TEXT!r}, which means null in CSV", hint="Set load_format: auto")
     if pt.is_date(column.type):
         return column.cast(pa.string())
     if pt.is_timestamp(column.type):
@@ -133,8 +132,7 @@ LEAST_BYTES = 1 << 20
 TARGET_BYTES = 128 << 20
 WORTH_A_WORKER = 8 << 20
 """A file of that size is worth a worker of its own: so many more files are made as can be written at once."""
-_MARGIN = 1.25
-"""Sizes are estimated from a sample, so files are planned larger than the least by this factor."""
+_MARGIN = 1.25  # sizes are estimated from a sample, so files are planned larger than the least by this factor
 
 
 def file_count(estimated_bytes: float, *, rows: int, slices: int, workers: int = 1) -> int:
@@ -252,8 +250,7 @@ def manifest(files: Iterable[CopyFile]) -> bytes:
 
 logger = logging.getLogger("target-redshift")
 Item = AnyItem[Conversion]
-_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
-"""Of Parquet's codecs those that COPY reads."""
+_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}  # of Parquet's codecs those that COPY reads
 _MOMENTS = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_sequence")
 """Columns with the time of a message; files that one COPY loads all get the time of the first."""
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}

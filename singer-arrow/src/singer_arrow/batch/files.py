@@ -93,23 +93,14 @@ ARROW_BYTES_PER_FILE_BYTE = 4
 
 @dataclass(frozen=True, slots=True)
 class BatchFile:
-    """A durable batch file with the rows from `first_row` (from 0) to `first_row + rows`.
-
-    Attributes:
-        url: URL of the file.
-        first_row: Number of its first row.
-        rows: Number of rows.
-        bytes: Size of the file.
-        is_last: Whether it is the last file.
-        mark: The mark of its last batch.
-    """
+    """A durable batch file with the rows from `first_row` (from 0) to `first_row + rows`."""
 
     url: Url
     first_row: int
     rows: int
     bytes: int
     is_last: bool = True
-    mark: Any = None
+    mark: Any = None  # that of its last batch
 
 
 def write_batch_files(
@@ -253,8 +244,7 @@ class FileProperties:
             raise _nothing_shared(file.names, url)
         for name in read.names:
             if name in self.required and name not in file.names:
-                reason = "the file lacks it, and the SCHEMA requires it"
-                raise DataError(reason, url=url, column=name, hint=_HINT)
+                raise DataError("the file lacks it, and the SCHEMA requires it", url=url, column=name, hint=_HINT)
         if paths := [p for p in _unknown(file, {f.name: f for f in read}, "") if p not in self.known]:
             self.report(url, dict.fromkeys(paths, rows))
 

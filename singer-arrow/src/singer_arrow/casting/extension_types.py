@@ -109,8 +109,7 @@ def names_of(metadata: bytes) -> list[str]:
     """Return the member names in the metadata of a value; ValueError if it is damaged."""
     size = (metadata[0] >> 6) + 1 if metadata else 0
     if not metadata or metadata[0] & 15 != 1:
-        msg = "its metadata is of an unknown version"
-        raise ValueError(msg)
+        raise ValueError("its metadata is of an unknown version")
     count = _number(metadata, 1, size)
     ends = _numbers(metadata, 1 + size, count + 1, size)
     start = 1 + size * (count + 2)
@@ -122,8 +121,7 @@ def decode(value: bytes, names: Sequence[str]) -> Any:
     try:
         return _VariantReader(value, names).read(0)
     except (IndexError, struct.error, RecursionError, OverflowError) as error:
-        msg = f"its bytes are damaged ({error})"
-        raise ValueError(msg) from None
+        raise ValueError(f"its bytes are damaged ({error})") from None
 
 
 class _VariantReader:
@@ -135,8 +133,7 @@ class _VariantReader:
     def read(self, at: int) -> Any:
         self._left -= 1
         if self._left < 0:
-            msg = "its parts overlap"
-            raise ValueError(msg)
+            raise ValueError("its parts overlap")
         kind, header = self._data[at] & 3, self._data[at] >> 2
         if kind == _OBJECT:
             return dict(self._members(at + 1, header))
@@ -164,15 +161,13 @@ class _VariantReader:
             data = self._bytes(at + 4, _number(self._data, at, 4))
             return data.decode() if kind == _TEXT else base64.b64encode(data).decode()
         if kind not in _PRIMITIVES:
-            msg = f"it has a value of the unknown type {kind}"
-            raise ValueError(msg)
+            raise ValueError(f"it has a value of the unknown type {kind}")
         size, make = _PRIMITIVES[kind]
         return make(self._bytes(at, size))
 
     def _bytes(self, at: int, size: int) -> bytes:
         if at + size > len(self._data):
-            msg = "it ends before its end"
-            raise ValueError(msg)
+            raise ValueError("it ends before its end")
         return self._data[at : at + size]
 
 
@@ -182,8 +177,7 @@ def _number(data: bytes, at: int, size: int) -> int:
 
 def _numbers(data: bytes, at: int, count: int, size: int) -> list[int]:
     if at + count * size > len(data):
-        msg = "it ends before its end"
-        raise ValueError(msg)
+        raise ValueError("it ends before its end")
     return [int.from_bytes(data[i : i + size], "little") for i in range(at, at + count * size, size)]
 
 
@@ -311,11 +305,9 @@ def to_wkt(data: bytes) -> str:
     try:
         text = reader.geometry()
     except (IndexError, struct.error, RecursionError, OverflowError) as error:
-        msg = f"its bytes are damaged ({error})"
-        raise ValueError(msg) from None
+        raise ValueError(f"its bytes are damaged ({error})") from None
     if reader.at != len(data):
-        msg = "bytes follow its end"
-        raise ValueError(msg)
+        raise ValueError("bytes follow its end")
     return text
 
 
@@ -332,8 +324,7 @@ class _WkbReader:
         kind, axes = (code & 0xFFFF) % 1000, (code & 0xFFFF) // 1000
         has_z, has_m = bool(code & _Z) or axes in (1, 3), bool(code & _M) or axes in (2, 3)
         if kind not in _NAMES or axes > 3:
-            msg = f"it is a geometry of the type {code}, which has no text here"
-            raise ValueError(msg)
+            raise ValueError(f"it is a geometry of the type {code}, which has no text here")
         mark = f" {'Z' * has_z}{'M' * has_m}" if has_z or has_m else ""
         body = self._body(order, kind, 2 + has_z + has_m)
         if not named and kind != _COLLECTION:

@@ -163,8 +163,7 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
     if (pt.is_decimal(target) and pt.is_floating(source)) or pt.is_boolean(target) or pt.is_date(target):
         there = column.cast(target)
         if not there.cast(source).equals(column):
-            msg = "digits would be lost"
-            raise ValueError(msg)
+            raise ValueError("digits would be lost")
         return there
     return _to_float(column, target) if pt.is_floating(target) else column.cast(target)
 
@@ -230,8 +229,7 @@ def _to_float(column: pa.Array, target: pa.DataType) -> pa.Array:
     elif pt.is_integer(column.type) and are_large(there):
         rows = large_rows(there)
     if not all(holds(target, v) and v == int(v) for v in column.take(rows).to_pylist()):
-        msg = "digits would be lost"
-        raise ValueError(msg)
+        raise ValueError("digits would be lost")
     given = pc.is_inf(column) if pt.is_floating(column.type) else pa.scalar(value=False)
     if pc.any(pc.and_not(pc.is_inf(there), given)).as_py():
         msg = "a number is too large"  # Arrow makes it infinite

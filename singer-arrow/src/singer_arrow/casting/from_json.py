@@ -60,8 +60,7 @@ def parse(text: bytes | str, *, constants: bool = False) -> Any:
             raise RecursionError
         value = decoder.decode(text if isinstance(text, str) else text.decode())
     except UnicodeDecodeError as error:
-        reason = f"invalid UTF-8 (byte 0x{error.object[error.start]:02x})"
-        raise BadRowError(reason) from None
+        raise BadRowError(f"invalid UTF-8 (byte 0x{error.object[error.start]:02x})") from None
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             reason = f"something follows the value that ends at character {error.pos}; each line holds one record"
@@ -69,14 +68,12 @@ def parse(text: bytes | str, *, constants: bool = False) -> Any:
             reason = f"not JSON ({error.msg} at character {error.pos + 1})"
         raise BadRowError(reason) from None
     except RecursionError:
-        reason = f"its values are nested too deeply, and {MAX_DEPTH} levels are the most"
-        raise BadRowError(reason) from None
+        raise BadRowError(f"its values are nested too deeply, and {MAX_DEPTH} levels are the most") from None
     return value
 
 
 def _no_constant(name: str) -> NoReturn:
-    reason = f"{name} is not JSON; write null"
-    raise BadRowError(reason)
+    raise BadRowError(f"{name} is not JSON; write null")
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
@@ -86,8 +83,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
             if not name.isascii():
                 name.encode()
         except UnicodeEncodeError:
-            reason = f"a key holds {LONE_SURROGATE}"
-            raise BadRowError(reason) from None
+            raise BadRowError(f"a key holds {LONE_SURROGATE}") from None
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         found.twice = frozenset(name for name in found if names.count(name) > 1)
@@ -111,18 +107,15 @@ def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tu
     A value that does not fit is null and has an error. A line that is not a record is a BadRowError.
     """
     if line.lstrip()[:1] == b"[":
-        reason = "each line must hold an object, this one begins an array; write one object a line"
-        raise BadRowError(reason)
+        raise BadRowError("each line must hold an object, this one begins an array; write one object a line")
     record = parse(line)
     if not isinstance(record, dict):
-        reason = f"each line must hold an object, this one holds {json_kind(record)}"
-        raise BadRowError(reason)
+        raise BadRowError(f"each line must hold an object, this one holds {json_kind(record)}")
     values, errors = list[Any](), []
     for field in schema:
         # Duplicate keys are errors only in columns that Arrow's reader supports; elsewhere the last value counts.
         if field.name in record.twice and _is_plain(field):  # type: ignore[attr-defined]
-            reason = "the key occurs twice in its record"
-            raise BadRowError(reason, field.name)
+            raise BadRowError("the key occurs twice in its record", field.name)
         set_column(field.name)
         try:
             values.append(convert_value(record.get(field.name), field, loose_text=loose_text))

@@ -205,8 +205,7 @@ def parse_text(column: pa.Array, t: pa.DataType) -> pa.Array:
         return column.cast(t)
     if pt.is_null(t):
         if column.null_count != len(column):
-            msg = "a column without any value has one"
-            raise ValueError(msg)
+            raise ValueError("a column without any value has one")
         return pa.nulls(len(column), t)
     if pt.is_timestamp(t):
         return _to_timestamp(column, t)
@@ -253,8 +252,7 @@ def _to_float(text: pa.Array, t: pa.DataType) -> pa.Array:
         texts = text.take(rows)
         finite = texts.filter(pc.invert(pc.match_substring_regex(texts, _INFINITY)))
         if not all(holds_text(t, value.encode()) for value in finite.to_pylist()):
-            msg = "a number is too large, or loses digits"
-            raise ValueError(msg)
+            raise ValueError("a number is too large, or loses digits")
     return numbers
 
 
@@ -282,8 +280,7 @@ def _to_date(text: pa.Array, t: pa.DataType) -> pa.Array:
         moments = _to_timestamp(text, pa.timestamp("us", "UTC"))
         days = moments.cast(t)
         if not days.cast(moments.type).equals(moments):
-            msg = "the time of a day would be lost"
-            raise ValueError(msg) from None
+            raise ValueError("the time of a day would be lost") from None
         return days
 
 
@@ -301,8 +298,7 @@ def _to_time(column: pa.Array, t: pa.DataType) -> pa.Array:
 def _extract(column: pa.Array, pattern: str) -> dict[str, pa.Array]:
     found = pc.extract_regex(pc.utf8_trim_whitespace(column), pattern)
     if found.null_count != column.null_count:
-        msg = "not all values match"
-        raise ValueError(msg)
+        raise ValueError("not all values match")
     return {f.name: pc.if_else(pc.is_valid(found), v, None) for f, v in zip(found.type, found.flatten(), strict=True)}
 
 

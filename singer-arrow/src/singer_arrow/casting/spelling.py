@@ -44,11 +44,9 @@ class Spelling:
                 msg = f"'decimal_point' and 'thousands_separator' must be one character each, it is {mark!r}"
                 raise ConfigError(msg)
         if not point or point == separator:
-            msg = "'decimal_point' must be a character, and not that of 'thousands_separator'"
-            raise ConfigError(msg)
+            raise ConfigError("'decimal_point' must be a character, and not that of 'thousands_separator'")
         if twice := {_folded(t) for t in options.true_values} & {_folded(t) for t in options.false_values}:
-            msg = f"{min(twice)!r} is both in 'true_values' and in 'false_values'"
-            raise ConfigError(msg)
+            raise ConfigError(f"{min(twice)!r} is both in 'true_values' and in 'false_values'")
         for form in (*options.date_formats, *options.timestamp_formats):
             _check_format(form)
         return cls(options)
@@ -130,8 +128,7 @@ def _check_format(form: str) -> None:
     except pl.exceptions.PolarsError:
         found = None
     if found is None or found.date() != _EXAMPLE.date():
-        msg = f"{form!r} in 'date_formats' or 'timestamp_formats' is not a date format, such as '%d/%m/%Y'"
-        raise ConfigError(msg)
+        raise ConfigError(f"{form!r} in 'date_formats' or 'timestamp_formats' is not a date format, such as '%d/%m/%Y'")
 
 
 def _folded(word: str) -> str:
@@ -287,8 +284,7 @@ def _are_short(column: pa.Array, most: int) -> bool:
 def _decimal(text: str, t: pa.DataType) -> Decimal:
     """Parse a number with exactly the scale of the type, so that Arrow need not rescale it."""
     if not _NUMBER.fullmatch(text):
-        msg = "not a number"
-        raise ValueError(msg)
+        raise ValueError("not a number")
     sign, digits, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
     figures = "".join(map(str, digits)).lstrip("0")
@@ -298,8 +294,7 @@ def _decimal(text: str, t: pa.DataType) -> Decimal:
     figures = figures.rstrip("0")
     whole = exponent + t.scale  # zeros to add
     if whole < 0 or len(figures) + whole > t.precision:
-        msg = "too many digits"
-        raise ValueError(msg)
+        raise ValueError("too many digits")
     return Decimal((sign, tuple(map(int, figures + "0" * whole)), -t.scale))
 
 
@@ -332,8 +327,7 @@ def beyond_years(column: pa.Array, years: tuple[int, int] = JSON_YEARS) -> bool:
 def check_printable(column: pa.Array) -> None:
     """Raise ValueError if Arrow does not print a date or timestamp correctly."""
     if beyond_years(column, PRINTABLE_YEARS):
-        msg = "a date lies outside the years -32767 to 32767"
-        raise ValueError(msg)
+        raise ValueError("a date lies outside the years -32767 to 32767")
 
 
 def temporal_to_text(value: pa.Scalar) -> str | None:

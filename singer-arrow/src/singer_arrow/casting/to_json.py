@@ -230,5 +230,4 @@ def is_list(t: pa.DataType) -> bool:
 def check_years(column: pa.Array, name: str) -> None:
     """Raise DataError, which names the column, if the year of a date or timestamp does not have four digits."""
     if beyond_years(column):
-        reason = "a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold"
-        raise DataError(reason, column=name)
+        raise DataError("a date lies outside the years 1 to 9999, which JSON's timestamps cannot hold", column=name)

@@ -56,8 +56,7 @@ def _registered() -> tuple[Mapping[str, EntryPoint], Mapping[str, str]]:
                 elif entry.group == "singer_arrow.suffixes" and (ours or entry.name not in suffixes):
                     suffixes[entry.name] = entry.value
     if not formats:
-        msg = "singer-arrow is not installed with its entry points; in a checkout, run make setup"
-        raise ConfigError(msg)
+        raise ConfigError("singer-arrow is not installed with its entry points; in a checkout, run make setup")
     order = {name: number for number, name in enumerate(_FIRST)}
     return {name: formats[name] for name in sorted(formats, key=lambda n: (order.get(n, len(order)), n))}, suffixes
 

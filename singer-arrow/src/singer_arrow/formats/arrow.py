@@ -440,8 +440,7 @@ def _check_scales(field: pa.Field) -> None:
     """Raise ArrowInvalid if a decimal has an impossible scale, at which Arrow's casts crash."""
     t = field.type
     if pt.is_decimal(t) and abs(t.scale) > MOST_DIGITS:
-        msg = f"column {field.name!r} has the scale {t.scale}"
-        raise pa.ArrowInvalid(msg)
+        raise pa.ArrowInvalid(f"column {field.name!r} has the scale {t.scale}")
     stored = t.storage_type if isinstance(t, pa.BaseExtensionType) else t
     if pt.is_dictionary(stored) or pt.is_run_end_encoded(stored):
         _check_scales(field.with_type(stored.value_type))

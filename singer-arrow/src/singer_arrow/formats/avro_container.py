@@ -65,8 +65,7 @@ def write_block(rows: int, data: bytes | memoryview, codec: str) -> bytes:
 def read_header(source: Source, url: object = None) -> Header:
     """Read the header; a DataError if it is invalid or truncated."""
     if _take(source, 4, url) != MAGIC:
-        msg = "it is not an Avro file"
-        raise DataError(msg, url=url)
+        raise DataError("it is not an Avro file", url=url)
     metadata: dict[str, bytes] = {}
     while count := _read_long(source, url):
         if count < 0:  # a negative count is followed by the size of the entries in bytes
@@ -77,8 +76,7 @@ def read_header(source: Source, url: object = None) -> Header:
     try:
         schema = json.loads(metadata["avro.schema"])
     except (KeyError, ValueError):
-        msg = "its header holds no schema"
-        raise DataError(msg, url=url) from None
+        raise DataError("its header holds no schema", url=url) from None
     return Header(schema, metadata.get("avro.codec", b"null").decode(), _take(source, 16, url))
 
 
@@ -131,8 +129,7 @@ def compress_block(data: bytes | memoryview, codec: str) -> bytes:
     if codec == "zstandard":
         squeezed: bytes = pa.Codec("zstd", compression_level=1).compress(data, asbytes=True)
         return squeezed
-    msg = f"Avro files are not written with the codec {codec!r}; use null, deflate, snappy or zstandard"
-    raise ConfigError(msg)
+    raise ConfigError(f"Avro files are not written with the codec {codec!r}; use null, deflate, snappy or zstandard")
 
 
 def decompress_block(data: bytes, codec: str, url: object = None, *, most: int = _LARGEST_BLOCK) -> bytes:
@@ -142,8 +139,7 @@ def decompress_block(data: bytes, codec: str, url: object = None, *, most: int =
     except (zlib.error, OSError, ValueError, IndexError, EOFError, lzma.LZMAError):
         raise _damaged(url) from None
     if plain is None:
-        msg = f"its blocks are compressed with the codec {codec!r}, which is not known"
-        raise DataError(msg, url=url)
+        raise DataError(f"its blocks are compressed with the codec {codec!r}, which is not known", url=url)
     if len(plain) > most:
         raise too_large("a block of rows", len(plain), most, url=url)
     return plain
@@ -162,8 +158,7 @@ def _decompressed(data: bytes, codec: str, most: int) -> bytes | None:
                 return bytes(most)
             plain: bytes = pa.Codec("snappy").decompress(data[:-4], decompressed_size=size, asbytes=True)
             if zlib.crc32(plain).to_bytes(4, "big") != data[-4:]:
-                msg = "its checksum is another"
-                raise ValueError(msg)
+                raise ValueError("its checksum is another")
             return plain
         case "zstandard":
             stream, found, left = pa.CompressedInputStream(pa.BufferReader(data), "zstd"), list[bytes](), most
@@ -181,8 +176,7 @@ def _decompressed(data: bytes, codec: str, most: int) -> bytes | None:
 def _inflated(unpacker: Any, data: bytes, most: int) -> bytes:
     plain: bytes = unpacker.decompress(data, most)
     if len(plain) < most and not unpacker.eof:
-        msg = "it ends before its end"
-        raise EOFError(msg)
+        raise EOFError("it ends before its end")
     return plain
 
 
@@ -311,15 +305,13 @@ def _type(field: pa.Field, path: str) -> Any:
         return "bytes"
     if pt.is_string(t) or pt.is_large_string(t) or pt.is_null(t):
         return "string"
-    msg = f"Column {field.name!r} is of type {t}, which Avro cannot hold"
-    raise SchemaError(msg)
+    raise SchemaError(f"Column {field.name!r} is of type {t}, which Avro cannot hold")
 
 
 def from_avro_schema(schema: Any, url: object = None) -> pa.Schema:
     """Return the Arrow schema of a file; unions of several types become JSON text."""
     if not isinstance(schema, Mapping) or schema.get("type") != "record":
-        msg = "its rows are not records"
-        raise DataError(msg, url=url)
+        raise DataError("its rows are not records", url=url)
     named: dict[str, Any] = {}
     return pa.schema(list(_read_record(schema, named)))
 

@@ -80,12 +80,10 @@ class Dialect:
         }
         for key, value in found.items():
             if value is not None and (len(value) != 1 or not value.isascii() or value in "\r\n\0"):
-                msg = f"csv.{key} must be one ASCII character, it is {value!r}"
-                raise ConfigError(msg)
+                raise ConfigError(f"csv.{key} must be one ASCII character, it is {value!r}")
         given = [v for v in found.values() if v is not None]
         if len(set(given)) != len(given):
-            msg = f"csv.delimiter, quote, escape and comment must differ; they are {found}"
-            raise ConfigError(msg)
+            raise ConfigError(f"csv.delimiter, quote, escape and comment must differ; they are {found}")
         return cls(**found)  # type: ignore[arg-type]  # the delimiter is never None
 
     def likely_cut(self, data: bytes) -> int:

@@ -152,8 +152,7 @@ class _Sheet:
 @contextmanager
 def _sheet(reader: ObjectReader, options: ReadOptions) -> Iterator[_Sheet]:
     if find_spec("fastexcel") is None:
-        msg = "Excel files need the library fastexcel: install singer-arrow-tap-s3-files[excel]"
-        raise ConfigError(msg)
+        raise ConfigError("Excel files need the library fastexcel: install singer-arrow-tap-s3-files[excel]")
     with temporary_folder("workbook-") as folder:
         source, target = _copy(reader, options, folder), folder / "cells.arrow"
         allowance, cost = reader.budget.decoded, min(MEMORY, _GROWTH * source.stat().st_size)

@@ -351,8 +351,7 @@ def infer_lines(data: bytes, *, url: object, strict: bool = True) -> pa.Schema:
         try:
             record = parse(line)
             if not isinstance(record, dict):
-                reason = f"each line must hold an object, this one holds {json_kind(record)}"
-                raise BadRowError(reason)
+                raise BadRowError(f"each line must hold an object, this one holds {json_kind(record)}")
         except BadRowError as error:
             if not strict:
                 continue

@@ -47,8 +47,7 @@ class JsonLinesWriting:
         """Write a file as `WritableFormat.write` does; compressed by gzip unless `none`. Nulls are written."""
         codec = compression or "gzip"
         if codec not in ("gzip", "none"):
-            msg = f"compression {compression!r} is not possible for JSONL batch files; use gzip or none"
-            raise ConfigError(msg)
+            raise ConfigError(f"compression {compression!r} is not possible for JSONL batch files; use gzip or none")
         encoder, rows, most = JsonEncoder(schema), 0, min(held_bytes, _SLICE_BYTES)
         with path.open("wb") as file:
             packer = isal_zlib.compressobj(_GZIP_LEVEL, wbits=31) if codec == "gzip" else None

@@ -228,8 +228,7 @@ def join_encoded(files: Iterable[IO[bytes]], target: Path) -> int:
         for each in chain(drain(held), files):
             with each:
                 if not joined.add(_opened(each)):
-                    msg = f"{target}: its row groups cannot be joined"
-                    raise ValueError(msg)
+                    raise ValueError(f"{target}: its row groups cannot be joined")
                 _copy(each, joined.ends[-1], out)
         out.write(joined.footer())
     return joined.rows
@@ -325,8 +324,7 @@ def _copy(source: IO[bytes], end: int, out: IO[bytes]) -> None:
         size = min(_COPIED, end - start)
         data = source.read(size)
         if len(data) < size:
-            msg = "a file became shorter while it was read"
-            raise OSError(msg)
+            raise OSError("a file became shorter while it was read")
         out.write(data)
 
 

@@ -221,8 +221,7 @@ def read_footer(reader: ObjectReader, url: object, *, fresh: bool = False) -> Fo
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))  # the end of a file suffices
     except (pa.ArrowException, OSError) as error:
-        reason = f"{_BROKEN} ({_line(error)})"
-        raise DataError(reason, url=url, hint="Upload the file again") from None
+        raise DataError(f"{_BROKEN} ({_line(error)})", url=url, hint="Upload the file again") from None
     if metadata.serialized_size == need - 8 - _SIGNATURE:  # Arrow's reader crashes on such columns
         raise DataError("some of its columns are encrypted, which cannot be read", url=url, hint=_DECRYPT)
     footer = Footer(metadata, (start, data), size, url)

@@ -540,11 +540,9 @@ def _columns(options: ReadOptions) -> Sequence[FixedColumn]:
         raise ConfigError(msg)
     names = [c.name for c in columns]
     if twice := next((n for n in names if names.count(n) > 1), None):
-        msg = f"Setting 'fixed_width' names the column {twice!r} twice"
-        raise ConfigError(msg)
+        raise ConfigError(f"Setting 'fixed_width' names the column {twice!r} twice")
     if bad := next((c for c in columns if c.start < 1 or c.width < 1), None):
-        msg = f"Setting 'fixed_width': start and width of column {bad.name!r} must be at least 1"
-        raise ConfigError(msg)
+        raise ConfigError(f"Setting 'fixed_width': start and width of column {bad.name!r} must be at least 1")
     return columns
 
 

@@ -223,8 +223,7 @@ def _unpack(packed: Iterable[bytes], unpacker: Any) -> Iterator[bytes]:
                 break
             data = b""
     if not unpacker.eof:
-        msg = "it ends before its end"
-        raise EOFError(msg)
+        raise EOFError("it ends before its end")
 
 
 def _empty_archive(url: object) -> EmptyObjectError:

@@ -380,8 +380,7 @@ def fit_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
 # Converted rows on local disk, from which any range can be read: Arrow's own file format, compressed by LZ4. Rows wait
 # here until their group is complete and it is known into how many files they go.
 
-_BATCH_BYTES = 16 << 20
-"""Approximate size of a batch in a file; a reader holds one batch of a file at a time."""
+_BATCH_BYTES = 16 << 20  # approximate size of a batch in a file; a reader holds one batch of a file at a time
 
 
 @dataclass(frozen=True, slots=True)

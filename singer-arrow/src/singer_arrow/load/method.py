@@ -26,10 +26,8 @@ from singer_arrow.storage.urls import Url
 DEAD_LETTER_HINT = "Or set on_bad_row: dead_letter, which puts such rows aside and loads the others"
 PAGE = 2_000
 """How many entries of a ledger are read that follow a batch that was found."""
-_MOST_LEFT_OUT = 20
-"""Maximum number of properties that are named because they were left out."""
-_MOST_LINES = 10
-"""Maximum number of streams with a progress line each; more of them get one line together."""
+_MOST_LEFT_OUT = 20  # maximum number of properties that are named because they were left out
+_MOST_LINES = 10  # maximum number of streams with a progress line each; more of them get one line together
 _RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "rejected")
 
 # What the messages of a stream bring to its load method.

@@ -438,8 +438,7 @@ class Finishing:
         self.methods: list[tuple[str, AnyLoadMethod]] = []
         """Those to finish, with their tables, which have one for each of their SCHEMAs; also of sinks that are gone."""
         self._ends = StreamEnds()
-        self.tables: dict[str, set[str]] = {}
-        """The sinks that the rows of each announced stream go to."""
+        self.tables: dict[str, set[str]] = {}  # the sinks that the rows of each announced stream go to
         self._tokens: dict[str, list[int]] = {}
         self._kept: set[str] = set()
         self._unfinished: list[str] = []

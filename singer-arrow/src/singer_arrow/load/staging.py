@@ -252,8 +252,7 @@ class Extents:
 
     def begin(self) -> None:
         """Forget what was taken: the rows are converted once more."""
-        self.rows = 0
-        """How many rows were taken."""
+        self.rows = 0  # how many rows were taken
         self.columns = {name: Extent(grid) for name, grid in self._grids.items()}
 
     def add(self, batch: pa.RecordBatch) -> None:

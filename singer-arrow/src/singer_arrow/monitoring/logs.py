@@ -22,8 +22,7 @@ from singer_arrow.settings import setting
 MASK = "***"
 _NAMES = re.compile(r"secret|token|passw|credential|private|headers|access_key|api_key|params", re.IGNORECASE)
 """Names of settings whose values may be secret, whether or not they are declared so."""
-_SHORTEST = 6
-"""Shorter values are not masked in texts: they may be parts of ordinary words."""
+_SHORTEST = 6  # shorter values are not masked in texts: they may be parts of ordinary words
 
 
 def without_secrets(config: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,8 +151,7 @@ class _TextFormatter(logging.Formatter):
         return mask_known(self.inner.format(record))
 
 
-_secret_texts: list[str] = []
-"""The secrets of this process, also as JSON writes them."""
+_secret_texts: list[str] = []  # the secrets of this process, also as JSON writes them
 
 
 def mask_known(text: str) -> str:

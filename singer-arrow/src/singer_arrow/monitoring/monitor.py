@@ -46,14 +46,10 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _NOT_WRITTEN = "The report of this run could not be written"
 _NOT_SENT = "No event of OpenLineage could be sent"
-_SECONDS = 5.0
-"""Seconds between two updates of a report."""
-_METRIC_SECONDS = 30.0
-"""Seconds between two metrics of the backlog."""
-_LAST_SECONDS = 30.0
-"""How long the last update of a report may take, and what was under way before it."""
-_SHOWN_SECONDS = 0.2
-"""Seconds between two rows on a terminal."""
+_SECONDS = 5.0  # seconds between two updates of a report
+_METRIC_SECONDS = 30.0  # seconds between two metrics of the backlog
+_LAST_SECONDS = 30.0  # how long the last update of a report may take, and what was under way before it
+_SHOWN_SECONDS = 0.2  # seconds between two rows on a terminal
 
 
 class RunMonitor:

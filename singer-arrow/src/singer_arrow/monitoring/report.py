@@ -142,8 +142,7 @@ def _time(moment: datetime) -> str:
 
 _SPEC = "https://openlineage.io/spec"
 _EVENTS = {RUNNING: "START", SUCCEEDED: "COMPLETE", INTERRUPTED: "ABORT"}
-_SECONDS = 10.0
-"""How long a receiver may take for an event, with all that it answers."""
+_SECONDS = 10.0  # how long a receiver may take for an event, with all that it answers
 Event = dict[str, Any]
 
 

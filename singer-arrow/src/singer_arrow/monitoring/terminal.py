@@ -19,8 +19,7 @@ from singer_arrow.run_figures import RunFigures, StreamFigures
 
 # The figures of a run -> what a terminal shows of its progress: a share, counts, rates and the time left. Pure.
 
-_RATE_SECONDS = 15.0
-"""Rates are those of the last seconds."""
+_RATE_SECONDS = 15.0  # rates are those of the last seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,7 @@ class RangeFile:
         """Implement the file protocol."""
         moved = position + (0, self._position, self._size)[whence]
         if moved < 0:
-            msg = "the position is before the beginning of the file"
-            raise OSError(msg)
+            raise OSError("the position is before the beginning of the file")
         self._position = moved
         return self._position
 

@@ -122,10 +122,8 @@ class ObjectReader:
         self.url = url
         self.ranged = url.scheme in SCHEMES
         self.storage = storage
-        self.info = info
-        """Metadata; None before the first request if not given, and for schemes without ranges."""
-        self.budget = budget or BUDGET
-        """Limits of the bytes in flight."""
+        self.info = info  # metadata; None before the first request if not given, and for schemes without ranges
+        self.budget = budget or BUDGET  # limits of the bytes in flight
         self._head: Any = None  # the first bytes, once requested
         self._prefetched: Future[FetchedRange] | None = None  # of a whole small object
         self._cancelled = threading.Event()

@@ -448,8 +448,7 @@ class MetadataColumns:
     ) -> None:
         self.are_added = are_added
         self.tracks_versions = tracks_versions
-        self.marks_deletions = DELETED_COLUMN in given
-        """Whether a column of the tap marks the rows that are deleted."""
+        self.marks_deletions = DELETED_COLUMN in given  # whether a column of the tap marks the rows that are deleted
         self.keeps_deletions = self.marks_deletions and hard_delete
         """Whether that column is kept although no metadata is added; the SDK removes it."""
         self._sync_started_at = sync_started_at

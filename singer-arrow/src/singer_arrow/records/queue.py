@@ -48,10 +48,8 @@ class RecordBuffer:
         self.rows: pa.RecordBatchFileWriter | None = None  # a spool
         self._size = 0
         self.origins = RecordOrigins()
-        self.token = 0
-        """Token of the records at the checkpoints."""
-        self.since = 0.0
-        """Time of the first record that waits, or of those that were taken last; by time.monotonic."""
+        self.token = 0  # token of the records at the checkpoints
+        self.since = 0.0  # time of the first record that waits, or of those that were taken last; by time.monotonic
 
     def __bool__(self) -> bool:
         return self._path is not None or bool(self.origins.refused)
@@ -330,8 +328,7 @@ class InputLines:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.error: BaseException | None = None
-        """The error that was passed to `interrupt`."""
+        self.error: BaseException | None = None  # the error that was passed to `interrupt`
         self._waker: int | None = None
 
     def interrupt(self, error: BaseException) -> None:

@@ -54,8 +54,7 @@ _SINGLE = (
     *("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"),
     *("unevaluatedItems", "unevaluatedProperties"),
 )
-_HOLDERS = (*_NAMED, *_LISTED, *_SINGLE)
-"""Keywords that hold schemas."""
+_HOLDERS = (*_NAMED, *_LISTED, *_SINGLE)  # keywords that hold schemas
 _REFERENCES = ("$ref", "$dynamicRef")
 _SETS = ("type", "required")
 _NO_PATTERN = "no regular expression that can be matched in linear time"

@@ -47,8 +47,7 @@ def _moment(text: str) -> datetime:
     return moment.astimezone(UTC) if moment.utcoffset() else moment
 
 
-_MOST_WHY = 150
-"""Characters of a parser's error that are kept."""
+_MOST_WHY = 150  # characters of a parser's error that are kept
 _PARSERS = {"date-time": _moment, "date": date.fromisoformat, "time": time.fromisoformat}
 
 

@@ -72,8 +72,7 @@ def _canonical_fields(fields: Iterable[pa.Field], path: str = "") -> list[pa.Fie
     found: dict[str, pa.Field] = {}
     for field in fields:
         if field.name in found:
-            msg = f"Column {path + field.name!r} occurs twice; rename one of them at the source"
-            raise SchemaError(msg)
+            raise SchemaError(f"Column {path + field.name!r} occurs twice; rename one of them at the source")
         found[field.name] = _canonical_field(field, path)
     return list(found.values())
 
@@ -126,8 +125,7 @@ def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
     if any(is_kind(t) for is_kind in _LISTS):
         item = _canonical_field(t.value_field.with_name(name))
         return None if is_json(item) else pa.list_(item.type)
-    msg = f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection"
-    raise SchemaError(msg)
+    raise SchemaError(f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection")
 
 
 def merge_schemas(a: pa.Schema, b: pa.Schema) -> pa.Schema:
@@ -263,8 +261,7 @@ def parse_type(column: str, text: str) -> pa.Field:
             make = pa.decimal128 if precision <= 38 else pa.decimal256
             return pa.field(column, make(precision, scale))
     hint = nearest(name, _TYPES) or "; use string, integer, number, boolean, date, time, timestamp, decimal(p,s), ..."
-    msg = f"The type {text!r} of column {column!r} in the setting 'schema' is unknown{hint}"
-    raise ConfigError(msg)
+    raise ConfigError(f"The type {text!r} of column {column!r} in the setting 'schema' is unknown{hint}")
 
 
 def setting_type(field: pa.Field) -> str:

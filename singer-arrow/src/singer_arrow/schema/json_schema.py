@@ -105,8 +105,7 @@ def from_json_schema(schema: Mapping[str, Any]) -> pa.Schema:
     """
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
-        msg = "The schema has no properties; a stream needs at least one column"
-        raise SchemaError(msg)
+        raise SchemaError("The schema has no properties; a stream needs at least one column")
     return pa.schema([_field(name, prop) for name, prop in properties.items()])
 
 
@@ -225,10 +224,9 @@ def _singer_decimal(prop: Mapping[str, Any], name: str) -> pa.DataType:
     before = max((precision or DIGITS_OF_128) - scale, 0)
     digits = max(before + max(scale, 0), 1)
     if digits > MOST_DIGITS:
-        msg = (
+        raise SchemaError(
             f"Column {name!r} has decimals of {digits} digits, and {MOST_DIGITS} are the most; make it text in the tap"
         )
-        raise SchemaError(msg)
     return (pa.decimal128 if digits <= DIGITS_OF_128 else pa.decimal256)(digits, max(scale, 0))
 
 

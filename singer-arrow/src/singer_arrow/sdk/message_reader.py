@@ -64,8 +64,7 @@ class LineReader(SingerReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.number = 0
-        """Number of the current line, from 1."""
+        self.number = 0  # number of the current line, from 1
         self._lines = InputLines()
         self._callbacks: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._stats: Counter[str] = Counter()

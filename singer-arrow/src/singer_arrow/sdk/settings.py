@@ -245,8 +245,7 @@ _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
 _PLACES = ("path", "root", "plan_root", "report", "gcs_stage", "s3_stage", "manifest_url")
 _VARIABLE = re.compile(r"\$\{\w+[^}]*\}")
 _SUMMARY = "Config validation failed"
-_BEFORE_OURS = (_SUMMARY, "Error initializing target sink")
-"""Beginnings of lines of the SDK that repeat a line of ours."""
+_BEFORE_OURS = (_SUMMARY, "Error initializing target sink")  # beginnings of lines of the SDK that repeat a line of ours
 
 
 def _is_kept(line: logging.LogRecord) -> bool:

@@ -56,8 +56,7 @@ if TYPE_CHECKING:
 
 _ADVICE = "; the next run continues from the last STATE"
 _PIPE_BYTES = 1 << 20
-_WRITE_BYTES = 1 << 20
-"""Bytes of one write, so that a signal does not wait for a slow reader to read a whole block."""
+_WRITE_BYTES = 1 << 20  # bytes of one write, so that a signal does not wait for a slow reader to read a whole block
 
 
 class LineWriter(SingerWriter):
@@ -367,8 +366,7 @@ class ArrowStream(Stream):
     shard: str | None = None
     """Which part of the stream this run sends; None: all."""
     _sent_rows = _sent_batches = _sent_bytes = 0
-    _began = _ended = 0.0
-    """Times in seconds, by a monotonic clock."""
+    _began = _ended = 0.0  # times in seconds, by a monotonic clock
 
     @abc.abstractmethod
     def batches(self) -> Generator[Batch | Mapping[str, Any]]:

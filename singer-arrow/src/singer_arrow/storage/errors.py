@@ -54,8 +54,7 @@ _CODE = re.compile(r"<Code>(.*?)</Code>")
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _NO_TOKEN = re.compile(r"credential provider: CredentialsError: (.*)", re.DOTALL)
 _EXISTS_ON_AZURE = "BlobAlreadyExists"
-_SHORTEST = 5
-"""Minimum number of characters of a key that is removed from error texts."""
+_SHORTEST = 5  # minimum number of characters of a key that is removed from error texts
 
 
 @contextmanager

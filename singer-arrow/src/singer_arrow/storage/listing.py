@@ -41,8 +41,7 @@ _CONTENTS = re.compile(
     rb"(?:<Checksum\w+>[^<]*</Checksum\w+>)*<Size>(\d+)</Size>(?:<(?!/?Contents>)[^<]*)*</Contents>"
 )
 _PARTS = _CONTENTS.groups + 1
-_FREQUENT = {"%3D": "=", "%3A": ":"}
-"""Codes of the characters in folders of partitions, which are decoded first."""
+_FREQUENT = {"%3D": "=", "%3A": ":"}  # codes of the characters in folders of partitions, which are decoded first
 
 
 OBJECT_COLUMNS = pa.schema(

@@ -148,10 +148,8 @@ class Storage:
         self._locations: dict[str, S3Access] = {}
         self._clients: dict[tuple[str | None, str | None], Any] = {}
         self._lock = threading.Lock()
-        self.cache = VersionCache()
-        """Cache for data derived from objects, such as Parquet footers."""
-        self.cancelled = threading.Event()
-        """Set at the end of the run: requests are not retried any more."""
+        self.cache = VersionCache()  # cache for data derived from objects, such as Parquet footers
+        self.cancelled = threading.Event()  # set at the end of the run: requests are not retried any more
 
     def list(self, prefix: Url, *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield all objects whose keys begin with the prefix, in any order, without folder markers.

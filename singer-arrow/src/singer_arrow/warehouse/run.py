@@ -255,8 +255,7 @@ def _seconds() -> float:
 # The work that is due about every second, whether or not a message comes.
 
 _PROGRESS_SECONDS = 30.0
-_MOST_HELD_SECONDS = 2.0
-"""How long RECORD lines and a STATE wait for others to be parsed with."""
+_MOST_HELD_SECONDS = 2.0  # how long RECORD lines and a STATE wait for others to be parsed with
 
 
 class Ticker:

@@ -22,8 +22,7 @@ from singer_arrow.storage.urls import CONTROL, Url, shown
 
 _OBJECT_STORAGE = ("s3", "gs", "az")
 _SEPARATOR = re.compile(r"[/\\]")
-_MOST_DECODED = 5
-"""A key that is still percent-encoded after so many decodings hides something."""
+_MOST_DECODED = 5  # a key that is still percent-encoded after so many decodings hides something
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,8 +133,7 @@ def shortened(text: str, most: int) -> str:
 # A warehouse supplies the table for a stream, its load methods, a conversion for its types, and the SQL that removes
 # old versions.
 
-_MOST_ID = 1000
-"""Bytes of a batch's id that are kept where it is given a suffix; the ledger's column takes 1,024."""
+_MOST_ID = 1000  # bytes of a batch's id that are kept where it is given a suffix; the ledger's column takes 1,024
 
 
 def is_nullable(prop: Any) -> bool:

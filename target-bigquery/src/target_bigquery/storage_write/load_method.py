@@ -47,8 +47,7 @@ from target_bigquery.uploads import Item, PreparedItem, Upload
 REQUEST_BYTES = 9_000_000
 """How large the rows of a request may be; with all around them BigQuery takes 10 MB."""
 _UNSUPPORTED_KINDS = ("TIME", "DATETIME")
-_NUMBERS = {"NUMERIC": pa.decimal128, "BIGNUMERIC": pa.decimal256}
-"""The decimals that columns are filled from."""
+_NUMBERS = {"NUMERIC": pa.decimal128, "BIGNUMERIC": pa.decimal256}  # the decimals that columns are filled from
 
 
 class TooLargeError(Exception):
