@@ -32,7 +32,7 @@ SUFFICIENT_SETTINGS = {
 }
 """Groups of settings of which one must be complete, as the Hub's `settings_group_validation`."""
 KINDS = {"number": "decimal"}
-BUILT_IN = {"stream_maps", "stream_map_config", "faker_config"}  # Meltano passes these on as whole objects
+WHOLE = {"stream_maps", "stream_map_config", "faker_config", "defaults"}  # passed on as whole objects
 
 
 def main() -> int:
@@ -93,7 +93,7 @@ def _about(name: str) -> dict[str, Any]:
 def _settings(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each setting with its dotted name; objects of known parts are given by their parts."""
     for name, inner in schema["properties"].items():
-        if inner.get("properties") and name not in BUILT_IN:
+        if inner.get("properties") and name not in WHOLE:
             yield from _settings(inner, f"{prefix}{name}.")
         else:
             yield prefix + name, inner

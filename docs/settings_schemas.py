@@ -37,6 +37,8 @@ def _part(setting: dict[str, Any], name: str = "") -> dict[str, Any]:
         made["properties"] = {inner: _part(part, inner) for inner, part in made["properties"].items()}
         if not isinstance(made.get("additionalProperties"), dict):
             made["additionalProperties"] = False
+    if isinstance(made.get("additionalProperties"), dict):
+        made["additionalProperties"] = _part(made["additionalProperties"])
     if "items" in made:
         made["items"] = _part(made["items"])
     return made

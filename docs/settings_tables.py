@@ -49,15 +49,20 @@ def _about(name: str) -> dict[str, Any]:
 
 def _rows(schema: dict[str, Any], prefix: str) -> Iterator[str]:
     """A row for each setting, and below it rows for its parts."""
-    required = schema.get("required", ())
+    required, streams = schema.get("required", ()), schema["properties"].get("streams", {})
+    of_streams = streams.get("additionalProperties", {}).get("properties", {}) if not prefix else {}
     for name, setting in schema["properties"].items():
         path = f"{prefix}{name}"
         default = f"`{json.dumps(setting['default'])}`" if setting.get("default") not in (None, "") else ""
         words = " ".join(setting.get("description", "").split()).replace("|", "\\|")
         notes = " (required)" if name in required else " (secret)" if setting.get("secret") else ""
+        notes += " (also in `streams`)" if not prefix and name in of_streams else ""
         yield f"| `{path}` | {_kind(setting)} | {default} | {words}{notes} |"
-        if path in OF_THE_SDK:
+        if path in OF_THE_SDK or path == "defaults":
             continue
+        if path == "streams" and of_streams:
+            only = {name: part for name, part in of_streams.items() if name not in schema["properties"]}
+            yield from _rows({"properties": only}, "streams.NAME.")
         items = setting.get("items", {})
         if setting.get("properties"):
             yield from _rows(setting, f"{path}.")

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from inspect import get_annotations
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 SettingsT = TypeVar("SettingsT")
+_hints = cache(get_type_hints)
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object"}
 
 
@@ -31,6 +33,7 @@ class _Declared:
     kind: Any
     parse: Callable[[Any], Any] | None
     of_object: str | None
+    scope: str
 
 
 def setting(
@@ -44,6 +47,7 @@ def setting(
     kind: Any = None,
     parse: Callable[[Any], Any] | None = None,
     secret: bool = False,
+    scope: Literal["run", "run and stream", "stream"] = "run",
     **keywords: Any,
 ) -> Any:
     """Declare a field of a dataclass as a setting; unless it is `required`, null means not set.
@@ -58,6 +62,7 @@ def setting(
         kind: Its type in a configuration, if not the field's.
         parse: Makes the field's value of the configuration's.
         secret: Whether no message may repeat it.
+        scope: Whether it belongs to the run, or to one stream, whose entry in the setting `streams` then has it.
         keywords: Further keywords of JSON Schema, such as `minimum`.
     """
     keywords["description"] = description
@@ -65,7 +70,7 @@ def setting(
         keywords["default"] = list(default) if isinstance(default, tuple) else default
     if secret:
         keywords |= {"secret": True, "writeOnly": True}
-    metadata = {"setting": _Declared(keywords, required, name, kind, parse, of_object)}
+    metadata = {"setting": _Declared(keywords, required, name, kind, parse, of_object, scope)}
     if required:
         return field(repr=not secret, metadata=metadata)
     if factory or isinstance(default, dict):
@@ -87,10 +92,15 @@ def inline(default: Any, *names: str) -> Any:
     return field(default=default, metadata={"inline": names})
 
 
-def json_schema(cls: type, *names: str) -> dict[str, Any]:
-    """Return the JSON Schema of the settings of a dataclass, its own before those of its bases, or of some fields."""
+def json_schema(cls: type, *names: str, scope: str = "run") -> dict[str, Any]:
+    """Return the JSON Schema of the settings of a dataclass, its own before those of its bases, or of some fields.
+
+    With the scope `stream` it is that of an entry of `streams`, where no setting is an object from streams to values.
+    """
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     for path, last, declared, kind in _declared(cls, names):
+        if scope not in declared.scope:
+            continue
         place = schema
         for name in path:
             made: dict[str, Any] = {"type": ["object", "null"], "description": declared.of_object, "properties": {}}
@@ -109,14 +119,39 @@ def json_schema(cls: type, *names: str) -> dict[str, Any]:
     return schema
 
 
+def without_defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of settings that are given in place of others: what is not given is not filled in."""
+    inner = {name: without_defaults(part) for name, part in schema.get("properties", {}).items()}
+    kept = {name: value for name, value in schema.items() if name not in ("default", "required")}
+    return kept | ({"properties": inner} if inner else {})
+
+
 def read_settings(cls: type[SettingsT], config: Mapping[str, Any]) -> SettingsT:
     """Return the settings of a configuration that the JSON Schema has found valid; lists become tuples."""
-    return cls(**_values(cls, config))
+    return cls(**settings_in(cls, config))
+
+
+def settings_in(cls: type, config: Mapping[str, Any], names: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the values that a configuration sets of the fields of a dataclass, or of some."""
+    hints, values = _hints(cls), dict[str, Any]()
+    for part in fields(cls):
+        if names and part.name not in names:
+            continue
+        if "inline" in part.metadata:
+            default: Any = part.default
+            values[part.name] = replace(default, **settings_in(type(default), config, part.metadata["inline"]))
+        elif declared := part.metadata.get("setting"):
+            given: Any = config
+            for name in (declared.name or part.name).split("."):
+                given = (given or {}).get(name)
+            if given is not None:
+                values[part.name] = declared.parse(given) if declared.parse else _value(given, hints[part.name])
+    return values
 
 
 def _declared(cls: type, names: Iterable[str]) -> Iterator[tuple[list[str], str, _Declared, Any]]:
     """Yield the settings of a dataclass, or of some fields: path and name, declaration, type in a configuration."""
-    hints, own = get_type_hints(cls), [*get_annotations(cls)]
+    hints, own = _hints(cls), [*get_annotations(cls)]
     for part in sorted(fields(cls), key=lambda part: own.index(part.name) if part.name in own else len(own)):
         if names and part.name not in names:
             continue
@@ -142,24 +177,6 @@ def _schema_of(kind: Any) -> dict[str, Any]:
     if origin is Mapping:
         return {"type": "object", "additionalProperties": _schema_of(arguments[1])}
     return {"type": _KINDS[kind]} if kind in _KINDS else json_schema(kind)
-
-
-def _values(cls: type, config: Mapping[str, Any], names: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the values that a configuration sets of the fields of a dataclass, or of some."""
-    hints, values = get_type_hints(cls), dict[str, Any]()
-    for part in fields(cls):
-        if names and part.name not in names:
-            continue
-        if "inline" in part.metadata:
-            default: Any = part.default
-            values[part.name] = replace(default, **_values(type(default), config, part.metadata["inline"]))
-        elif declared := part.metadata.get("setting"):
-            given: Any = config
-            for name in (declared.name or part.name).split("."):
-                given = (given or {}).get(name)
-            if given is not None:
-                values[part.name] = declared.parse(given) if declared.parse else _value(given, hints[part.name])
-    return values
 
 
 def _value(given: Any, kind: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import ipaddress
 import re
@@ -17,7 +18,7 @@ from singer_arrow.formats import FORMATS
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.runtime.threads import default_workers
-from singer_arrow.settings import inline, read_settings, setting
+from singer_arrow.settings import inline, json_schema, read_settings, setting, without_defaults
 from singer_arrow.storage.aws import AwsOptions, aws_setting
 from singer_arrow.storage.urls import Url
 from tap_s3_files.paths import (
@@ -97,11 +98,30 @@ def _bytes(megabytes: float) -> int:
     return int(megabytes * MIB)
 
 
+_AGO = re.compile(r"-(\d{1,5})([hdw])", re.ASCII)
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
 def _moment(text: str, name: str) -> datetime:
+    """Return the time of a date or a time, or of one that is relative to now, in UTC."""
+    now = datetime.now(UTC)
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in ("today", "yesterday"):
+        return today - timedelta(days=text == "yesterday")
+    if text in _DAYS:
+        return today - timedelta(days=(today.weekday() - _DAYS.index(text)) % 7)
+    if ago := _AGO.fullmatch(text):
+        count = int(ago[1])
+        if ago[2] == "h":
+            return now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=count)
+        return today - timedelta(days=count * (7 if ago[2] == "w" else 1))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        msg = f"Setting {name!r} is {text!r}, it must be a date or a time like 2024-05-01T00:00:00Z"
+        msg = (
+            f"Setting {name!r} is {text!r}, it must be a date or a time like 2024-05-01T00:00:00Z, or like -7d, "
+            "yesterday or monday"
+        )
         raise ConfigError(msg) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -154,6 +174,10 @@ class StreamSettings:
         "What a run sends: `INCREMENTAL`, what is new since its STATE; `FULL_TABLE`, all objects that there are, "
         "without a plan log, in batches with ids of their own. By default what the catalog has, else INCREMENTAL. "
         "`load_method: overwrite` needs FULL_TABLE, or runs without STATE."
+    )
+    load_method: Literal["append-only", "upsert", "overwrite"] | None = setting(
+        "Load method that is sent with the stream; our targets use it where their own settings have none, and others "
+        "ignore it."
     )
     archived: Literal["fail", "skip"] = setting(
         "What to do with archived objects (GLACIER, DEEP_ARCHIVE) that were not restored: `fail` ends the run, `skip` "
@@ -314,18 +338,22 @@ class Settings:
         required=True,
         examples=[[{"name": "orders", "path": "s3://bucket/orders/**/*.csv"}]],
     )
+    defaults: Mapping[str, Any] = setting(
+        "Settings of all streams that do not have their own: any of a stream but `name` and `path`.",
+        default={},
+        kind=dict,
+    )
     start: datetime | None = setting(
-        "Only objects changed at this time or later. Without a zone: UTC.",
+        "Only objects changed at this time or later. Without a zone: UTC. Also `-7d` (weeks `w` and hours `h` too), "
+        "`today`, `yesterday` or a day of the week such as `monday`: the last one. Days begin at midnight UTC.",
         name="start_date",
         kind=str,
-        format="date-time",
         parse=lambda text: _moment(text, "start_date"),
     )
     end: datetime | None = setting(
-        "Only objects changed before this time.",
+        "Only objects changed before this time; in the same words.",
         name="end_date",
         kind=str,
-        format="date-time",
         parse=lambda text: _moment(text, "end_date"),
     )
     replication: Replication = setting("How the tap finds new objects.", default=Replication())
@@ -434,6 +462,13 @@ class Settings:
             raise ConfigError(msg)
         return settings
 
+    @staticmethod
+    def complete(config: dict[str, Any]) -> None:
+        """Give each stream of a configuration what it has not of `defaults`."""
+        defaults, streams = config.get("defaults"), config.get("streams")
+        if isinstance(defaults, dict) and isinstance(streams, list):
+            config["streams"] = [_merged(defaults, s) if isinstance(s, dict) else s for s in streams]
+
     @property
     def sqs(self) -> Replication | None:
         """The replication by a queue that names new objects, if there is one."""
@@ -473,6 +508,24 @@ class Settings:
     def is_backfill(self, stream: StreamSettings) -> bool:
         """Return whether only places of some dates are listed, so that an empty one is no error."""
         return stream.is_dated and self.start is not None
+
+
+def tap_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the settings."""
+    schema, entry = json_schema(Settings), json_schema(StreamSettings)
+    del entry["properties"]["name"], entry["properties"]["path"], entry["required"]
+    schema["properties"]["defaults"] |= without_defaults(entry)
+    return schema
+
+
+def _merged(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with those of the defaults that they have not, also of objects within them."""
+    both = {
+        name: _merged(value, given[name])
+        for name, value in defaults.items()
+        if isinstance(value, dict) and isinstance(given.get(name), dict)
+    }
+    return {**copy.deepcopy(defaults), **given, **both}
 
 
 def _check_replication(settings: Settings) -> None:

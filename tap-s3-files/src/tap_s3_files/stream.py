@@ -58,6 +58,7 @@ class FileStream(ArrowStream):
         self._has_catalog = tap.input_catalog is not None
         super().__init__(tap, schema=dict(schema), name=settings.name)
         self.shard = str(run.settings.shard) if run.settings.shard else None
+        self.load_method = settings.load_method
         self.primary_keys = list(settings.key_properties)
         self.forced_replication_method = "INCREMENTAL"
         self._run_id = secrets.token_hex(8)

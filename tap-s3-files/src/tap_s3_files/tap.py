@@ -14,14 +14,13 @@ from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArr
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.settings import add_setting_options, config_input
 from singer_arrow.sdk.tap import ArrowTap
-from singer_arrow.settings import json_schema
 from singer_arrow.storage.urls import Url, has_glob
 from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
 from tap_s3_files.plan import start_of
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import unsent
 from tap_s3_files.run import TapRun
-from tap_s3_files.settings import Bookmark, Settings, StreamSettings
+from tap_s3_files.settings import Bookmark, Settings, StreamSettings, tap_schema
 from tap_s3_files.sqs import Queue, SqsEvents
 from tap_s3_files.stream import FileStream
 
@@ -87,8 +86,11 @@ class TapS3Files(ArrowTap):
 
     name = "tap-s3-files"
     package_name = "singer-arrow-tap-s3-files"
-    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(Settings)
+    config_jsonschema: ClassVar[dict[str, Any]] = tap_schema()
     settings: Settings
+
+    def complete_settings(self, config: dict[str, Any]) -> None:
+        Settings.complete(config)
 
     def check_settings(self) -> None:
         self.settings = Settings.from_config(self.config)

@@ -87,20 +87,24 @@ class Settings(LoadSettings):
     )
     partition_by: str | Mapping[str, str] | None = setting(
         "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
-        "object from streams (or patterns: `events_*`) to columns."
+        "object from streams (or patterns: `events_*`) to columns.",
+        scope="run and stream",
     )
     cluster_by: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = setting(
-        "Up to four columns by which new tables are clustered; or an object from streams (or patterns) to such lists."
+        "Up to four columns by which new tables are clustered; or an object from streams (or patterns) to such lists.",
+        scope="run and stream",
     )
     keys_stay_in_partition: bool | Mapping[str, bool] = setting(
         "For upsert: a promise that the value of the partitioning column never changes for a key, so that a MERGE "
         "reads only the partitions of the arriving rows even if that column is not a key. If it does change, the row "
         "is in the table twice from then on. Or an object from streams (or patterns) to true and false.",
         default=False,
+        scope="run and stream",
     )
     nested: Literal["record", "json"] = setting(
         "What nested objects and lists become: record makes RECORD and REPEATED columns, json makes JSON columns.",
         default="record",
+        scope="run and stream",
     )
     labels: Mapping[str, str] = setting("Labels of the tables and jobs that are created.", default={})
     kms_key: str | None = setting(
@@ -117,6 +121,7 @@ class Settings(LoadSettings):
         default={},
         parse=lambda given: {role: tuple(members) for role, members in given.items()},
         additionalProperties={"type": "array", "items": {"type": "string", "minLength": 1}},
+        scope="run and stream",
     )
     bytes_billed_limit: int | None = setting(
         "Most bytes that one query job may bill; a query that would exceed it fails.", parse=int, minimum=1

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
+from singer_arrow.load.convert import RANK
 from singer_arrow.naming import staging_name, stream_label
-from singer_arrow.warehouse.settings import EVOLVE, UPSERT, siblings
+from singer_arrow.warehouse.settings import EVOLVE, siblings
 from singer_arrow.warehouse.table import Descriptions, PropertyPath, layout_column, log_new, warn_of_layout
 from target_bigquery import columns as drift
 from target_bigquery import sql
@@ -105,7 +106,7 @@ def prepare_table(
     Keys have no variants; `nullable` are the properties that may be null, each with those that it is in; `descriptions`
     are given to what has none.
     """
-    settings, fixed = client.settings, set[str]()
+    settings, fixed = client.settings.of_stream(stream), set[str]()
     for _ in range(_TRIES):
         name, distinct = settings.table_names(stream, RULES)
         table = client.table(name)
@@ -133,7 +134,7 @@ def prepare_table(
                 return _fit(client, stream, table, columns, keys, nullable=may_be_null, descriptions=descriptions)
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
-    path = client.path(client.settings.table_names(stream, RULES)[0])
+    path = client.path(settings.table_names(stream, RULES)[0])
     raise SchemaError(f"Table {path} is changed by others all the time; run again when they are done")
 
 
@@ -163,7 +164,8 @@ def remove_leftovers(client: BigQuery, table: str) -> None:
 
 
 def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descriptions: Descriptions) -> Destination:
-    settings, columns = client.settings, columns_of(schema, nested=client.settings.nested)
+    settings = client.settings.of_stream(stream)
+    columns = columns_of(schema, nested=settings.nested)
     partition, spec = None, settings.partitioning(stream)
     if spec and (column := _column("partition_by", settings.partition_by, stream, columns, spec[0])):
         partition = column, spec[1]
@@ -208,8 +210,8 @@ def _fit(
     nullable: Collection[PropertyPath],
     descriptions: Descriptions,
 ) -> Destination:
-    strict = set(missing_required(columns, table.columns))
-    if client.settings.on_drift == EVOLVE:
+    settings, strict = client.settings.of_stream(stream), set(missing_required(columns, table.columns))
+    if settings.on_drift == EVOLVE:
         strict |= set(nullable_required(columns, table.columns, nullable))
     elif strict:
         raise SchemaError(
@@ -219,7 +221,7 @@ def _fit(
     description = descriptions.table if not table.resource.description else None
     fields = with_columns(relaxed(table.fields, strict), columns, descriptions, is_ours=OWNER in table.labels)
     if new_columns(columns, table.columns) or strict:
-        found_by = keys if client.settings.load_method == UPSERT else ()
+        found_by = keys if RANK in (c.source for c in columns) else ()
         path, variants = client.path(table.name), drift.new_variants(columns, table.columns)
         log_new(path, stream, columns, table.columns, variants, rules=RULES, keys=found_by, logger=logger)
         table = client.set_fields(table, fields, description=description)
@@ -228,7 +230,7 @@ def _fit(
             table = client.set_fields(table, fields, description=description)
         except (CredentialsError, RefusedError) as error:
             logger.info("%s; the table keeps the descriptions that it has", error)
-    path, settings, parts = client.path(table.name), client.settings, table.partitions
+    path, parts = client.path(table.name), table.partitions
     named, has = settings.partitioning(stream), [parts.column] if parts else []
     words = {"by": "partitioned by", "without": "not partitioned"}
     warn_of_layout(path, "partition_by", list(named or ())[:1], has, columns, **words, logger=logger)

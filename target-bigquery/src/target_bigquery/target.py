@@ -13,10 +13,9 @@ from singer_arrow.load.staging import Extents, Grid, StagingFolder
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
-from singer_arrow.settings import json_schema
 from singer_arrow.storage.store import Storage
 from singer_arrow.warehouse.run import GRACE_SECONDS, RunContext, WarehouseRun
-from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT, target_schema
 from singer_arrow.warehouse.table import WarehouseTable, descriptions_of, nullable_paths
 from target_bigquery import connection, load, merge_pruning, sql, tables
 from target_bigquery.client import BigQuery
@@ -50,7 +49,9 @@ class BigQueryRun(WarehouseRun[Settings]):
     @property
     def record_age_seconds(self) -> float | None:
         """Seconds that records wait for others, at most, where each load adds rows to the table at once."""
-        if self.settings.load_via != STORAGE_WRITE or self.settings.load_method != APPEND:
+        if self.settings.load_via != STORAGE_WRITE or all(
+            self.settings_of(tally.stream).load_method != APPEND for tally in self.tallies
+        ):
             return None
         return min(self.settings.max_batch_age_seconds, max(_RECORD_AGE_SECONDS, len(self.tallies) / _OPENED_A_SECOND))
 
@@ -72,7 +73,7 @@ class BigQueryRun(WarehouseRun[Settings]):
 
     def client_of(self, stream: str) -> BigQuery:
         """Return the dataset of a stream's table; create it if it does not exist."""
-        dataset = self.settings.place_of(stream)[0] or self.settings.dataset
+        dataset = self.settings_of(stream).place_of(stream)[0] or self.settings.dataset
         if dataset not in self._clients:
             client = self._clients[dataset] = BigQuery(replace(self.settings, dataset=dataset))
             tables.prepare_dataset(client)
@@ -133,6 +134,7 @@ class BigQueryStreamTable(WarehouseTable):
     """The table of one stream in BigQuery while its SCHEMA stays the same."""
 
     run: BigQueryRun
+    settings: Settings
     client: BigQuery  # the dataset that its table is in
     watched: Mapping[str, Grid | None]  # the columns whose values bound a MERGE
 
@@ -150,8 +152,7 @@ class BigQueryStreamTable(WarehouseTable):
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> load.BigQueryLoadMethod:
-        run, destination = self.run, self.destination
-        settings = run.settings
+        run, settings, destination = self.run, self.settings, self.destination
         if settings.stage is None:
             self.alone_bytes = ALONE_BYTES
         keys_stay = load_method == UPSERT and settings.keys_stay(self.stream_name)
@@ -208,7 +209,7 @@ class TargetBigQuery(WarehouseTarget):
 
     name = "target-bigquery"
     package_name = "singer-arrow-target-bigquery"
-    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(Settings)  # to which the SDK adds its own
+    config_jsonschema: ClassVar[dict[str, Any]] = target_schema(Settings)  # to which the SDK adds its own
     setting_options = ("project", "dataset", "location", "credentials_path", "load_method")
     settings_class = Settings
     table_class = BigQueryStreamTable

@@ -108,10 +108,12 @@ class Settings(LoadSettings):
     )
     dist_key: str | Mapping[str, str] | None = setting(
         "Column by which the rows of new tables are distributed over the slices; or an object from streams (or "
-        "patterns: `events_*`) to columns."
+        "patterns: `events_*`) to columns.",
+        scope="run and stream",
     )
     sort_keys: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = setting(
-        "Columns by which the rows of new tables are sorted; or an object from streams (or patterns) to such lists."
+        "Columns by which the rows of new tables are sorted; or an object from streams (or patterns) to such lists.",
+        scope="run and stream",
     )
     varchar_max: int = setting(
         "Most bytes that a VARCHAR column may grow to; for longer texts see long_text.",
@@ -126,6 +128,7 @@ class Settings(LoadSettings):
         "only if the cluster's enable_large_strings_opt_in is on. A key that is too long is always an error.",
         default=LONG_TEXT_FAIL,
         enum=[*LONG_TEXT_CHOICES],
+        scope="run and stream",
     )
     nul_text: str = setting(
         "What to do with NUL characters in text, which Redshift does not accept: replace puts the symbol \u2400 in "
@@ -139,6 +142,7 @@ class Settings(LoadSettings):
         default={},
         parse=lambda given: {privilege.lower(): tuple(whom) for privilege, whom in given.items()},
         additionalProperties={"type": "array", "items": {"type": "string", "minLength": 1}},
+        scope="run and stream",
     )
 
     def checked(self) -> Settings:

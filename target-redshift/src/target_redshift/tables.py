@@ -14,7 +14,7 @@ import pyarrow as pa
 from singer_arrow.errors import AccessDeniedError, ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
 from singer_arrow.load.convert import RANK
 from singer_arrow.naming import LEDGER, staging_name, stream_label
-from singer_arrow.warehouse.settings import EVOLVE, UPSERT, siblings
+from singer_arrow.warehouse.settings import EVOLVE, siblings
 from singer_arrow.warehouse.table import (
     UNKNOWN,
     Descriptions,
@@ -39,7 +39,8 @@ NO_KEYS = ("SUPER",)
 
 def _warn_of_layout(client: Redshift, stream: str, table: Table, columns: Sequence[Column]) -> None:
     """Warn if the layout of a table differs from the settings, which apply to new tables only."""
-    dist, sort = client.settings.distribution(stream), client.settings.sorting(stream)
+    settings = client.settings.of_stream(stream)
+    dist, sort = settings.distribution(stream), settings.sorting(stream)
     if not (dist or sort):
         return
     try:
@@ -189,7 +190,7 @@ def prepare_table(
 
     The columns of keys can be compared, and have no variants; `descriptions` become comments where there are none.
     """
-    settings, compared = client.settings, (*keys, RANK)
+    settings, compared = client.settings.of_stream(stream), (*keys, RANK)
     arranged = {name.lower() for name in (*compared, settings.distribution(stream) or "", *settings.sorting(stream))}
     columns_for = partial(
         columns_of,
@@ -227,14 +228,14 @@ def prepare_table(
                 return Destination(table, columns)
             # the owners are written before columns are added
             write_comments(client, stream, table, columns, descriptions)
-            found_by = keys if settings.load_method == UPSERT else ()
+            found_by = keys if RANK in schema.names else ()
             variants = [(c.name, c.variant_of) for c in added if c.variant_of]
             log_new(path, stream, columns, table.columns, variants, rules=RULES, keys=found_by, logger=logger)
             for column in added:
                 _add_column(client, name, column, descriptions)
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
-    path = client.path(client.settings.table_names(stream, RULES)[0])
+    path = client.path(settings.table_names(stream, RULES)[0])
     raise SchemaError(f"Table {path} is changed by others all the time; run again when they are done")
 
 
@@ -288,7 +289,8 @@ def remove_leftovers(client: Redshift, table: str) -> None:
 
 def _create(client: Redshift, stream: str, name: str, columns: Sequence[Column], descriptions: Descriptions) -> None:
     quoted, what = client.quoted(name), f"Creating table {client.path(name)}"
-    settings, name_of_dist = client.settings, client.settings.distribution(stream)
+    settings = client.settings.of_stream(stream)
+    name_of_dist = settings.distribution(stream)
     dist = _column("dist_key", settings.dist_key, stream, columns, name_of_dist) if name_of_dist else None
     sort = [_column("sort_keys", settings.sort_keys, stream, columns, n) for n in settings.sorting(stream)]
     text = sql.create_table(quoted, columns, dist_key=dist, sort_keys=[n for n in sort if n])
@@ -299,7 +301,7 @@ def _create(client: Redshift, stream: str, name: str, columns: Sequence[Column],
             session.execute(sql.comment(quoted, of_table(stream, descriptions.table)), what=what)
             for column, comment in of_columns(columns, descriptions, is_new_table=True):
                 session.execute(sql.comment_column(quoted, column, comment), what=what)
-            for privilege, grantee in client.settings.grantees:
+            for privilege, grantee in settings.grantees:
                 granting = f"Granting {grantee} {privilege} on table {client.path(name)}"
                 with _granting():
                     session.execute(sql.grant(privilege, quoted, grantee), what=granting)

@@ -12,9 +12,8 @@ from singer_arrow.errors import SingerArrowError
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
-from singer_arrow.settings import json_schema
 from singer_arrow.warehouse.run import RunContext, WarehouseRun
-from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT
+from singer_arrow.warehouse.settings import APPEND, OVERWRITE, UPSERT, target_schema
 from singer_arrow.warehouse.table import WarehouseTable, descriptions_of
 from target_redshift import load, sql, tables
 from target_redshift.client import Redshift
@@ -72,7 +71,7 @@ class RedshiftRun(WarehouseRun[Settings]):
 
     def client_of(self, stream: str) -> Redshift:
         """Return the schema of a stream's table; create it if it does not exist."""
-        schema = (self.settings.place_of(stream)[0] or self.settings.schema).lower()
+        schema = (self.settings_of(stream).place_of(stream)[0] or self.settings.schema).lower()
         if schema not in self._clients:
             client = self._clients[schema] = Redshift(replace(self.settings, schema=schema))
             tables.prepare_schema(client)
@@ -114,6 +113,7 @@ class RedshiftStreamTable(WarehouseTable):
     """The table of one stream in Redshift while its SCHEMA stays the same."""
 
     run: RedshiftRun
+    settings: Settings
     client: Redshift  # the schema that its table is in
 
     def prepare_table(self) -> Sequence[Column]:
@@ -127,7 +127,7 @@ class RedshiftStreamTable(WarehouseTable):
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> load.RedshiftLoadMethod:
         run, destination = self.run, self.destination
-        replay = run.settings.replay or ("skip" if load_method == UPSERT else None)  # merged again, whatever it has
+        replay = self.settings.replay or ("skip" if load_method == UPSERT else None)  # merged again, whatever it has
         client, path = self.client, self.client.path(destination.name)
         context = self.load_context(
             load.RedshiftContext,
@@ -170,7 +170,7 @@ class TargetRedshift(WarehouseTarget):
 
     name = "target-redshift"
     package_name = "singer-arrow-target-redshift"
-    config_jsonschema: ClassVar[dict[str, Any]] = json_schema(Settings)  # to which the SDK adds its own
+    config_jsonschema: ClassVar[dict[str, Any]] = target_schema(Settings)  # to which the SDK adds its own
     setting_options = ("host", "port", "dbname", "user", "default_target_schema", "copy_role_arn", "load_method")
     settings_class = Settings
     table_class = RedshiftStreamTable

@@ -1,5 +1,6 @@
 """Settings are documented and complete, and invalid ones give a one-line error."""
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.settings import json_schema
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
+from tap_s3_files import settings as settings_module
 from tap_s3_files.paths import Partitions
 from tap_s3_files.settings import Replication, Settings, StreamSettings, rows_identity
 from tap_s3_files.tap import TapS3Files
@@ -192,6 +194,10 @@ def test_the_default_compression(kind: str, compression: str) -> None:
         ({"streams": [{**STREAM, "columns": []}]}, "'streams[0].columns' is empty"),
         ({"streams": [{"name": "a", "path": "s3:///x"}]}, "names no bucket"),
         ({"start_date": "tomorrow"}, "'start_date' is 'tomorrow'"),
+        (
+            {"start_date": "-7m"},
+            "'start_date' is '-7m', it must be a date or a time like 2024-05-01T00:00:00Z, or like",
+        ),
         ({"start_date": "2024-05-02", "end_date": "2024-05-02"}, "'start_date' must be before 'end_date'"),
         (
             {"batch_config": {**BATCH, "encoding": {"format": "jsonl", "compression": "zstd"}}},
@@ -221,6 +227,11 @@ def test_invalid_settings_are_an_error(config: dict[str, Any], words: str) -> No
         ({"streams": ["s3://b/*.csv"]}, "Setting 'streams[0]' must be an object, it is text"),
         ({"streams": [STREAM], "batch_config": "s3://b"}, "Setting 'batch_config' must be an object, it is text"),
         ({"streams": [{**STREAM, "format": "xml"}]}, "Setting 'streams[0].format' is 'xml', it must be one of"),
+        ({"streams": [STREAM] * 2, "defaults": {"path": "x"}}, "Setting 'defaults.path' does not exist"),
+        (
+            {"streams": [STREAM] * 2, "defaults": {"csv": {"skip_rows": "1"}}},
+            "Setting 'defaults.csv.skip_rows' must be an integer, it is text",
+        ),
         ({"streams": [STREAM], "max_workers": 0}, "Setting 'max_workers' is not valid: 0 is less than"),
         (
             {"streams": [STREAM], "batch_config": {**BATCH, "batch_size": 5}},
@@ -294,3 +305,72 @@ def test_a_variable_that_is_left_in_a_path_is_a_fault_of_the_settings(more: dict
     (line,) = caught.value.errors
     assert line.startswith(f"Setting {setting} holds ${{DAY")
     assert "which nothing has replaced; set the variable, or write its value" in line
+
+
+def test_streams_have_the_defaults_that_they_do_not_replace() -> None:
+    config = {
+        "defaults": {
+            "format": "csv",
+            "on_bad_row": "skip",
+            "csv": {"delimiter": ";", "quote": "'"},
+            "schema": {"id": "integer"},
+            "key_properties": ["id"],
+            "load_method": "upsert",
+        },
+        "streams": [
+            {"name": "a", "path": "s3://b/a", "csv": {"delimiter": "|"}, "schema": {"at": "date"}, "load_method": None},
+            {"name": "b", "path": "s3://b/b", "format": "auto", "on_bad_row": "fail", "key_properties": []},
+        ],
+    }
+    a, b = TapS3Files(config=config, setup_mapper=False).settings.streams
+    assert (a.format, a.read.on_bad_row, a.read.delimiter, a.read.quote) == ("csv", "skip", "|", "'")
+    assert (a.types, a.key_properties, a.load_method) == ({"id": "integer", "at": "date"}, ("id",), None)
+    assert (b.format, b.read.on_bad_row, b.read.delimiter, b.key_properties) == ("auto", "fail", ";", ())
+    assert (b.types, b.load_method) == ({"id": "integer"}, "upsert")
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("-7d", "2024-05-01T00:00"),
+        ("-1w", "2024-05-01T00:00"),
+        ("-3h", "2024-05-08T10:00"),
+        ("today", "2024-05-08T00:00"),
+        ("yesterday", "2024-05-07T00:00"),
+        ("monday", "2024-05-06T00:00"),
+        ("wednesday", "2024-05-08T00:00"),
+        ("thursday", "2024-05-02T00:00"),
+        ("2024-05-01", "2024-05-01T00:00"),
+    ],
+)
+def test_dates_may_be_relative_to_now(text: str, start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wednesday(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return cls(2024, 5, 8, 13, 30, 5, 7, tzinfo=tz)
+
+    monkeypatch.setattr(settings_module, "datetime", Wednesday)
+    assert read(start_date=text).start == datetime.fromisoformat(start).replace(tzinfo=UTC)
+
+
+def test_variables_of_configuration_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEAD", "s3://lake")
+    monkeypatch.setenv("EMPTY", "")
+    (tmp_path / ".env").write_text("OF_FILE=orders\nFILES=7\n")
+    config = {
+        "streams": [{"name": "${OF_FILE}", "path": ["${LEAD}/a/**", "${NOT_SET:-s3://x}/${EMPTY:-e}"], "comment": 1}],
+        "schema_sample_files": "${FILES}",
+        "metadata_columns": "${META:-false}",
+        "stream_maps": {"orders": {"price": "$${X} ${LEAD}"}},
+    }
+    (tmp_path / "c.json").write_text(json.dumps(config))
+    assert TapS3Files.read_config([str(tmp_path / "c.json")]) == {
+        "streams": [{"name": "orders", "path": ["s3://lake/a/**", "s3://x/e"], "comment": 1}],
+        "schema_sample_files": 7,
+        "metadata_columns": False,
+        "stream_maps": {"orders": {"price": "${X} s3://lake"}},
+    }
+    (tmp_path / "c.json").write_text(json.dumps({"aws": {"secret_access_key": "${KEY_OF_NOBODY}"}}))
+    with pytest.raises(ConfigError, match=r"c\.json needs variable KEY_OF_NOBODY, which is not set; set it, or write"):
+        TapS3Files.read_config([str(tmp_path / "c.json")])

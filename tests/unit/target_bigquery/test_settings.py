@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -23,10 +24,60 @@ def read(**config: Any) -> Settings:
 def test_defaults() -> None:
     settings = read()
     assert (settings.project, settings.dataset, settings.load_method, settings.load_format) == (
-        *("p", "d", "append-only", "auto"),
+        *("p", "d", None, "auto"),
     )
     assert (settings.max_parallel_loads, settings.max_batch_age_seconds, settings.max_batch_bytes) == (4, 60, 512 << 20)
     assert not settings.replay_loads
+    assert settings.of_stream("any").load_method == "append-only"
+
+
+def test_of_the_entries_of_a_stream_the_most_exact_that_has_a_setting_counts() -> None:
+    settings = read(
+        load_method="upsert",
+        partition_by={"events_*": "at"},
+        streams={
+            "events_a": {"hard_delete": True, "table": "x.y", "partition_by": None},
+            "events_*": {"load_method": "overwrite", "partition_by": "day", "hard_delete": False},
+            "*": {"on_drift": "fail", "partition_by": "month:month"},
+            "events_[ab]": {"partition_by": "hour:hour"},
+        },
+    )
+    a, b, c, other = (settings.of_stream(s, sent="append-only") for s in ("events_a", "events_b", "events_c", "rest"))
+    assert [s.load_method for s in (a, b, c, other)] == ["overwrite"] * 3 + ["upsert"]
+    assert [s.hard_delete for s in (a, b, c, other)] == [True, False, False, False]
+    assert a.partitioning("events_a") == b.partitioning("events_b") == ("hour", "HOUR")
+    assert (c.partitioning("events_c"), other.partitioning("rest")) == (("day", "DAY"), ("month", "MONTH"))
+    assert (a.schema_of("events_a"), a.alias_of("events_a"), a.on_drift) == ("x", "y", "fail")
+    assert read().of_stream("rest", sent="upsert").load_method == "upsert"
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"partition_by": "at:week"}, "Setting 'streams.orders': Setting 'partition_by' has 'at:week'"),
+        ({"table": "a.b.c"}, "Setting 'streams.orders': Setting 'table' has 'a.b.c'; a table reads"),
+        ({"table": "my-dataset.t"}, "Setting 'streams.orders': Setting 'tables' has 'my-dataset'"),
+    ],
+)
+def test_an_entry_of_a_stream_that_cannot_be_used_is_an_error(entry: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        read(streams={"orders": entry})
+
+
+@pytest.mark.parametrize(
+    ("entry", "line"),
+    [
+        ({"load_metod": "upsert"}, "Setting 'streams.orders.load_metod' does not exist; did you mean 'load_method'?"),
+        ({"load_method": "merge"}, "Setting 'streams.orders.load_method' is 'merge', it must be one of"),
+        ({"partition_by": {"a": "b"}}, "Setting 'streams.orders.partition_by' must be text, it is an object"),
+        ("upsert", "Setting 'streams.orders' must be an object, it is text"),
+    ],
+)
+def test_wrong_entries_of_streams_are_one_line_each(entry: Any, line: str) -> None:
+    with pytest.raises(ConfigValidationError) as caught:
+        TargetBigQuery(config=MINIMAL | {"streams": {"orders": entry}})
+    (found,) = caught.value.errors
+    assert found.startswith(line)
 
 
 @pytest.mark.parametrize(("limit", "bytes_"), [(1e9, 10**9), (10**9, 10**9), (None, None)])

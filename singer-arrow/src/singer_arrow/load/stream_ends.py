@@ -13,6 +13,8 @@ since its STATE, and no table may be replaced by that alone.
 A run that sends a part of a stream, while other runs send the rest, adds `"shard": "0/4"` to its SCHEMA messages: no
 table may be replaced then, and no row by its key, as the end of a stream is that of the part.
 
+The load method that the tap's settings give a stream is its `"load_method"`; the target's own setting comes first.
+
 Other targets ignore these keys. For a stream without the announcement, the end of the input counts as its end.
 """
 
@@ -22,12 +24,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, IdentityError
 
 KEY = "end_of_stream"
 """The top-level key of SCHEMA and STATE messages."""
 SHARD = "shard"
 """The top-level key of SCHEMA messages of runs that send a part of a stream."""
+METHOD = "load_method"
+"""The top-level key of SCHEMA messages: the load method of the stream, where the target's settings have none."""
 WHOLE = "sent_whole"
 """The top-level key of SCHEMA messages: whether the run sends all of the stream."""
 
@@ -37,7 +42,17 @@ def is_announced(schema_message: Mapping[str, Any]) -> bool:
     return schema_message.get(KEY) is True
 
 
-def check_load_method(schema_message: Mapping[str, Any], load_method: str) -> None:
+def sent_load_method(schema_message: Mapping[str, Any]) -> str | None:
+    """Return the load method that the tap sends with a SCHEMA message, or raise ConfigError if there is no such."""
+    if (sent := schema_message.get(METHOD)) not in (None, "append-only", "upsert", "overwrite"):
+        raise ConfigError(
+            f"Stream {schema_message['stream']!r} comes with {METHOD} {shorten(sent)}, which must be append-only, "
+            "upsert or overwrite; correct it in the tap, or set the target's load_method"
+        )
+    return sent
+
+
+def check_load_method(schema_message: Mapping[str, Any], load_method: str | None) -> None:
     """Check that a SCHEMA message may be loaded by a load method.
 
     ConfigError: it is of a run that sends a part of the stream, which can only be appended. IdentityError: it is of a

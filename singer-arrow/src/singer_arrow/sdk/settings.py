@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
+from dotenv import find_dotenv
 from singer_sdk.configuration._dict_config import parse_environment_config
 from singer_sdk.exceptions import ConfigValidationError
 from singer_sdk.helpers._classproperty import classproperty
@@ -134,14 +135,17 @@ def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
-    if isinstance(value, Mapping) and schema.get("properties"):
+    free = schema.get("additionalProperties")  # the SDK's types default to true
+    if isinstance(value, Mapping) and isinstance(free, Mapping) and not schema.get("properties"):
+        for name, inner in value.items():
+            yield from _unknown(inner, free, f"{where}.{name}")
+    elif isinstance(value, Mapping) and schema.get("properties"):
         known = schema["properties"]
-        free = isinstance(schema.get("additionalProperties"), Mapping)  # the SDK's types default to true
         for name, inner in value.items():
             path = f"{where}.{name}" if where else str(name)
             if name in known:
                 yield from _unknown(inner, known[name], path)
-            elif not free:
+            elif not isinstance(free, Mapping):
                 hint = nearest(str(name), known) or f"; {where or 'this connector'} has {', '.join(known)}"
                 yield f"Setting {path!r} does not exist{hint}"
     elif isinstance(value, list) and "items" in schema:
@@ -236,6 +240,37 @@ def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
     return text
 
 
+# Variables in files of settings: `root: ${BUCKET}/batches`, `port: ${PORT:-5439}`; `$${` is `${`.
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{(\w+)(?::-([^}]*))?\}")
+
+
+def with_variables(given: Any, schema: Mapping[str, Any], environ: Mapping[str, str], what: str) -> Any:
+    """Return settings of a file with their variables replaced, or raise ConfigError if one is not set.
+
+    What is a variable alone becomes a number or a boolean where the setting allows it.
+    """
+
+    def value_of(found: re.Match[str]) -> str:
+        name, default = found.groups()
+        if name is None:
+            return "${"
+        if (value := environ.get(name) or default) is None:
+            raise ConfigError(f"{what} needs variable {name}, which is not set; set it, or write ${{{name}:-DEFAULT}}")
+        return value
+
+    if isinstance(given, dict):
+        known, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        others = others if isinstance(others, Mapping) else {}
+        return {key: with_variables(value, known.get(key, others), environ, what) for key, value in given.items()}
+    if isinstance(given, list):
+        return [with_variables(item, schema.get("items") or {}, environ, what) for item in given]
+    if not isinstance(given, str) or "${" not in given:
+        return given
+    text = _VARIABLE.sub(value_of, given)
+    return _from_text(text, schema) if _VARIABLE.fullmatch(given) else text
+
+
 # Settings of taps and targets checked, and log lines without secrets.
 #
 # The privates of the SDK that are used here are listed in tests of `tests/unit/singer_arrow/sdk`.
@@ -243,7 +278,7 @@ def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
 _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
 """Libraries that log headers and tokens when asked for debug."""
 _PLACES = ("path", "root", "plan_root", "report", "gcs_stage", "s3_stage", "manifest_url")
-_VARIABLE = re.compile(r"\$\{\w+[^}]*\}")
+_LEFT_VARIABLE = re.compile(r"\$\{\w+[^}]*\}")
 _SUMMARY = "Config validation failed"
 _BEFORE_OURS = (_SUMMARY, "Error initializing target sink")  # beginnings of lines of the SDK that repeat a line of ours
 
@@ -272,7 +307,7 @@ def _left_variables(config: Any, path: str = "", name: str = "") -> Iterator[str
     elif isinstance(config, list | tuple):
         for number, item in enumerate(config):
             yield from _left_variables(item, f"{path}[{number}]", name)
-    elif isinstance(config, str) and name in _PLACES and (found := _VARIABLE.search(config)):
+    elif isinstance(config, str) and name in _PLACES and (found := _LEFT_VARIABLE.search(config)):
         yield f"Setting {path!r} holds {found[0]}, which nothing has replaced; set the variable, or write its value"
 
 
@@ -289,6 +324,11 @@ def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:
                 _drop_nulls(config[name], part)
 
 
+def load_environment_file() -> None:
+    """Add the variables of a file `.env`, in this folder or one above it, to those of the environment."""
+    parse_environment_config({}, "", find_dotenv(usecwd=True))
+
+
 def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
     """Return the settings that environment variables give, also those in a file `.env`; see `from_environment`.
 
@@ -296,8 +336,20 @@ def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
     """
     schema = plugin.config_jsonschema
     plugin.append_builtin_config(schema)
-    parse_environment_config({}, plugin._env_var_prefix)  # loads the file
+    load_environment_file()
     return from_environment(os.environ, plugin._env_var_prefix, schema)
+
+
+def file_settings(plugin: type[PluginBase], path: str, what: str) -> dict[str, Any]:
+    """Return the settings of a file, with the variables of the environment, also of a file `.env`, replaced."""
+    given = object_file(path, what)
+    if "${" not in json.dumps(given):
+        return given
+    load_environment_file()
+    schema = plugin.config_jsonschema
+    plugin.append_builtin_config(schema)
+    replaced: dict[str, Any] = with_variables(given, schema, os.environ, what)
+    return replaced
 
 
 def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInput:
@@ -310,7 +362,7 @@ def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInp
     for source in sources:
         is_file = source != "ENV"
         what = f"--config {source}" if is_file else "the environment"
-        given = object_file(source, what) if is_file else environment_settings(plugin)
+        given = file_settings(plugin, source, what) if is_file else environment_settings(plugin)
         for name, value in given.items():
             if name == "$schema":  # for editors
                 continue
@@ -345,11 +397,18 @@ class CheckedPlugin(PluginBase):
         """Read configuration files and the environment, the later ones over the earlier ones."""
         return config_input(cls, value)
 
+    def complete_settings(self, config: dict[str, Any]) -> None:
+        """Complete the settings that are given, before defaults are filled in."""
+
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
         """Return one line a problem, unknown settings included, or raise them; defaults are filled in."""
         schema = self.config_jsonschema
         self.append_builtin_config(schema)
         config = self._config  # the validator fills in defaults
+        given = {"defaults": config["defaults"]} if config.get("defaults") else {}
+        of_defaults = {"properties": {"defaults": schema["properties"].get("defaults", {})}}
+        if not problems(given, of_defaults, DEFAULT_JSONSCHEMA_VALIDATOR(of_defaults).iter_errors(given)):
+            self.complete_settings(config)  # else their mistakes would be reported for each stream
         _drop_nulls(config, schema)  # and fails on null where an object with defaults is due
         try:
             errors = list(JSONSchemaValidator(schema).iter_errors(config))

@@ -74,19 +74,19 @@ class LoadSink(BatchSink):
     ) -> None:
         self.target: SinkTarget = target
         super().__init__(target, stream_name, schema, key_properties)
-        are_added, hard_delete = self.include_sdc_metadata_properties, bool(self.config.get("hard_delete"))
+        run = self.target.run
+        settings, are_added = run.settings_of(stream_name), self.include_sdc_metadata_properties
         self.metadata = MetadataColumns(
             self.original_schema["properties"],
             self.schema["properties"],
             are_added=are_added,
-            tracks_versions=self.process_activate_version_messages and (are_added or hard_delete),
-            hard_delete=hard_delete,
+            tracks_versions=self.process_activate_version_messages and (are_added or settings.hard_delete),
+            hard_delete=settings.hard_delete,
             sync_started_at=self.sync_started_at,
         )
-        run = self.target.run
         self.tally = run.tallies.of(stream_name)
         self.waiting = RecordBuffer(run.temporary)
-        self.rejects_rows = run.settings.most_rejected is not None
+        self.rejects_rows = settings.most_rejected is not None
         """Whether bad records are written to the table of dead letters, instead of ending the run."""
         self._refusal: DataError | None = None
         self.check = RecordCheck(self.schema, checks_values=self.validate_schema)

@@ -34,7 +34,7 @@ from singer_arrow.errors import (
     is_of_memory,
     with_code,
 )
-from singer_arrow.load.stream_ends import KEY, WHOLE
+from singer_arrow.load.stream_ends import KEY, METHOD, WHOLE
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.run_figures import RunFigures, StreamFigures
 from singer_arrow.runtime.process import Terminated, discard_output
@@ -202,11 +202,17 @@ class AnnouncingSchema(SchemaMessage):
 
     shard: str | None = None  # which part the run sends, as `stream_ends.SHARD`; None: all
     sent_whole: bool = True  # False: only what is new since its STATE
+    load_method: str | None = None  # for the target, where its settings have none
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with the announcement."""
         message = SchemaMessage.to_dict(self)  # the class that slots make does not know super()
-        return {**message, KEY: True, WHOLE: self.sent_whole}
+        return {
+            **message,
+            **({METHOD: self.load_method} if self.load_method else {}),
+            KEY: True,
+            WHOLE: self.sent_whole,
+        }
 
 
 @dataclass(slots=True)
@@ -363,6 +369,8 @@ class ArrowStream(Stream):
     """Whether the turn of the stream came."""
     is_finished = False
     """Whether the whole stream was sent."""
+    load_method: str | None = None
+    """For targets whose settings have none for the stream."""
     shard: str | None = None
     """Which part of the stream this run sends; None: all."""
     _sent_rows = _sent_batches = _sent_bytes = 0
@@ -472,7 +480,9 @@ class ArrowStream(Stream):
     def _generate_schema_messages(self) -> Generator[SchemaMessage]:
         for m in super()._generate_schema_messages():
             keys = m.key_properties, m.bookmark_properties
-            yield AnnouncingSchema(m.stream, m.schema, *keys, shard=self.shard, sent_whole=self.is_sent_whole)
+            yield AnnouncingSchema(
+                m.stream, m.schema, *keys, self.shard, sent_whole=self.is_sent_whole, load_method=self.load_method
+            )
 
     def _write_activate_version_message(self, full_table_version: int) -> None:
         """Write nothing: the SDK calls this before the rows of the version are sent."""

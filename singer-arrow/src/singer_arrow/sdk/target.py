@@ -18,7 +18,7 @@ from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError
 from singer_arrow.load.dead_letters import Rejected, cut
-from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced
+from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced, sent_load_method
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.parse import LACKS_KEY, METADATA_COLUMNS, ParsedLines, RecordParser, record_text
 from singer_arrow.records.queue import Block, first_runs
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     import click
+    from singer_sdk import Sink
     from singer_sdk.plugin_base import _ConfigInput
 
 
@@ -206,6 +207,7 @@ class WarehouseTarget(CheckedPlugin, Target):
         self.message_reader.record_lines = RecordLineRouter(self.run, self._sinks)
         self._MAX_RECORD_AGE_IN_MINUTES = self.run.limits.age_seconds / 60
         self._schemas: dict[str, Mapping[str, Any]] = {}
+        self._schema_message: Mapping[str, Any] | None = None
         self._newest_draft = NewestDraft(self.logger)
         self._row_by_row: set[str] = set()
 
@@ -260,21 +262,42 @@ class WarehouseTarget(CheckedPlugin, Target):
         self._assert_line_requires(message_dict, {"stream", "schema"})
         stream, schema, keys = message_dict["stream"], message_dict["schema"], message_dict.get("key_properties")
         check_schema(stream, schema, keys)
-        check_load_method(message_dict, self.run.settings.load_method)
         message_dict["schema"] = schema = self._newest_draft(stream, schema)
         with self.run.messages:
             self.run.record_queue.flush()
             self._sinks.changes += 1
             self._schemas[stream] = schema
+            self._schema_message = message_dict
             with flattening_errors(stream):
                 super()._process_schema_message(message_dict)
+            self._schema_message = None
             maps = self.mapper.stream_maps[stream]
             for stream_map in maps:
+                check_load_method(message_dict, self.run.settings_of(stream_map.stream_alias).load_method)
                 self._sinks.own(stream_map)
             self.ticker.start()
             if is_announced(message_dict):
                 names = [m.stream_alias for m in maps if not isinstance(m, RemoveRecordTransform)]
                 self.run.finishing.begin(stream, names)
+
+    def get_sink(
+        self,
+        stream_name: str,
+        *,
+        record: dict[str, Any] | None = None,
+        schema: dict[str, Any] | None = None,
+        key_properties: Sequence[str] | None = None,
+    ) -> Sink:
+        """Return the sink of a stream, with the key properties that are set and the load method that the tap sends."""
+        if schema is not None:
+            if self._schema_message is not None:
+                self.run.load_methods[stream_name] = sent_load_method(self._schema_message)
+            settings = self.run.settings_of(stream_name)
+            if self._schema_message is not None:
+                check_load_method(self._schema_message, settings.load_method)
+            if settings.key_properties is not None:
+                key_properties = list(settings.key_properties)
+        return super().get_sink(stream_name, record=record, schema=schema, key_properties=key_properties)
 
     def _process_record_message(self, message_dict: dict[str, Any]) -> None:
         with self.run.messages:

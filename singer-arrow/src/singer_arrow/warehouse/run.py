@@ -84,6 +84,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.remover = Remover(lambda: self.storage, self.logger)
         self.record_queue = RecordQueue(self.limits.workers, self.checkpoints.state)
         self.claimed: set[tuple[str, str]] = set()  # stream and id of the batches of the run
+        self.load_methods: dict[str, str | None] = {}  # that the tap sends with its streams, by the names of the sinks
         self._streams_of: dict[str, str] = {}
         self.messages = threading.RLock()  # one message at a time, and no draining in the middle of one
         self.is_ending = False  # whether the run ends early
@@ -102,6 +103,10 @@ class WarehouseRun(Generic[SettingsT_co]):
 
     def all_of(self, kind: type[T]) -> list[T]:
         return [made for made in list(self._made.values()) if isinstance(made, kind)]
+
+    def settings_of(self, stream: str) -> SettingsT_co:
+        """Return the settings for one stream, with its load method."""
+        return self.settings.of_stream(stream, sent=self.load_methods.get(stream))
 
     @property
     def record_age_seconds(self) -> float | None:
@@ -193,6 +198,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.checkpoints.flush()
         self._output.check()  # the ticker may have found out a moment ago
         self.finishing.check(self.logger)
+        self.settings.check_streams([tally.stream for tally in self.tallies])
         self.checkpoints.end()
         self.scheduler.stop(0)
         self.tallies.report(self.logger)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import unquote
 
-from singer_arrow.errors import ConfigError, DataError, SchemaError
+from singer_arrow.errors import ConfigError, DataError, SchemaError, nearest
 from singer_arrow.load.convert import UploadColumn
 from singer_arrow.naming import NamingRules, digest, distinct_table_name, table_name
-from singer_arrow.settings import read_settings, setting
+from singer_arrow.settings import json_schema, read_settings, setting, settings_in, without_defaults
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import CONTROL, Url, shown
 
@@ -193,11 +193,12 @@ DEAD_LETTER = "dead_letter"
 class LoadSettings:
     """Settings of every target that loads in the background; those of a target are a subclass."""
 
-    load_method: str = setting(
+    load_method: str | None = setting(
         "append-only adds rows; upsert replaces rows with the same key_properties; overwrite replaces the table's rows "
-        "by those of the run, all at once at its end.",
-        default=APPEND,
+        "by those of the run, all at once at its end. By default what tap-s3-files names for the stream, else "
+        "append-only.",
         kind=Literal["append-only", "upsert", "overwrite"],
+        scope="run and stream",
     )
     max_parallel_loads: int = setting("Loads that run at the same time.", default=4, minimum=1)
     max_batch_age_seconds: float = setting(
@@ -219,10 +220,12 @@ class LoadSettings:
         "ACTIVATE_VERSION deletes rows of older versions instead of setting _sdc_deleted_at, and upsert deletes the "
         "row of a key that arrives with a value in _sdc_deleted_at instead of keeping it.",
         default=False,
+        scope="run and stream",
     )
     replay: Literal["skip", "load"] | None = setting(
         "What to do with a batch that was loaded before: skip, as by default, leaves it out and logs it, load loads it "
-        "again. Set it also where the ledger is about another table, and this one has rows."
+        "again. Set it also where the ledger is about another table, and this one has rows.",
+        scope="run and stream",
     )
     ledger_keep_days: int | None = setting(
         "For how many days the ledger `_sdc_batches` keeps the entries of the run's streams; older ones are removed at "
@@ -248,18 +251,21 @@ class LoadSettings:
         "into a second column, `name__type`; fail ends the run before anything is loaded. Columns are added and "
         "widened in both cases. For a key it is always an error.",
         default=EVOLVE,
+        scope="run and stream",
     )
     on_bad_row: Literal["fail", "dead_letter"] = setting(
         "What to do with a row that cannot be loaded because a value does not fit the SCHEMA, or because the warehouse "
         "refuses it: fail ends the run and names the row; dead_letter loads the other rows, puts this one with the "
         "reason into the table `_sdc_rejected`, and logs it.",
         default="fail",
+        scope="run and stream",
     )
     max_bad_rows: int = setting(
         "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per file that RECORD messages are "
         "gathered in; with overwrite, per stream); one more ends the run.",
         default=1000,
         minimum=1,
+        scope="run and stream",
     )
     table_prefix: str = setting("Prefix of each table's name.", default="")
     tables: Mapping[str, str] = setting(
@@ -268,6 +274,20 @@ class LoadSettings:
         "table_prefix is not added.",
         default={},
         additionalProperties={"type": "string", "minLength": 1},
+    )
+    table: str | None = setting(
+        "Other table or schema, as in the setting tables: `table`, `schema.table` or `schema.*`.",
+        scope="stream",
+        minLength=1,
+    )
+    key_properties: tuple[str, ...] | None = setting(
+        "Properties that together identify a row, in place of those that the tap sends.", scope="stream"
+    )
+    streams: Mapping[str, Mapping[str, Any]] = setting(
+        "Settings of some streams, in place of those of the run: an object from names of streams, or patterns "
+        "(`events_*`), to objects of settings. Where several have a setting, the most exact name counts.",
+        default={},
+        kind=dict,
     )
     aws: AwsOptions = field(default_factory=AwsOptions)
     """How batch files on S3 are read: a target's setting `aws`, else what the SDK hands to s3fs."""
@@ -283,6 +303,12 @@ class LoadSettings:
         settings = replace(settings, manifest_roots=replace(settings.manifest_roots, own=own))
         for spec in settings.tables.values():
             place_in(spec)
+        for name, entry in settings.streams.items():
+            try:
+                place_in(entry.get("table") or "*", "table")
+                replace(settings, **settings_in(cls, entry)).checked()
+            except ConfigError as error:
+                raise ConfigError(f"Setting 'streams.{name}': {error}") from None
         if settings.clean_up_batch_files and not settings.manifest_roots.roots:
             raise ConfigError(
                 "Setting 'clean_up_batch_files' needs 'manifest_roots': name the folders of the tap's batch storage, "
@@ -293,6 +319,21 @@ class LoadSettings:
     def checked(self) -> Self:
         """Return the settings, completed, or raise ConfigError: for what a target has to check."""
         return self
+
+    def of_stream(self, stream: str, *, sent: str | None = None) -> Self:
+        """Return the settings for a stream, also those of its entries in `streams`; `sent`: the tap's load method."""
+        fitting = [name for name in self.streams if name == stream or fnmatch.fnmatchcase(stream, name)]
+        given: dict[str, Any] = {"load_method": self.load_method or sent or APPEND}
+        for name in sorted(fitting, key=lambda name: (name == stream, len(re.sub(r"[*?]|\[.*?\]", "", name)))):
+            given |= given_settings(self.streams[name])
+        return replace(self, **settings_in(type(self), given))
+
+    def check_streams(self, came: Collection[str]) -> None:
+        """Check that each stream that `streams` names is one of the input, or raise ConfigError."""
+        for name in self.streams:
+            if name not in came and not re.search(r"[*?\[]", name):
+                hint = nearest(name, came) or "; remove it, or write a pattern such as 'events_*'"
+                raise ConfigError(f"Setting 'streams' has {name!r}, and no stream of that name came{hint}")
 
     @property
     def replay_loads(self) -> bool:
@@ -309,7 +350,8 @@ class LoadSettings:
 
         None: the schema of all streams, a name derived from the stream's.
         """
-        schema, table = place_in(spec) if (spec := of_stream(self.tables, stream)) else (None, None)
+        spec = self.table or of_stream(self.tables, stream)
+        schema, table = place_in(spec) if spec else (None, None)
         return schema, table and table.replace("*", stream)
 
     def table_names(self, stream: str, rules: NamingRules) -> tuple[str, str]:
@@ -320,8 +362,21 @@ class LoadSettings:
 
     @property
     def other_schemas(self) -> frozenset[str]:
-        """The schemas that `tables` names."""
-        return frozenset(schema for spec in self.tables.values() if (schema := place_in(spec)[0]))
+        """The schemas that `tables` or `table` names."""
+        specs = [*self.tables.values(), *([self.table] if self.table else [])]
+        return frozenset(schema for spec in specs if (schema := place_in(spec)[0]))
+
+
+def target_schema(cls: type[LoadSettings]) -> dict[str, Any]:
+    """Return the JSON Schema of a target's settings; without defaults in `streams`."""
+    schema = json_schema(cls)
+    entry = without_defaults(json_schema(cls, scope="stream"))
+    for part in entry["properties"].values():
+        if "object" in part["type"] and part["type"] != ["object", "null"]:  # from streams to values
+            part["type"] = [kind for kind in part["type"] if kind != "object"]
+            part.pop("additionalProperties", None)
+    schema["properties"]["streams"]["additionalProperties"] = entry
+    return schema
 
 
 STORAGE_PARAMS: dict[str, Any] = {
@@ -365,11 +420,11 @@ def given_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if value not in (None, "")}
 
 
-def place_in(spec: str) -> tuple[str | None, str]:
+def place_in(spec: str, setting: str = "tables") -> tuple[str | None, str]:
     """Return the schema, if it names one, and the table of an entry of `tables`, or raise ConfigError."""
     schema, dot, table = spec.rpartition(".")
     if not table or (dot and not schema) or "." in schema or "*" in schema:
-        raise ConfigError(f"Setting 'tables' has {spec!r}; a table reads table, schema.table or schema.*")
+        raise ConfigError(f"Setting {setting!r} has {spec!r}; a table reads table, schema.table or schema.*")
     return schema or None, table
 
 

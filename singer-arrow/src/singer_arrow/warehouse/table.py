@@ -172,6 +172,8 @@ class WarehouseTable(abc.ABC):
     """
 
     run: WarehouseRun[LoadSettings]
+    settings: LoadSettings
+    """The settings for the stream."""
     given: pa.Schema
     """Arrow schema of the stream's SCHEMA."""
     columns: Sequence[UploadColumn]
@@ -182,7 +184,7 @@ class WarehouseTable(abc.ABC):
     """A batch of one Parquet file of so many bytes is a load of its own, for speed."""
 
     def __init__(self, run: WarehouseRun[LoadSettings], stream: TableStream) -> None:
-        self.run, self.logger = run, run.logger
+        self.run, self.logger, self.settings = run, run.logger, run.settings_of(stream.name)
         self.stream_name, self.schema, self.metadata = stream.name, stream.schema, stream.metadata
         self.key_properties = stream.key_properties
         self.tally = run.tallies.of(stream.name)
@@ -197,13 +199,13 @@ class WarehouseTable(abc.ABC):
                 self.stream_name,
                 DELETED_COLUMN,
             )
-        if run.settings.load_method == UPSERT and self.key_properties:
+        if self.settings.load_method == UPSERT and self.key_properties:
             properties = {**self.schema["properties"], RANK: {"type": ["null", "string"]}}
             self.schema = {**self.schema, "properties": properties}
         self.given = from_json_schema(self.schema)
         self.columns = self.prepare_table()
         self._names = {column.source: column.name for column in self.columns}
-        load_method = run.settings.load_method
+        load_method = self.settings.load_method or APPEND
         if load_method == UPSERT and not self.key_properties:
             self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
             load_method = APPEND
@@ -318,7 +320,7 @@ class WarehouseTable(abc.ABC):
                 self.stream_name,
             )
             return
-        hard = self.run.settings.hard_delete
+        hard = self.settings.hard_delete
         gone = self.remove_versions(
             version,
             version_column=self._names[VERSION_COLUMN],
@@ -329,7 +331,7 @@ class WarehouseTable(abc.ABC):
 
     def load_context(self, kind: type[ContextT], keys: tuple[str, ...], **more: Any) -> ContextT:
         """Return the context of a load method, with `more` that a warehouse's own has."""
-        settings = self.run.settings
+        settings = self.settings
         return kind(
             stream=self.stream_name,
             tally=self.tally,

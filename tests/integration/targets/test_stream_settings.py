@@ -1,0 +1,103 @@
+"""Settings of single streams, and load methods that a tap sends."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from singer_lines import Batches, Message, activate, rows, schema, state
+from warehouses import Warehouse
+
+from singer_arrow.errors import ConfigError, IdentityError, SchemaError
+
+STREAMS = {
+    "orders": {"load_method": "upsert", "table": "all_orders"},
+    "prices": {"load_method": "overwrite"},
+    "log_*": {"key_properties": []},
+}
+
+
+def named(first: int, count: int, name: str) -> list[dict[str, Any]]:
+    return [row | {"name": name} for row in rows(first, count)]
+
+
+def test_each_stream_is_loaded_by_its_own_method(warehouse: Warehouse, batch: Batches) -> None:
+    for run, name in enumerate(("old", "new")):
+        lines: list[Message] = []
+        for stream in ("orders", "prices", "log_a"):
+            lines += [schema(stream), batch(named(run, 2, name), stream=stream, batch_id=f"{stream}-{run}"), state(run)]
+        warehouse.load(lines, streams=STREAMS)
+    found = {
+        table: [(row["id"], row["name"]) for row in warehouse.table(table, "id, name")]
+        for table in ("all_orders", "prices", "log_a")
+    }
+    assert found == {
+        "all_orders": [(0, "old"), (1, "new"), (2, "new")],
+        "prices": [(1, "new"), (2, "new")],
+        "log_a": [(0, "old"), (1, "new"), (1, "old"), (2, "new")],
+    }
+
+
+def test_the_methods_of_a_stream_change_between_runs(warehouse: Warehouse, batch: Batches) -> None:
+    """Each order of three methods gives the rows that each of them promises for what came before."""
+    for number, order in enumerate(itertools.permutations(("append-only", "upsert", "overwrite"))):
+        expected: list[tuple[int, str]] = []
+        for run, method in enumerate(order):
+            name, stream = f"run {run}", f"s{number}"
+            came = [(id_, name) for id_ in (run, run + 1)]
+            if method == "upsert":
+                expected = [row for row in expected if row[0] not in (run, run + 1)]
+            expected = came if method == "overwrite" else [*expected, *came]
+            lines = [schema(stream), batch(named(run, 2, name), stream=stream, batch_id=f"{stream}-{run}"), state(run)]
+            warehouse.load(lines, load_method="append-only", streams={stream: {"load_method": method}})
+        found = [(row["id"], row["name"]) for row in warehouse.table(f"s{number}", "id, name")]
+        assert found == sorted(expected), order
+
+
+def test_the_method_that_a_tap_sends_counts_where_none_is_set(warehouse: Warehouse, batch: Batches) -> None:
+    def load(name: str, **settings: Any) -> None:
+        lines: list[Message] = []
+        for stream in ("a", "b", "c"):
+            lines += [schema(stream) | {"load_method": "upsert"}, batch(named(0, 1, name), stream=stream)]
+        warehouse.load([*lines, state(1)], **settings)
+
+    load("old", streams={"b": {"load_method": "append-only"}})
+    load("new", streams={"b": {"load_method": "append-only"}}, stream_maps={"c": {"__alias__": "d"}})
+    load("newer", streams={"b": {"load_method": "append-only"}}, stream_maps={"c": {"__alias__": "d"}})
+    counts = {table: [row["name"] for row in warehouse.table(table, "name")] for table in "abcd"}
+    assert counts == {"a": ["newer"], "b": ["new", "newer", "old"], "c": ["old"], "d": ["newer"]}
+    load("last", load_method="append-only")
+    assert sorted(row["name"] for row in warehouse.table("a")) == ["last", "newer"]
+
+
+def test_what_cannot_be_loaded_so_is_refused_before_anything_is_written(warehouse: Warehouse, batch: Batches) -> None:
+    part = schema("a") | {"sent_whole": False}
+    with pytest.raises(IdentityError, match="'a' comes with what is new since its STATE alone"):
+        warehouse.load([part, batch(rows(0, 1), stream="a")], streams={"a": {"load_method": "overwrite"}})
+    with pytest.raises(IdentityError, match="'a' comes with what is new since its STATE alone"):
+        warehouse.load([part | {"load_method": "overwrite"}, batch(rows(0, 1), stream="a")])
+    with pytest.raises(ConfigError, match="'a' comes with load_method 'merge', which must be append-only, upsert or"):
+        warehouse.load([schema("a") | {"load_method": "merge"}, batch(rows(0, 1), stream="a")])
+    with pytest.raises(SchemaError, match="Key property 'number' of stream 'a' is not among the properties"):
+        warehouse.load([schema("a"), batch(rows(0, 1), stream="a")], streams={"a": {"key_properties": ["number"]}})
+    assert [t for t in warehouse.tables() if t == "a"] == [] or warehouse.table("a") == []
+
+
+def test_a_name_that_no_stream_has_is_an_error_once_all_is_loaded(warehouse: Warehouse, batch: Batches) -> None:
+    lines = [schema("orders"), batch(rows(0, 2), stream="orders"), state(7)]
+    states: list[Message] = []
+    with pytest.raises(ConfigError, match="'streams' has 'ordres', and no stream of that name came; did you mean 'ord"):
+        warehouse.load(lines, streams={"ordres": {"load_method": "upsert"}, "x_*": {}}, on_state=states.append)
+    assert ([row["id"] for row in warehouse.table("orders")], states) == ([0, 1], [{"n": 7}])
+
+
+def test_old_versions_are_deleted_for_the_streams_that_say_so(warehouse: Warehouse, batch: Batches) -> None:
+    for version in (1, 2):
+        lines: list[Message] = []
+        for stream in ("hard", "soft"):
+            sent = batch(rows(version, 1), stream=stream, version=version, batch_id=f"{stream}-{version}")
+            lines += [schema(stream), sent, activate(version, stream)]
+        warehouse.load([*lines, state(version)], add_record_metadata=True, streams={"hard": {"hard_delete": True}})
+    assert [row["id"] for row in warehouse.table("hard")] == [2]
+    assert [(row["id"], row["_sdc_deleted_at"] is None) for row in warehouse.table("soft")] == [(1, False), (2, True)]
