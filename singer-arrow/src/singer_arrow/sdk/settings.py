@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
-from dotenv import find_dotenv
 from singer_sdk.configuration._dict_config import parse_environment_config
 from singer_sdk.exceptions import ConfigValidationError
 from singer_sdk.helpers._classproperty import classproperty
@@ -326,6 +325,8 @@ def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:
 
 def load_environment_file() -> None:
     """Add the variables of a file `.env`, in this folder or one above it, to those of the environment."""
+    from dotenv import find_dotenv
+
     parse_environment_config({}, "", find_dotenv(usecwd=True))
 
 
