@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from singer_arrow import Storage, WarehouseTable, WarehouseTarget, run
+from singer_arrow import Storage, WarehouseTable, WarehouseTarget, run_connector
 from singer_arrow.batch.files import read_file
 from singer_arrow.casting.to_json import iso_texts, json_texts
 from singer_arrow.errors import LoadError, SchemaError
@@ -258,4 +258,4 @@ class TargetSqlite(WarehouseTarget):
 
 
 if __name__ == "__main__":
-    run(TargetSqlite.name, lambda: TargetSqlite.cli)
+    run_connector(TargetSqlite.name, lambda: TargetSqlite.cli)

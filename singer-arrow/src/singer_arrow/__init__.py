@@ -12,6 +12,7 @@ formats       One or two files for each file format, and the list of them
 load          Loads of items into tables, each batch once; checkpoints, dead letters
 monitoring    Log formats, progress on terminals, reports of runs, lineage
 naming        Names with a meaning in every package, and short digests
+pipeline      A pipeline in one file: its description, its STATE, its run
 read_options  How a file is read, where reading is, and what it leaves out
 reading       Objects read by ranges, in bounded memory
 records       RECORD lines <-> Arrow
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     from singer_arrow.batch.files import write_batch_files
     from singer_arrow.batch.message import Batch
     from singer_arrow.formats import FORMATS, detect_format
+    from singer_arrow.pipeline import run
     from singer_arrow.read_options import ReadOptions
     from singer_arrow.reading.objects import ObjectReader
     from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
-    from singer_arrow.sdk.cli import run
+    from singer_arrow.sdk.cli import run as run_connector
     from singer_arrow.sdk.tap import ArrowStream, ArrowTap
     from singer_arrow.sdk.target import WarehouseTarget
     from singer_arrow.storage.store import Storage
@@ -61,6 +63,7 @@ __all__ = [
     "errors",
     "from_json_schema",
     "run",
+    "run_connector",
     "to_json_schema",
     "write_batch_files",
 ]
@@ -78,7 +81,8 @@ _MODULES = {
     "WarehouseTarget": "sdk.target",
     "detect_format": "formats",
     "from_json_schema": "schema.json_schema",
-    "run": "sdk.cli",
+    "run": "pipeline",
+    "run_connector": "sdk.cli",
     "to_json_schema": "schema.json_schema",
     "write_batch_files": "batch.files",
 }

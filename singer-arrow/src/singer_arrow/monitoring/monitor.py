@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _NOT_WRITTEN = "The report of this run could not be written"
 _NOT_SENT = "No event of OpenLineage could be sent"
+FIGURES = "SINGER_ARROW_FIGURES"
+"""The variable with a folder for a second copy of the report, for the command that runs the pipeline."""
 _SECONDS = 5.0  # seconds between two updates of a report
 _METRIC_SECONDS = 30.0  # seconds between two metrics of the backlog
 _LAST_SECONDS = 30.0  # how long the last update of a report may take, and what was under way before it
@@ -67,7 +69,10 @@ class RunMonitor:
             connector=name, version=version, host=socket.gethostname(), started_at=datetime.now(UTC)
         )
         self._figures: Callable[[], RunFigures] = RunFigures
-        self._folder = self._tried(self._report_folder)
+        places = [(config.get("report"), config.get("aws")), (os.environ.get(FIGURES), None)]
+        self._folders = [
+            folder for where, aws in places if where and (folder := self._tried(partial(_report_folder, where, aws)))
+        ]
         self._lineage = self._tried(lambda: LineageEndpoint.from_config(self._config), _NOT_SENT)
         self._display: TerminalProgress | None = None
         if sys.stderr.isatty():
@@ -75,7 +80,7 @@ class RunMonitor:
 
             self._display = TerminalProgress(name) if shows_progress(self._config, os.environ) else None
         self._logs_metrics = logs_metrics(config)
-        self._is_observed = bool(self._folder or self._lineage or self._display or self._logs_metrics)
+        self._is_observed = bool(self._folders or self._lineage or self._display or self._logs_metrics)
         self._previous: Report | None = None
         self._ended = threading.Event()
         self._updates = threading.Thread(target=self._update, name="report", daemon=True)
@@ -114,22 +119,11 @@ class RunMonitor:
         code = error.code if isinstance(error, SingerArrowError) else None
         return RunOutcome(status=FAILED, exit_code=1, error=(type(error).__name__, text, code))
 
-    def _report_folder(self) -> ReportFolder | None:
-        where = self._config.get("report")
-        if not where:
-            return None
-        from singer_arrow.monitoring.report_pages import ReportFolder
-        from singer_arrow.storage.aws import AwsOptions
-        from singer_arrow.storage.store import Storage
-        from singer_arrow.storage.urls import Url
-
-        return ReportFolder(Storage(AwsOptions.from_config(self._config.get("aws") or {})), Url.parse(where))
-
     def _update(self) -> None:
         """Do what is due from time to time, until the run ends."""
         self._tried(lambda: self._send(RunOutcome()), _NOT_SENT)
-        if (folder := self._folder) is not None:
-            self._previous = self._tried(lambda: folder.previous(self._run.connector, self._run.name))
+        for folder in self._folders[:1]:
+            self._previous = self._tried(partial(folder.previous, self._run.connector, self._run.name))
 
         write = partial(self._write, RunOutcome(), page=False)
         due: dict[float, Callable[[], None]] = {}
@@ -172,8 +166,8 @@ class RunMonitor:
                 log_gauge(name, value, {"stream": stream.stream})
 
     def _write(self, outcome: RunOutcome, *, page: bool) -> None:
-        """Write the report, if the settings ask for one."""
-        if self._folder is None:
+        """Write the report, if the settings, or the command that runs the pipeline, ask for one."""
+        if not self._folders:
             return
         report = make_report(
             self._run,
@@ -183,4 +177,15 @@ class RunMonitor:
             settings=without_secrets(self._config, self._schema),
             previous=self._previous,
         )
-        self._folder.write(self._run.name, json.loads(mask_known(json.dumps(report, default=str))), page=page)
+        masked = json.loads(mask_known(json.dumps(report, default=str)))
+        for folder in self._folders:
+            folder.write(self._run.name, masked, page=page)
+
+
+def _report_folder(where: str, aws: Mapping[str, Any] | None) -> ReportFolder:
+    from singer_arrow.monitoring.report_pages import ReportFolder
+    from singer_arrow.storage.aws import AwsOptions
+    from singer_arrow.storage.store import Storage
+    from singer_arrow.storage.urls import Url
+
+    return ReportFolder(Storage(AwsOptions.from_config(aws or {})), Url.parse(where))

@@ -134,6 +134,10 @@ _PARTS = 12  # parts sent at once
 _Answer = TypeVar("_Answer")
 
 
+Version = tuple[str | None, str | None]
+"""ETag and version id of an object, as stores compare them."""
+
+
 class Storage:
     """Access to all object stores of a run, opened on first use.
 
@@ -301,6 +305,37 @@ class Storage:
                 raise conflict from None
             return False
         return True
+
+    def read(self, url: Url) -> tuple[bytes, Version]:
+        """Return an object and its version, for `replace`."""
+        with translate_errors(url):
+            result = self._request(url, lambda store: store.get(url.key))
+            return bytes(result.bytes()), (result.meta["e_tag"], result.meta["version"])
+
+    def replace(self, url: Url, data: bytes, known: Version | None) -> Version | None:
+        """Write an object in place of its version `known`, or where there is none (None).
+
+        Return its new version; None: it has another one than `known`, so nothing was written.
+        """
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        tags = zip(("e_tag", "version"), known or (), strict=False)
+        mode: Any = {name: value for name, value in tags if value is not None} or "create"
+
+        def put() -> Version | None:
+            try:
+                written = self._store(url).put(url.key, data, mode=mode)
+            except (AlreadyExistsError, PreconditionError) as error:
+                is_conflict = isinstance(error, AlreadyExistsError)
+                if is_conflict and (conflict := conflict_error(url, error, may_exist=known is None)):
+                    raise conflict from None
+                found, version = self.read(url)  # an earlier try whose answer was lost may have written it
+                return version if found == data else None
+            return written["e_tag"], written["version"]
+
+        with translate_errors(url):
+            limiter = AdaptiveLimiter(1)
+            return with_retries(put, url, limiter=limiter, classify=lambda e: (isinstance(e, ConflictError), False))
 
     def put_file(self, url: Url, path: Path) -> int:
         """Move a local file to the URL atomically, and return its size in bytes."""
