@@ -16,7 +16,7 @@ from singer_arrow.batch.message import Batch
 from singer_arrow.errors import LoadError
 from singer_arrow.load.method import Tally
 from singer_arrow.load.run import Limits
-from singer_arrow.sdk.cli import run
+from singer_arrow.sdk.cli import run_connector
 from singer_arrow.sdk.target import WarehouseTarget
 from singer_arrow.settings import json_schema
 from singer_arrow.warehouse.run import RunContext, WarehouseRun
@@ -118,4 +118,4 @@ def lines(*messages: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    run(MemoryTarget.name, lambda: MemoryTarget.cli)
+    run_connector(MemoryTarget.name, lambda: MemoryTarget.cli)

@@ -106,4 +106,4 @@ def command() -> list[str]:
 
 
 if __name__ == "__main__":
-    cli.run(TapSlow.name, lambda: TapSlow(config={"batches": True}).sync_all)
+    cli.run_connector(TapSlow.name, lambda: TapSlow(config={"batches": True}).sync_all)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from singer_arrow.read_options import ReadOptions
     from singer_arrow.reading.objects import ObjectReader
     from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
-    from singer_arrow.sdk.cli import run as run_connector
+    from singer_arrow.sdk.cli import run_connector
     from singer_arrow.sdk.tap import ArrowStream, ArrowTap
     from singer_arrow.sdk.target import WarehouseTarget
     from singer_arrow.storage.store import Storage

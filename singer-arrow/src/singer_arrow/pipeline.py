@@ -36,7 +36,7 @@ from singer_arrow.storage.urls import Url
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Connector:
     """The tap or the target of a pipeline."""
 
     name: str = setting("Its executable, such as tap-s3-files.", required=True, minLength=1)
@@ -52,8 +52,8 @@ class Part:
 class Pipeline:
     """A tap, a target, and where STATE is kept between runs."""
 
-    tap: Part = setting("Where rows come from.", required=True)
-    target: Part = setting("Where rows go to.", required=True)
+    tap: Connector = setting("Where rows come from.", required=True)
+    target: Connector = setting("Where rows go to.", required=True)
     state: str | None = setting(
         "Where STATE is kept: a path, or a URL on S3, Google Cloud Storage or Azure. By default a file beside this "
         "one: pipeline.state.json beside pipeline.yml. One run at a time has it."
@@ -264,7 +264,7 @@ def run(
         for name, code in zip(names, codes, strict=True):
             if code or received:
                 found = (figures.get(name) or {}).get("error") or {}
-                text = found.get("message") or f"{name} ended with exit code {code}; its own lines tell why"
+                text = found.get("message") or f"{name} ended with exit code {code}; see its own lines"
                 number = 128 + received[0] if received else code if code > 0 else 128 - code
                 raise PipelineError(text, found.get("code") or "failed", number)
         loaded = (figures.get(names[0]) or {}).get("streams") or []
@@ -273,7 +273,7 @@ def run(
 
 def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, temporary: Path) -> list[str]:
     """Return the command of the tap or the target, with its settings in a file."""
-    part: Part = getattr(pipeline, role)
+    part: Connector = getattr(pipeline, role)
     program = shutil.which(part.name) or shutil.which(part.name, path=str(Path(sys.executable).parent))
     if program is None:
         raise ConfigError(f"Setting '{role}.name' is {part.name!r}, which is no executable here; install its package")
@@ -304,7 +304,7 @@ def _selection(command: Sequence[str], only: Sequence[str], temporary: Path) -> 
     """Return the path of a catalog of the tap in which these streams alone are selected."""
     found = subprocess.run([*command, "--discover"], stdout=subprocess.PIPE, check=False)
     if found.returncode:
-        msg = "The tap could not discover its streams; its own lines tell why"
+        msg = "The tap could not discover its streams; see its own lines"
         raise PipelineError(msg, "failed", found.returncode)
     catalog = json.loads(found.stdout)
     for stream in catalog["streams"]:

@@ -14,7 +14,7 @@ def main() -> None:
     end_at_signals("tap-flight-sql")
     from singer_arrow.sdk import cli
 
-    cli.run("tap-flight-sql", _command, package="singer-arrow-tap-flight-sql")
+    cli.run_connector("tap-flight-sql", _command, package="singer-arrow-tap-flight-sql")
 
 
 def _command() -> Callable[[], object]:

@@ -12,7 +12,8 @@ paths         Which keys match the paths of a stream; dates and partition column
 read          A task -> Arrow batches: whole objects or ranges; bad rows that leave the stream
 convert       Arrow batches -> batch files and their BATCH messages; objects that go as they are
 discover      Samples of a stream and their types; the catalog, and columns that come later
-settings      The settings, declared and checked; shards; the bookmark in STATE
+settings      The settings, declared and checked; the bookmark in STATE
+shards        Which tasks of a plan log one of several independent runs takes
 progress      Counts of a stream, and its log lines
 tables        `--plan`, `--preview` and shards as tables of text
 init          The command `tap-s3-files init`: folders, samples, the text of a configuration

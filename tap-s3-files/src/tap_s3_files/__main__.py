@@ -21,7 +21,7 @@ def main() -> None:
     end_at_signals("tap-s3-files")
     from singer_arrow.sdk import cli
 
-    cli.run("tap-s3-files", _command, package="singer-arrow-tap-s3-files")
+    cli.run_connector("tap-s3-files", _command, package="singer-arrow-tap-s3-files")
 
 
 def _command() -> Callable[[], object]:

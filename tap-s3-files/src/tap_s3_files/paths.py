@@ -63,6 +63,34 @@ def check_date_pattern(path: Url, setting: str) -> None:
     raise ConfigError(msg)
 
 
+_AGO = re.compile(r"-(\d{1,5})([hdw])", re.ASCII)
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def moment_in(text: str, name: str) -> datetime:
+    """Return the time of a date or a time, or of one that is relative to now, in UTC."""
+    now = datetime.now(UTC)
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in ("today", "yesterday"):
+        return today - timedelta(days=text == "yesterday")
+    if text in _DAYS:
+        return today - timedelta(days=(today.weekday() - _DAYS.index(text)) % 7)
+    if ago := _AGO.fullmatch(text):
+        count = int(ago[1])
+        if ago[2] == "h":
+            return now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=count)
+        return today - timedelta(days=count * (7 if ago[2] == "w" else 1))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        msg = (
+            f"Setting {name!r} is {text!r}, it must be a date or a time like 2024-05-01T00:00:00Z, or like -7d, "
+            "yesterday or monday"
+        )
+        raise ConfigError(msg) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def check_moment(path: Url, moment: datetime | None, setting: str) -> None:
     """Check that a window begins or ends where a place does: part of a place can be read by no window."""
     if moment is not None and (begin := _floor(path)(moment.astimezone(UTC))) != moment:

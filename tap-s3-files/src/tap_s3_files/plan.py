@@ -36,7 +36,8 @@ from tap_s3_files.plan_model import (
     version_of,
     watermark_after,
 )
-from tap_s3_files.settings import Bookmark, Shard, Watermark, latest
+from tap_s3_files.settings import Bookmark, Watermark, latest
+from tap_s3_files.shards import Shard
 
 # Which object versions a plan log held when a run began; only those of the times asked for are in memory.
 

@@ -16,7 +16,8 @@ from singer_arrow.read_options import ReadOptions, ResumePoint
 from singer_arrow.reading.chunks import PLAIN_ENCODINGS, codec_name
 from singer_arrow.storage.store import SCHEMES, Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
-from tap_s3_files.settings import Bookmark, Shard, Watermark, latest, shard_of
+from tap_s3_files.settings import Bookmark, Watermark, latest
+from tap_s3_files.shards import Shard, shard_of
 
 # Which objects are divided into ranges, and into how many. Pure.
 

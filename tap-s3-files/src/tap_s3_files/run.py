@@ -27,7 +27,8 @@ from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Division, Segment
 from tap_s3_files.progress import Progress
-from tap_s3_files.settings import Bookmark, Settings, StreamSettings, check_state
+from tap_s3_files.settings import Bookmark, Settings, StreamSettings
+from tap_s3_files.shards import check_state
 
 logger = logging.getLogger("tap-s3-files")
 RANGE_BYTES = 256 << 20

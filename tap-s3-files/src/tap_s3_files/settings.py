@@ -1,4 +1,4 @@
-"""The settings, declared and checked; shards; the bookmark in STATE."""
+"""The settings, declared and checked; the bookmark in STATE."""
 
 from __future__ import annotations
 
@@ -28,55 +28,11 @@ from tap_s3_files.paths import (
     check_moment,
     group_names,
     has_date,
+    moment_in,
     resolve_dates,
     without_names,
 )
-
-# Which tasks of a plan log one of several independent runs takes, and what it refuses. Pure.
-
-
-def shard_of(segment: int, task: int, count: int) -> int:
-    """Return which of `count` shards sends a task of a segment, both by their numbers.
-
-    Each segment begins with another shard than the one before it: otherwise the first shards would always have one task
-    more, and segments of one task would all be the first shard's.
-    """
-    return (segment + task) % count
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One of `count` runs that share the tasks of a plan log; `index` is its number from 0."""
-
-    index: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
-
-    @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Return the shard that the setting `shard` names."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
-        if found is None or int(found[1]) >= int(found[2]):
-            msg = f"Setting 'shard' is {text!r}, it must be like 0/4: the number of this run, from 0, and of how many"
-            raise ConfigError(msg)
-        return cls(int(found[1]), int(found[2]))
-
-
-def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> None:
-    """Check that a run may begin at the STATE of a stream: its own, or that of a run without shards.
-
-    That of another shard has passed tasks that were never sent.
-    """
-    theirs = given.get("shard")
-    if theirs is not None and theirs != (str(shard) if shard else None):
-        ours = f"of shard {shard}" if shard else "without setting 'shard'"
-        raise ConfigError(
-            f"The STATE of stream {stream!r} is of shard {theirs} and this run is {ours}: give it a STATE of its own "
-            "(Meltano: --state-id-suffix); without STATE it follows the whole plan, and a target skips what is loaded"
-        )
-
+from tap_s3_files.shards import Shard
 
 # The settings of a stream.
 
@@ -96,34 +52,6 @@ def _urls(given: str | list[str]) -> tuple[Url, ...]:
 
 def _bytes(megabytes: float) -> int:
     return int(megabytes * MIB)
-
-
-_AGO = re.compile(r"-(\d{1,5})([hdw])", re.ASCII)
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-
-
-def _moment(text: str, name: str) -> datetime:
-    """Return the time of a date or a time, or of one that is relative to now, in UTC."""
-    now = datetime.now(UTC)
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if text in ("today", "yesterday"):
-        return today - timedelta(days=text == "yesterday")
-    if text in _DAYS:
-        return today - timedelta(days=(today.weekday() - _DAYS.index(text)) % 7)
-    if ago := _AGO.fullmatch(text):
-        count = int(ago[1])
-        if ago[2] == "h":
-            return now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=count)
-        return today - timedelta(days=count * (7 if ago[2] == "w" else 1))
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        msg = (
-            f"Setting {name!r} is {text!r}, it must be a date or a time like 2024-05-01T00:00:00Z, or like -7d, "
-            "yesterday or monday"
-        )
-        raise ConfigError(msg) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,13 +276,13 @@ class Settings:
         "`today`, `yesterday` or a day of the week such as `monday`: the last one. Days begin at midnight UTC.",
         name="start_date",
         kind=str,
-        parse=lambda text: _moment(text, "start_date"),
+        parse=lambda text: moment_in(text, "start_date"),
     )
     end: datetime | None = setting(
         "Only objects changed before this time; in the same words.",
         name="end_date",
         kind=str,
-        parse=lambda text: _moment(text, "end_date"),
+        parse=lambda text: moment_in(text, "end_date"),
     )
     replication: Replication = setting("How the tap finds new objects.", default=Replication())
     batch: BatchSettings | None = batch_setting()

@@ -25,7 +25,8 @@ from tap_s3_files.plan_model import PendingTask, Task
 from tap_s3_files.progress import Progress
 from tap_s3_files.read import read
 from tap_s3_files.run import StreamJob, TapRun, TaskContext
-from tap_s3_files.settings import StreamSettings, shard_of
+from tap_s3_files.settings import StreamSettings
+from tap_s3_files.shards import shard_of
 
 # The first rows of some objects; requests little more than holds them.
 

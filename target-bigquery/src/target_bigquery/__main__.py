@@ -14,7 +14,7 @@ def main() -> None:
     end_at_signals("target-bigquery")
     from singer_arrow.sdk import cli
 
-    cli.run("target-bigquery", _command, package="singer-arrow-target-bigquery")
+    cli.run_connector("target-bigquery", _command, package="singer-arrow-target-bigquery")
 
 
 def _command() -> Callable[[], object]:

@@ -14,7 +14,7 @@ def main() -> None:
     end_at_signals("target-redshift")
     from singer_arrow.sdk import cli
 
-    cli.run("target-redshift", _command, package="singer-arrow-target-redshift")
+    cli.run_connector("target-redshift", _command, package="singer-arrow-target-redshift")
 
 
 def _command() -> Callable[[], object]:

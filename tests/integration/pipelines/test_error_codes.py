@@ -33,7 +33,7 @@ QUOTA = "Quota exceeded: Your table exceeded quota for imports or query appends 
 FULL_MEMORY = """
 import pyarrow, sys
 from singer_arrow.sdk import cli
-cli.run("tap-x", lambda: lambda: pyarrow.allocate_buffer(1 << 60))
+cli.run_connector("tap-x", lambda: lambda: pyarrow.allocate_buffer(1 << 60))
 """
 
 

@@ -92,7 +92,7 @@ def test_a_name_that_no_stream_has_is_an_error_once_all_is_loaded(warehouse: War
     assert ([row["id"] for row in warehouse.table("orders")], states) == ([0, 1], [{"n": 7}])
 
 
-def test_old_versions_are_deleted_for_the_streams_that_say_so(warehouse: Warehouse, batch: Batches) -> None:
+def test_old_versions_are_deleted_where_a_stream_is_set_so(warehouse: Warehouse, batch: Batches) -> None:
     for version in (1, 2):
         lines: list[Message] = []
         for stream in ("hard", "soft"):

@@ -15,7 +15,7 @@ from singer_arrow.read_options import FixedColumn, ReadOptions
 from singer_arrow.settings import json_schema
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
-from tap_s3_files import settings as settings_module
+from tap_s3_files import paths
 from tap_s3_files.paths import Partitions
 from tap_s3_files.settings import Replication, Settings, StreamSettings, rows_identity
 from tap_s3_files.tap import TapS3Files
@@ -349,7 +349,7 @@ def test_dates_may_be_relative_to_now(text: str, start: str, monkeypatch: pytest
         def now(cls, tz: Any = None) -> Any:
             return cls(2024, 5, 8, 13, 30, 5, 7, tzinfo=tz)
 
-    monkeypatch.setattr(settings_module, "datetime", Wednesday)
+    monkeypatch.setattr(paths, "datetime", Wednesday)
     assert read(start_date=text).start == datetime.fromisoformat(start).replace(tzinfo=UTC)
 
 

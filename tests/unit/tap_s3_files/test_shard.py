@@ -17,7 +17,8 @@ from plan_runs import info, segment
 
 from singer_arrow.errors import ConfigError
 from tap_s3_files.plan_model import SMALL_OBJECT, Task, unsent
-from tap_s3_files.settings import Bookmark, Shard, check_state, shard_of
+from tap_s3_files.settings import Bookmark
+from tap_s3_files.shards import Shard, check_state, shard_of
 
 
 def _tap(folder: Path, *args: str, **config: Any) -> tuple[list[dict[str, Any]], str, int]:

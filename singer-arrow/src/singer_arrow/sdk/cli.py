@@ -136,7 +136,7 @@ def import_sdk() -> None:
 SDK = "singer_sdk"
 
 
-def run(name: str, load: Callable[[], Callable[[], object]], *, package: str = "") -> None:
+def run_connector(name: str, load: Callable[[], Callable[[], object]], *, package: str = "") -> None:
     """Run a connector's command line.
 
     An expected error (a SingerArrowError, an error of the SDK for users, a full local disk) is one line on standard

@@ -25,7 +25,7 @@ def load():
             raise RuntimeError(f"a bug with {self.config['aws']['secret_access_key']}")
     return Broken.cli
 sys.argv[0] = "tap-s3-files"
-cli.run("tap-s3-files", load)
+cli.run_connector("tap-s3-files", load)
 """
 
 

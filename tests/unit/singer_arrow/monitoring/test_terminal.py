@@ -25,7 +25,7 @@ def load():
     write_batches.convert_task = slowly
     return TapS3Files.cli
 sys.argv[0] = "tap-s3-files"
-cli.run("tap-s3-files", load)
+cli.run_connector("tap-s3-files", load)
 """
 """The tap, with half a second more for each task."""
 

@@ -208,7 +208,7 @@ def at_work():
     threading.Thread(target=no_memory).start()
     threading.Event().wait()
 
-cli.run("tap-x", lambda: globals()[sys.argv[1]])
+cli.run_connector("tap-x", lambda: globals()[sys.argv[1]])
 print("not reached")
 """
 

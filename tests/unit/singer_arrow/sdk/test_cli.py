@@ -35,7 +35,7 @@ def run(error: Exception) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logging.getLogger(), "handlers", [])  # pytest's own; a process has none before the SDK sets one
         with pytest.raises(SystemExit) as ended:
-            cli.run("tap-x", failing(error))
+            cli.run_connector("tap-x", failing(error))
     return int(str(ended.value.code))
 
 
@@ -89,7 +89,7 @@ def test_a_signal_that_a_library_made_another_error_of_ends_as_a_signal() -> Non
             raise ServiceError(str(error)) from None
 
     with pytest.raises(SystemExit) as ended:
-        cli.run("tap-x", lambda: command)
+        cli.run_connector("tap-x", lambda: command)
     assert ended.value.code == 143
 
 
@@ -100,7 +100,7 @@ def test_each_problem_of_the_settings_is_a_line(capsys: pytest.CaptureFixture[st
 
 def test_where_logging_is_set_up_the_line_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(SystemExit):
-        cli.run("tap-x", failing(DataError("bad")))
+        cli.run_connector("tap-x", failing(DataError("bad")))
     assert [(r.levelname, r.name, r.message) for r in caplog.records] == [("ERROR", "tap-x", "bad [data]")]
 
 
@@ -117,14 +117,14 @@ def test_debug_adds_the_traceback(
 
 def test_a_bug_is_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError):
-        cli.run("tap-x", failing(ZeroDivisionError()))
+        cli.run_connector("tap-x", failing(ZeroDivisionError()))
 
 
 def test_version_does_not_load_the_connector(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["tap-s3-files", "--version"])
-    cli.run("tap-s3-files", failing(AssertionError()))
+    cli.run_connector("tap-s3-files", failing(AssertionError()))
     assert capsys.readouterr().out.startswith("tap-s3-files v")
 
 
@@ -140,7 +140,7 @@ def test_version_imports_neither_the_sdk_nor_pyarrow() -> None:
 def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(SystemExit, match="^tap-x: Windows is not supported: run it in WSL or in a container$"):
-        cli.run("tap-x", failing(AssertionError("the connector was loaded")))
+        cli.run_connector("tap-x", failing(AssertionError("the connector was loaded")))
 
 
 FULL = """
@@ -159,7 +159,7 @@ def put_file():  # another file system than that of temporary files, which has r
 
 Path(sys.argv[2]).write_bytes(b"x" * 100_000)
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-cli.run("tap-x", lambda: globals()[sys.argv[3]])
+cli.run_connector("tap-x", lambda: globals()[sys.argv[3]])
 """
 
 

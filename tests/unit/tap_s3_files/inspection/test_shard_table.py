@@ -5,7 +5,8 @@ from __future__ import annotations
 from plan_runs import info, segment
 
 from tap_s3_files.plan_model import SMALL_OBJECT, unsent
-from tap_s3_files.settings import Bookmark, Shard
+from tap_s3_files.settings import Bookmark
+from tap_s3_files.shards import Shard
 from tap_s3_files.tables import ShardShares, shard_lines
 
 
