@@ -47,7 +47,7 @@ def test_of_the_entries_of_a_stream_the_most_exact_that_has_a_setting_counts() -
     assert [s.hard_delete for s in (a, b, c, other)] == [True, False, False, False]
     assert a.partitioning("events_a") == b.partitioning("events_b") == ("hour", "HOUR")
     assert (c.partitioning("events_c"), other.partitioning("rest")) == (("day", "DAY"), ("month", "MONTH"))
-    assert (a.schema_of("events_a"), a.alias_of("events_a"), a.on_drift) == ("x", "y", "fail")
+    assert (a.place_of("events_a"), a.on_drift) == (("x", "y"), "fail")
     assert read().of_stream("rest", sent="upsert").load_method == "upsert"
 
 

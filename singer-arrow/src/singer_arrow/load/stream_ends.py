@@ -24,7 +24,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, IdentityError
 
 KEY = "end_of_stream"
@@ -46,7 +45,7 @@ def sent_load_method(schema_message: Mapping[str, Any]) -> str | None:
     """Return the load method that the tap sends with a SCHEMA message, or raise ConfigError if there is no such."""
     if (sent := schema_message.get(METHOD)) not in (None, "append-only", "upsert", "overwrite"):
         raise ConfigError(
-            f"Stream {schema_message['stream']!r} comes with {METHOD} {shorten(sent)}, which must be append-only, "
+            f"Stream {schema_message['stream']!r} comes with {METHOD} {repr(sent)[:60]}, which must be append-only, "
             "upsert or overwrite; correct it in the tap, or set the target's load_method"
         )
     return sent
