@@ -71,6 +71,20 @@ def test_the_method_that_a_tap_sends_counts_where_none_is_set(warehouse: Warehou
     assert sorted(row["name"] for row in warehouse.table("a")) == ["last", "newer"]
 
 
+def test_streams_of_one_table_come_with_one_method(warehouse: Warehouse, batch: Batches) -> None:
+    maps = {name: {"__alias__": "all"} for name in "ab"}
+    lines = [
+        *(schema("a") | {"load_method": "upsert"}, batch(named(0, 1, "a"), stream="a", batch_id="a")),
+        *(schema("b"), batch(named(0, 1, "b"), stream="b", batch_id="b"), state(1)),
+    ]
+    with pytest.raises(
+        ConfigError, match="'b' comes with load_method append-only, and what came for 'all' before with"
+    ):
+        warehouse.load(lines, stream_maps=maps)
+    warehouse.load(lines, stream_maps=maps, streams={"all": {"load_method": "append-only"}})
+    assert [row["name"] for row in warehouse.table("all", "name")] == ["a", "b"]
+
+
 def test_what_cannot_be_loaded_so_is_refused_before_anything_is_written(warehouse: Warehouse, batch: Batches) -> None:
     part = schema("a") | {"sent_whole": False}
     with pytest.raises(IdentityError, match="'a' comes with what is new since its STATE alone"):

@@ -16,7 +16,7 @@ from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.casting.from_text import shorten
-from singer_arrow.errors import DataError
+from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.load.dead_letters import Rejected, cut
 from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced, sent_load_method
 from singer_arrow.monitoring.monitor import RunMonitor
@@ -290,11 +290,20 @@ class WarehouseTarget(CheckedPlugin, Target):
     ) -> Sink:
         """Return the sink of a stream, with the key properties that are set and the load method that the tap sends."""
         if schema is not None:
-            if self._schema_message is not None:
-                self.run.load_methods[stream_name] = sent_load_method(self._schema_message)
             settings = self.run.settings_of(stream_name)
-            if self._schema_message is not None:
-                check_load_method(self._schema_message, settings.load_method)
+            if (message := self._schema_message) is not None:
+                stream, before = (
+                    message["stream"],
+                    settings.load_method if stream_name in self.run.load_methods else None,
+                )
+                self.run.load_methods[stream_name] = sent_load_method(message)
+                settings = self.run.settings_of(stream_name)
+                if before not in (None, settings.load_method):
+                    raise ConfigError(
+                        f"Stream {stream!r} comes with load_method {settings.load_method}, and what came for "
+                        f"{stream_name!r} before with {before}; set load_method in the target's streams.{stream_name}"
+                    )
+                check_load_method(message, settings.load_method)
             if settings.key_properties is not None:
                 key_properties = list(settings.key_properties)
         return super().get_sink(stream_name, record=record, schema=schema, key_properties=key_properties)
