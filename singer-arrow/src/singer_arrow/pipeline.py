@@ -24,6 +24,7 @@ from typing import Any
 import click
 
 from singer_arrow.errors import ConfigError, IdentityError, NotFoundError, SingerArrowError, with_code
+from singer_arrow.load.stream_ends import ONLY
 from singer_arrow.monitoring.monitor import FIGURES
 from singer_arrow.monitoring.report_pages import ReportFolder, main
 from singer_arrow.runtime.process import temporary_folder
@@ -240,7 +241,7 @@ def run(
         if state and not full_refresh:
             (temporary / "state.json").write_text(json.dumps(state))
             tap += ["--state", str(temporary / "state.json")]
-        environment = {**os.environ, FIGURES: str(temporary / "figures")}
+        environment = {**os.environ, FIGURES: str(temporary / "figures"), **({ONLY: "1"} if only else {})}
         source = subprocess.Popen(tap, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
         sink = subprocess.Popen(target, stdin=source.stdout, stdout=subprocess.PIPE, env=environment)
         assert source.stdout is not None
@@ -286,8 +287,6 @@ def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, t
         config["streams"] = [s for s in streams if isinstance(s, dict) and _is_one_of(str(s.get("name")), only)]
         if not config["streams"]:
             raise ConfigError(f"No stream of '{role}.config' is one of {', '.join(only)}")
-    elif only and isinstance(streams, dict):
-        config["streams"] = {name: s for name, s in streams.items() if _is_one_of(name, only)}
     path = temporary / f"{role}.json"
     path.write_text(json.dumps(config))
     prefix = f"{part.name.upper().replace('-', '_')}_"
@@ -318,7 +317,7 @@ def _selection(command: Sequence[str], only: Sequence[str], temporary: Path) -> 
 
 
 def _is_one_of(name: str, only: Sequence[str]) -> bool:
-    return any(name == one or fnmatch.fnmatchcase(name, one) or fnmatch.fnmatchcase(one, name) for one in only)
+    return any(name == one or fnmatch.fnmatchcase(name, one) for one in only)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ import singer_arrow
 from local_cloud import Cloud
 from local_cloud.programs import Programs
 from singer_arrow import errors
+from singer_arrow.load.convert import RANK
 
 Write = Callable[..., Path]
 
@@ -121,6 +122,21 @@ def test_one_stream_alone_keeps_the_state_of_the_others(
     check_once(warehouse)
     with pytest.raises(errors.ConfigError, match=r"No stream of 'tap\.config' is one of rosw"):
         singer_arrow.run(path, only=["rosw"])
+
+
+def test_one_stream_alone_has_all_settings_that_the_target_has_for_it(
+    programs: Programs, warehouse: Warehouse, write: Write
+) -> None:
+    """By its alias, or by a pattern unlike that of the command; and what is named for other streams is no error."""
+    for number, streams in enumerate(
+        ({"all": {"load_method": "upsert"}, "large": {}}, {"?ll": {"load_method": "upsert"}})
+    ):
+        config = warehouse.config | {"streams": streams, "stream_maps": {"rows": {"__alias__": "all"}}}
+        path = write(target={"name": f"target-{warehouse.name}", "config": config}, state=f"state{number}.json")
+        run(programs, path, "--only", "r*", "--full-refresh")
+    log = run(programs, path, "--only", "rows", "--full-refresh")
+    assert len(warehouse.table("all")) == 100, log
+    assert warehouse.query("SELECT * FROM {all} LIMIT 1")[0].get(RANK), log
 
 
 def test_the_error_of_a_side_is_the_error_of_the_run(

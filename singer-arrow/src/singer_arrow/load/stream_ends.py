@@ -32,6 +32,8 @@ SHARD = "shard"
 """The top-level key of SCHEMA messages of runs that send a part of a stream."""
 METHOD = "load_method"
 """The top-level key of SCHEMA messages: the load method of the stream, where the target's settings have none."""
+ONLY = "SINGER_ARROW_ONLY"
+"""The variable of runs of some streams of a pipeline, where a target's settings may name streams that do not come."""
 WHOLE = "sent_whole"
 """The top-level key of SCHEMA messages: whether the run sends all of the stream."""
 
