@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
-from singer_arrow.runtime.startup import end_at_signals
+from singer_arrow.runtime.startup import end_at_signals, shows_version
 
 COMMANDS = {
     "init": "tap_s3_files.init:command",
@@ -19,6 +19,8 @@ COMMANDS = {
 def main() -> None:
     """Run the tap's command line."""
     end_at_signals("tap-s3-files")
+    if shows_version("tap-s3-files", "singer-arrow-tap-s3-files"):
+        return
     from singer_arrow.sdk import cli
 
     cli.run_connector("tap-s3-files", _command, package="singer-arrow-tap-s3-files")

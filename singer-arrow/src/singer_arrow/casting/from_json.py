@@ -236,6 +236,7 @@ def json_kind(value: Any) -> str:
 MAX_DEPTH = 800
 """Maximum nesting depth of a record; all parsers in use support it on every Python version."""
 _SHORTEST = 2 * MAX_DEPTH  # minimum bytes of a line beyond the limit
+_FEW = 16  # brackets of one kind, far below MAX_DEPTH
 _TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{}"]', re.DOTALL)  # a lone quote: an unterminated string
 
 
@@ -253,8 +254,17 @@ def nests_too_deeply(data: bytes) -> bool:
     return False
 
 
+def _is_rare(data: bytes, bracket: bytes, begin: int, end: int) -> bool:
+    """Return whether a bracket occurs less than `_FEW` times; several times as fast as `bytes.count` if so."""
+    for _ in range(_FEW):
+        begin = data.find(bracket, begin, end) + 1
+        if begin == 0:
+            return True
+    return False
+
+
 def _is_too_deep(data: bytes, begin: int, end: int) -> bool:
-    if data.find(b"{", begin + 1, end) < 0 and data.find(b"[", begin, end) < 0:  # a flat object, as most are
+    if all(_is_rare(data, bracket, begin, end) for bracket in (b"[", b"{")):
         return False
     if data.count(b"[", begin, end) + data.count(b"{", begin, end) <= MAX_DEPTH:
         return False

@@ -1,6 +1,6 @@
 """Threads, temporary files, memory and sockets of the process.
 
 threads  Pools and threads, none of which keeps the process from ending; waits between attempts
-startup  Signals while a connector is imported
+startup  The version, and signals while a connector is imported
 process  Memory, connections, temporary folders and the end of a process
 """

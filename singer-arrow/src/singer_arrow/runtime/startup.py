@@ -1,9 +1,10 @@
-"""Signals while a connector is imported: one line instead of a traceback. Imports next to nothing itself."""
+"""The version, and signals while a connector is imported: one line, no traceback. Imports next to nothing itself."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,3 +24,19 @@ def end_at_signals(name: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, end)
+
+
+def shows_version(name: str, package: str) -> bool:
+    """Print the version of a connector's package and of the SDK if `--version` asks for them; return whether it did."""
+    if "--version" not in sys.argv[1:]:
+        return False
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = []
+    for each in (package, "singer_sdk"):
+        try:
+            found.append(version(each))
+        except PackageNotFoundError:
+            found.append("[could not be detected]")
+    sys.stdout.write(f"{name} v{found[0]}, Meltano SDK v{found[1]}\n")
+    return True

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import spec_from_loader
 from queue import SimpleQueue
 from types import ModuleType
@@ -26,7 +25,7 @@ from typing import Any
 
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory, with_code
 from singer_arrow.runtime.process import Terminated, begin, limit_arenas, received
-from singer_arrow.runtime.startup import end_at_signals
+from singer_arrow.runtime.startup import end_at_signals, shows_version
 from singer_arrow.runtime.threads import interrupt
 
 # Import the Singer SDK without the libraries that connectors here rarely use; this halves the time of its import.
@@ -149,8 +148,7 @@ def run_connector(name: str, load: Callable[[], Callable[[], object]], *, packag
         load: Imports the connector and returns its command; not called for `--version`.
         package: Name of the distribution, whose version `--version` prints; by default that of the executable.
     """
-    if "--version" in sys.argv[1:]:
-        print(f"{name} v{_version(package or name)}, Meltano SDK v{_version(SDK)}")  # noqa: T201 - what the option is for
+    if shows_version(name, package or name):
         return
     if sys.platform == "win32":
         sys.exit(f"{name}: Windows is not supported: run it in WSL or in a container")
@@ -285,10 +283,3 @@ def _lines(error: BaseException) -> list[str]:
 def _is_sdk(error: BaseException) -> bool:
     """Return whether an error is one that the SDK reports to users; does not import the SDK."""
     return type(error).__module__ in (f"{SDK}.exceptions", f"{SDK}.singerlib.exceptions")
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "[could not be detected]"
