@@ -107,7 +107,8 @@ def _kind(schema: dict[str, Any]) -> Iterator[str]:
         return
     kinds = [k for k in (schema["type"] if isinstance(schema["type"], list) else [schema["type"]]) if k != "null"]
     is_time = schema.get("format") == "date-time"
-    yield f"kind: {'date_iso8601' if is_time else KINDS.get(kinds[0], kinds[0])}"
+    is_either = len(kinds) > 1 and "object" in kinds  # of which Meltano's commands take text alone
+    yield f"kind: {'date_iso8601' if is_time else 'string' if is_either else KINDS.get(kinds[0], kinds[0])}"
 
 
 if __name__ == "__main__":

@@ -247,7 +247,8 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{(\w+)(?::-([^}]*))?\}")
 def with_variables(given: Any, schema: Mapping[str, Any], environ: Mapping[str, str], what: str) -> Any:
     """Return settings of a file with their variables replaced, or raise ConfigError if one is not set.
 
-    What is a variable alone becomes a number or a boolean where the setting allows it.
+    A text is what `_from_text` makes of it: Meltano writes numbers, booleans, lists and objects within `streams` as
+    text, and objects of settings that may also be something else.
     """
 
     def value_of(found: re.Match[str]) -> str:
@@ -264,10 +265,7 @@ def with_variables(given: Any, schema: Mapping[str, Any], environ: Mapping[str, 
         return {key: with_variables(value, known.get(key, others), environ, what) for key, value in given.items()}
     if isinstance(given, list):
         return [with_variables(item, schema.get("items") or {}, environ, what) for item in given]
-    if not isinstance(given, str) or "${" not in given:
-        return given
-    text = _VARIABLE.sub(value_of, given)
-    return _from_text(text, schema) if _VARIABLE.fullmatch(given) else text
+    return _from_text(_VARIABLE.sub(value_of, given), schema) if isinstance(given, str) else given
 
 
 # Settings of taps and targets checked, and log lines without secrets.
@@ -344,9 +342,8 @@ def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:
 def file_settings(plugin: type[PluginBase], path: str, what: str) -> dict[str, Any]:
     """Return the settings of a file, with the variables of the environment, also of a file `.env`, replaced."""
     given = object_file(path, what)
-    if "${" not in json.dumps(given):
-        return given
-    load_environment_file()
+    if "${" in json.dumps(given):
+        load_environment_file()
     schema = plugin.config_jsonschema
     plugin.append_builtin_config(schema)
     replaced: dict[str, Any] = with_variables(given, schema, os.environ, what)
