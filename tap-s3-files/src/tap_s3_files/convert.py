@@ -66,6 +66,8 @@ def _rows_or_reason(context: TaskContext, info: ObjectInfo) -> tuple[int | None,
         return None, "metadata_columns adds columns"
     if job.partitions.hive or job.partitions.paths:
         return None, "keys give columns"
+    if job.columns.entries:
+        return None, "the setting columns is an object"
     if job.options.excluded_members:
         return None, "the catalog does not select all of it"
     if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:

@@ -29,8 +29,9 @@ from singer_arrow.read_options import RESCUED
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.threads import ordered_results
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_all, parse_type
-from singer_arrow.schema.json_schema import to_json_schema
+from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
 from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.columns import NO_COLUMNS, Columns
 from tap_s3_files.listing import Listing
 from tap_s3_files.paths import find
 from tap_s3_files.run import TapRun, format_of, no_match
@@ -103,11 +104,22 @@ def source_schema(
                 f"did you mean {meant!r}? If it is a column of later files, name {meant!r} in 'schema' too"
             )
         merged[column] = parse_type(column, text)
-    if stream.columns is not None:
-        for column in stream.columns:
+    for column, text in stream.mapped.types.items():
+        declared, found = parse_type(column, text), merged.get(column)
+        if found is None or declared.equals(found, check_metadata=True) or column in stream.types:
+            continue
+        beside = [
+            f.name for f in stream.mapped.made_of(found) if (e := stream.mapped.entries.get(f.name)) and not e.read_as
+        ]
+        if beside:  # which would become another type without a word
+            msg = f"Stream {stream.name!r}: setting 'columns' reads {column!r} as {text}, for a hash or another type"
+            raise ConfigError(f"{msg}, and makes {beside[0]!r} of it too; add 'type: {text}' to {beside[0]!r}")
+        merged[column] = declared
+    if stream.chosen is not None:
+        for column in stream.chosen:
             if column not in merged:
                 raise _no_column(stream, "columns", column, merged)
-        merged = {name: field for name, field in merged.items() if name in stream.columns}
+        merged = {name: field for name, field in merged.items() if name in stream.chosen}
     if not merged:
         files = f"its files ({sampled[0]}{', ...' if len(sampled) > 1 else ''})" if sampled else "its files"
         raise SchemaError(f"Stream {stream.name!r}: no column was found in {files}; name them in the setting 'schema'")
@@ -137,11 +149,20 @@ def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_column
     refuse_reserved(source.names, stream, metadata_columns=metadata_columns)
     own = [*(METADATA if metadata_columns else ()), *([json_field(RESCUED)] if stream.rescues else [])]
     schema = pa.schema([*source, *own])
+    for column in stream.mapped.sources:
+        entry = stream.mapped.entries.get(column)
+        if column not in schema.names and (entry is None or not (entry.is_constant or entry.source)):
+            raise _no_column(stream, "columns", column, schema.names)
+        if column in source.names and entry is not None and not stream.mapped.made_of(source.field(column)):
+            logger.warning("Stream %r: the files' column %r is left out: columns makes another", stream.name, column)
+    schema = stream.mapped.schema(schema)
     for key in stream.key_properties:
         if key not in schema.names:
             raise _no_column(stream, "key_properties", key, schema.names)
     try:
-        return to_json_schema(schema, keys=stream.key_properties)
+        made = to_json_schema(schema, keys=stream.key_properties)
+        stream.mapped.check(from_json_schema(made), stream.name)
+        return made
     except SchemaError as error:
         raise SchemaError(f"Stream {stream.name!r}: {error}") from None
 
@@ -154,7 +175,7 @@ def refuse_reserved(
     Columns that the stream does not read may have any name.
     """
     own = {*(METADATA.names if metadata_columns else ()), *([RESCUED] if stream.rescues else [])}
-    taken = sorted(own.intersection(names if stream.columns is None else {*names} & {*stream.columns}))
+    taken = sorted(own.intersection(names if stream.chosen is None else {*names} & {*stream.chosen}))
     if taken:
         hint = "do not set on_bad_row or on_drift to rescue" if RESCUED in taken else "set metadata_columns to false"
         where = f"{url}: it has" if url is not None else f"Stream {stream.name!r}: its files have"
@@ -182,7 +203,7 @@ class SchemaEvolution:
     """The schema of one stream in one run, as a JSON Schema.
 
     `is_fixed`: it must not change; `keys` may not be null; `types`, which the settings give, do not change; `own`
-    columns are not the files'.
+    columns are not the files', of which `columns` makes the others.
     """
 
     def __init__(
@@ -193,7 +214,9 @@ class SchemaEvolution:
         keys: Sequence[str] = (),
         types: Mapping[str, pa.Field] | None = None,
         own: Iterable[str] = (),
+        columns: Columns = NO_COLUMNS,
     ) -> None:
+        self._columns = columns
         self.schema, self._is_fixed = schema, is_fixed
         self._keys, self._types, self._own = tuple(keys), types or {}, frozenset(own)
 
@@ -202,12 +225,13 @@ class SchemaEvolution:
         if self._is_fixed or not isinstance(error, DriftError):
             raise with_row_advice(error)
         known = self.schema["properties"]
-        if (count := len(known.keys() | {f.name for f in error.fields})) > MOST_COLUMNS:
+        fields = [made for found in error.fields for made in self._columns.made_of(found)]
+        if (count := len(known.keys() | {f.name for f in fields})) > MOST_COLUMNS:
             reason = f"with its columns the stream has {count:,} ({_MOST_REASON})"
             raise DataError(reason, url=error.url, line=error.line)
-        if any(f.name in self._own or (f.name in self._types and f.name in known) for f in error.fields):
+        if any(f.name in self._own or (f.name in self._types and f.name in known) for f in fields):
             raise error
-        wider = evolved(self.schema, [self._types.get(f.name, f) for f in error.fields], self._keys)
+        wider = evolved(self.schema, [self._types.get(f.name, f) for f in fields], self._keys)
         if wider == self.schema:  # what the file needs is there, and did not help
             raise error
         logger.warning("%s. The schema changes from here on", str(error).removesuffix(f". {error.hint}"))

@@ -230,9 +230,10 @@ def read(
 def _source(job: StreamJob, url: Url) -> tuple[JoiningFormat, Mapping[str, Any], pa.Schema, ReadOptions]:
     """Return how an object is read: format, the columns that its key gives, and schema and options of all others."""
     has_partitions, options = job.partitions.hive or job.partitions.paths, job.options
-    constants = job.partitions.values(url, job.schema) if has_partitions else {}
+    source = job.source
+    constants = job.partitions.values(url, source) if has_partitions else {}
     own = METADATA.names if job.metadata_columns else []
-    fields = [f for f in job.schema if f.name not in own and f.name not in constants]
+    fields = [f for f in source if f.name not in own and f.name not in constants]
     if not fields:
         kinds = "Only metadata and partition columns" if constants else "Only metadata columns"
         raise ConfigError(f"{kinds} are selected; select at least one column of the files")
@@ -269,6 +270,7 @@ def _read_object(
     from singer_arrow.enforcement import enforce
 
     job, info = context.job, reader.info
+    source = job.source
     assert info is not None
     # Which part of the object is read
     first, rows_before = ResumePoint(), 0
@@ -286,7 +288,7 @@ def _read_object(
     # A new column in its key is drift, like one in a file
     kind, constants, schema, options = _source(job, info.url)
     has_partitions = job.partitions.hive or job.partitions.paths
-    new = enforce.unknown_columns(job.partitions.texts(info.url), job.schema, job.options) if has_partitions else []
+    new = enforce.unknown_columns(job.partitions.texts(info.url), source, job.options) if has_partitions else []
     if new:
         if job.options.on_drift == "raise":
             enforce.raise_new_columns((f for f in job.partitions.infer([info.url]) if f.name in new), info.url)
@@ -330,7 +332,7 @@ def _read_object(
             continue
         if added:
             columns = []
-            for field in job.schema:
+            for field in source:
                 if field.name in added:
                     if len(made.get(field.name, ())) < batch.num_rows:
                         made[field.name] = pa.repeat(pa.scalar(added[field.name], field.type), batch.num_rows)
@@ -340,7 +342,8 @@ def _read_object(
                     columns.append(pc.cumulative_sum(ones, rows_before + rows))
                 else:
                     columns.append(batch.column(field.name))
-            batch = pa.RecordBatch.from_arrays(columns, schema=job.schema)
+            batch = pa.RecordBatch.from_arrays(columns, schema=source)
+        batch = job.columns.apply(batch, job.schema)
         rows += batch.num_rows
         counts = so_far()
         yield Piece(batch, Position(start.object, rows, progress.resume_point), counts - before, bad.take())

@@ -21,6 +21,7 @@ from singer_arrow.reading.parallel import Budget
 from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
+from tap_s3_files.columns import NO_COLUMNS, Columns
 from tap_s3_files.listing import Listing, list_objects, read_inventory
 from tap_s3_files.paths import NO_PARTITIONS, ObjectFilter, Partitions
 from tap_s3_files.plan import StreamPlan
@@ -200,6 +201,12 @@ class StreamJob:
     max_bad_rows: int = 1000
     shows_rows: bool = True
     held_bytes: int = HELD_BYTES
+    columns: Columns = NO_COLUMNS
+
+    @property
+    def source(self) -> pa.Schema:
+        """The columns that objects are read with, of which `columns` makes those of `schema`."""
+        return self.columns.source(self.schema)
 
 
 @dataclass(frozen=True, slots=True)

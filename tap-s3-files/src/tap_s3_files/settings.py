@@ -21,6 +21,7 @@ from singer_arrow.runtime.threads import default_workers
 from singer_arrow.settings import inline, json_schema, read_settings, setting, without_defaults
 from singer_arrow.storage.aws import AwsOptions, aws_setting
 from singer_arrow.storage.urls import Url
+from tap_s3_files.columns import NO_COLUMNS, Columns, ColumnSettings
 from tap_s3_files.paths import (
     Partitions,
     check_date_pattern,
@@ -84,7 +85,13 @@ class StreamSettings:
         default={},
         name="schema",
     )
-    columns: tuple[str, ...] | None = setting("Read these columns only.")
+    columns: tuple[str, ...] | Columns | None = setting(
+        "A list: read these columns only. Or an object from names to what becomes a column of that name: `true` keeps "
+        "the files' column, `false` leaves it out, and an object makes it; columns that it does not name stay as they "
+        "are ([rename, cast, hash and mask](columns.md)).",
+        kind=tuple[str, ...] | Mapping[str, bool | ColumnSettings],
+        parse=Columns.parse,
+    )
     read: ReadOptions = inline(READ)
     max_bad_rows: int = setting(
         "With on_bad_row: dead_letter, how many rows may be bad per BATCH message (per object, if RECORD messages are "
@@ -129,6 +136,16 @@ class StreamSettings:
         return Partitions(self.urls if any(map(group_names, self.urls)) else (), hive=self.partition_columns)
 
     @property
+    def chosen(self) -> tuple[str, ...] | None:
+        """The only columns to read; None: all."""
+        return self.columns if isinstance(self.columns, tuple) else None
+
+    @property
+    def mapped(self) -> Columns:
+        """What becomes of the columns of files."""
+        return self.columns if isinstance(self.columns, Columns) else NO_COLUMNS
+
+    @property
     def rescues(self) -> bool:
         """Whether there is a column for what does not fit."""
         return "rescue" in (self.read.on_bad_row, self.on_drift)
@@ -150,8 +167,11 @@ def _check_stream(given: Mapping[str, Any], where: str) -> None:
         if has_date(url):
             check_date_pattern(url, f"{where}path")
     check_groups(urls, f"{where}path")
-    if given.get("columns") == []:
+    columns = given.get("columns")
+    if columns in ([], {}):
         raise ConfigError(f"Setting '{where}columns' is empty; leave it out to read all columns")
+    if isinstance(columns, dict):
+        Columns.of(columns, f"{where}columns").check_stream(given["name"], given)
     from singer_arrow.casting.spelling import Spelling
 
     Spelling.of(read_settings(ReadOptions, given))  # raises ConfigError
@@ -520,6 +540,9 @@ def _check_executor(settings: Settings) -> None:
         msg = f"Setting 'dask_tls.{missing}' is missing: a scheduler at tls:// needs ca_file, cert_file and key_file"
         raise ConfigError(msg)
     # What workers need
+    if name := next((s.name for s in settings.streams if s.mapped.has_hash), None):
+        msg = f"Stream {name!r}: setting 'columns' has a hash, whose salt workers of a cluster do not have"
+        raise ConfigError(f"{msg}; set executor to threads")
     if batch is None:
         msg = "Setting 'executor' is dask, which needs 'batch_config': workers write batch files, and no records"
         raise ConfigError(msg)
@@ -545,9 +568,10 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
     The catalog leaves out the `deselected` columns.
     """
     read, apart = stream.read, {"compression", "on_bad_row"}
+    columns = stream.mapped.identity() if stream.mapped.entries else stream.columns
     options = ((f.name, getattr(read, f.name), getattr(READ, f.name)) for f in fields(read) if f.name not in apart)
     changed = sorted((name, value) for name, value, default in options if value != default)
-    some = (stream.format, read.compression, sorted(stream.types.items()), stream.columns, read.on_bad_row)
+    some = (stream.format, read.compression, sorted(stream.types.items()), columns, read.on_bad_row)
     more = (stream.on_drift, changed, stream.partitions, sorted(deselected), metadata_columns)
     return hashlib.sha256(repr((some, more)).encode()).hexdigest()[:16]
 

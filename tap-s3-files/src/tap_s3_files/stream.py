@@ -245,20 +245,24 @@ class FileStream(ArrowStream):
     def job(self) -> StreamJob:
         """Return how the stream's objects are read, with its schema as it is now."""
         settings, schema = self.settings, from_json_schema(self._evolution.schema)
+        columns = settings.mapped
+        columns.check(schema, self.name)
+        source = columns.source(schema)
+        deselected = frozenset(columns.sources_of(self._deselected, self.schema["properties"], source.names))
         batch = self.run.settings.batch
         passes = batch and self.run.settings.passthrough and batch.can_pass
         options = replace(
             settings.read,
             on_drift="rescue" if settings.on_drift == "rescue" else "raise",
-            known_columns=None if settings.columns is not None else self._deselected,
-            excluded_members=self._deselected,
-            declared_columns=set_columns(schema, settings.types),
+            known_columns=None if settings.chosen is not None else deselected | columns.sources,
+            excluded_members=deselected,
+            declared_columns=set_columns(source, {**settings.types, **columns.types}),
             json_output=not self.sends_batches or (batch is not None and batch.format == "jsonl"),
         )
         return StreamJob(
             stream=self.name,
             schema=schema,
-            metadata_columns=self.run.settings.metadata_columns and not set(METADATA.names).isdisjoint(schema.names),
+            metadata_columns=self.run.settings.metadata_columns and not set(METADATA.names).isdisjoint(source.names),
             format=settings.format,
             options=options,
             batch=batch,
@@ -271,6 +275,7 @@ class FileStream(ArrowStream):
             max_bad_rows=settings.max_bad_rows,
             shows_rows=not (settings.columns or self._deselected or self.records_needed_by()),
             held_bytes=self.run.settings.held_bytes,
+            columns=columns,
         )
 
     @property
@@ -294,13 +299,14 @@ class FileStream(ArrowStream):
             *(METADATA.names if self.run.settings.metadata_columns else ()),
             *([RESCUED] if settings.rescues else []),
         ]
-        types = {column: parse_type(column, text) for column, text in settings.types.items()}
+        types = [parse_type(column, text) for column, text in {**settings.types, **settings.mapped.types}.items()]
         return SchemaEvolution(
             self.selected_schema,
             is_fixed=settings.on_drift != "evolve",
             keys=settings.key_properties,
-            types=types,
+            types={made.name: made for declared in types for made in settings.mapped.made_of(declared)},
             own=own,
+            columns=settings.mapped,
         )
 
     def plan_log(self) -> PlanLog | None:

@@ -286,6 +286,8 @@ class TapS3Files(ArrowTap):
             for name in catalog.keys() - {s.name for s in self.settings.streams}:
                 self.logger.warning("The catalog's stream %r is not in the setting 'streams'; it is left out", name)
             known = {name: entry.schema.to_dict() for name, entry in catalog.items()}
+            for s in (s for s in self.settings.streams if s.name in known):
+                s.mapped.check_catalog(known[s.name].get("properties", ()), s.name)
             nothing: Mapping[str, Any] = {"type": "object", "properties": {}}
             return [self._stream(s, known.get(s.name, nothing)) for s in self.settings.streams]
         fail, found = partial(self.fail_stream, is_only=len(self.settings.streams) == 1), []
