@@ -176,7 +176,9 @@ class BigQuery(Connection):
         name: str,
         fields: Fields,
         *,
-        partition: tuple[str, str] | None = None,
+        partition: tuple[str | None, str | tuple[int, int, int]] | None = None,
+        expiration_days: float | None = None,
+        require_partition_filter: bool = False,
         cluster: Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         description: str | None = None,
@@ -185,7 +187,8 @@ class BigQuery(Connection):
     ) -> Table:
         """Create a table, or raise AlreadyExistsError.
 
-        `fields` are as the API writes them, `partition` is a column and a unit, `labels` come on top of those that are
+        `fields` are as the API writes them, `partition` is a column (None: by the time of arrival)
+        and a unit or, of whole numbers, first value, end and width; `labels` come on top of those that are
         set; of `like` it gets partitioning, clustering, labels and description.
         """
         from google.cloud import bigquery
@@ -194,8 +197,14 @@ class BigQuery(Connection):
         made.labels = {**self.settings.labels, **(labels or {})}
         made.description = description
         made.expires = expires
-        if partition:
-            made.time_partitioning = bigquery.TimePartitioning(type_=partition[1], field=partition[0])
+        if partition and isinstance(partition[1], str):
+            kept = int(expiration_days * 86_400_000) if expiration_days else None
+            made.time_partitioning = bigquery.TimePartitioning(partition[1], partition[0], expiration_ms=kept)
+        elif partition:
+            cells = bigquery.PartitionRange(*partition[1])
+            made.range_partitioning = bigquery.RangePartitioning(range_=cells, field=partition[0])
+        if partition and require_partition_filter:
+            made.require_partition_filter = True
         if cluster:
             made.clustering_fields = list(cluster)
         if like:

@@ -15,6 +15,8 @@ from singer_arrow.storage.urls import Url, shown
 from singer_arrow.warehouse.settings import LoadSettings, each_value, of_stream
 
 LOAD_JOB, STORAGE_WRITE = "load_job", "storage_write"
+ARRIVAL = "_PARTITIONTIME"  # the pseudo-column of tables that are partitioned by the time of arrival
+MOST_PARTITIONS = 10_000  # of a table (https://cloud.google.com/bigquery/quotas#partitioned_tables)
 PARTITION_UNITS = ("hour", "day", "month", "year")
 _RESERVATION = re.compile(r"none|projects/[^/\s]+/locations/[^/\s]+/reservations/[^/\s]+")
 _MEMBER = re.compile(r"(?:user|group|serviceAccount|domain|principal|principalSet):\S+|allAuthenticatedUsers|allUsers")
@@ -86,8 +88,21 @@ class Settings(LoadSettings):
         "jobs per table and day: one a minute.",
     )
     partition_by: str | Mapping[str, str] | None = setting(
-        "Column by which new tables are partitioned, as `column` or `column:unit` (hour, day, month, year); or an "
+        "Column by which new tables are partitioned, as `column`, `column:unit` (hour, day, month, year) or, for "
+        "whole numbers, `column:range(first, end, width)`; `_PARTITIONTIME` is the time at which rows arrive. Or an "
         "object from streams (or patterns: `events_*`) to columns.",
+        scope="run and stream",
+    )
+    expiration_days: float | None = setting(
+        "After how many days BigQuery removes a partition of new tables that are partitioned by time, also one that a "
+        "load has just made. By default as the dataset has it.",
+        parse=float,
+        exclusiveMinimum=0,
+        scope="run and stream",
+    )
+    require_partition_filter: bool = setting(
+        "Whether queries of new partitioned tables must choose partitions by a condition.",
+        default=False,
         scope="run and stream",
     )
     cluster_by: tuple[str, ...] | Mapping[str, tuple[str, ...]] | None = setting(
@@ -151,10 +166,16 @@ class Settings(LoadSettings):
         if self.reservation and not _RESERVATION.fullmatch(self.reservation):
             raise ConfigError("Setting 'reservation' must read projects/P/locations/L/reservations/R, or none")
         for spec in each_value(self.partition_by):
-            unit = str(spec).partition(":")[2]
-            if unit and unit not in PARTITION_UNITS:
-                msg = f"Setting 'partition_by' has {spec!r}; the unit must be one of {', '.join(PARTITION_UNITS)}"
-                raise ConfigError(msg)
+            column, _, unit = str(spec).partition(":")
+            first, end, width = self._cells(unit) or (0, 1, 1)
+            if unit and unit not in PARTITION_UNITS and not self._cells(unit):
+                units = f"one of {', '.join(PARTITION_UNITS)}, or read range(first, end, width)"
+                raise ConfigError(f"Setting 'partition_by' has {spec!r}; the unit must be {units}")
+            if not width or not 0 < -(-(end - first) // width) <= MOST_PARTITIONS:
+                msg = f"a range has 1 to {MOST_PARTITIONS:,} partitions"
+                raise ConfigError(f"Setting 'partition_by' has {spec!r}; {msg}")
+            if column.upper() == ARRIVAL and self._cells(unit):
+                raise ConfigError(f"Setting 'partition_by' has {spec!r}; {ARRIVAL} is a time, and has no ranges")
         for columns in each_value(self.cluster_by):
             if len(columns) > 4:
                 raise ConfigError(f"Setting 'cluster_by' names {len(columns)} columns; BigQuery takes four at most")
@@ -191,12 +212,18 @@ class Settings(LoadSettings):
                 raise ConfigError(msg)
         return replace(self, dataset=name)
 
-    def partitioning(self, stream: str) -> tuple[str, str] | None:
-        """Column and unit by which the stream's table is partitioned."""
+    @staticmethod
+    def _cells(unit: str) -> tuple[int, int, int] | None:
+        """Return the first value, the end and the width of partitions of whole numbers."""
+        found = re.fullmatch(r"range\( *(-?\d+) *, *(-?\d+) *, *(\d+) *\)", unit, re.ASCII)
+        return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+    def partitioning(self, stream: str) -> tuple[str, str | tuple[int, int, int]] | None:
+        """Column, and unit or cells, by which the stream's table is partitioned."""
         if not (spec := of_stream(self.partition_by, stream)):
             return None
         column, _, unit = str(spec).partition(":")
-        return column, (unit or "day").upper()
+        return column, self._cells(unit) or (unit or "day").upper()
 
     def clustering(self, stream: str) -> list[str]:
         """Columns by which the stream's table is clustered."""

@@ -12,13 +12,14 @@ import pyarrow as pa
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
 from singer_arrow.load.convert import RANK
 from singer_arrow.naming import staging_name, stream_label
-from singer_arrow.warehouse.settings import EVOLVE, siblings
+from singer_arrow.warehouse.settings import EVOLVE, of_stream, siblings
 from singer_arrow.warehouse.table import Descriptions, PropertyPath, layout_column, log_new, warn_of_layout
 from target_bigquery import columns as drift
 from target_bigquery import sql
 from target_bigquery.client import BigQuery, Fields
 from target_bigquery.columns import NO_DESCRIPTIONS, ColumnEvolution, columns_of, relaxed, with_columns
 from target_bigquery.resources import AlreadyExistsError, ChangedError, RefusedError, Table
+from target_bigquery.settings import ARRIVAL
 from target_bigquery.types import RULES, Column, missing_required, new_columns, nullable_required
 
 # The columns by which new tables are partitioned and clustered.
@@ -30,9 +31,11 @@ _KINDS = {
 
 
 def _column(setting: str, given: object, stream: str, columns: Sequence[Column], name: str) -> str | None:
-    column, kinds = layout_column(setting, given, stream, columns, name, logger=logger), _KINDS[setting]
+    is_range = setting == "partition_by" and "range(" in str(of_stream(given, stream))
+    column = layout_column(setting, given, stream, columns, name, logger=logger)
+    kinds = ("INTEGER",) if is_range else _KINDS[setting]
     if column and (column.kind not in kinds or column.repeated):
-        allowed = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+        allowed = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
         msg = f"Setting {setting!r} names column {name!r} of stream {stream!r}, which is {column}, not {allowed}"
         raise ConfigError(msg)
     return column.name if column else None
@@ -166,15 +169,22 @@ def remove_leftovers(client: BigQuery, table: str) -> None:
 def _create(client: BigQuery, stream: str, name: str, schema: pa.Schema, descriptions: Descriptions) -> Destination:
     settings = client.settings.of_stream(stream)
     columns = columns_of(schema, nested=settings.nested)
-    partition, spec = None, settings.partitioning(stream)
-    if spec and (column := _column("partition_by", settings.partition_by, stream, columns, spec[0])):
+    partition: tuple[str | None, str | tuple[int, int, int]] | None = None
+    spec = settings.partitioning(stream)
+    if spec and spec[0].upper() == ARRIVAL:
+        partition = None, spec[1]
+    elif spec and (column := _column("partition_by", settings.partition_by, stream, columns, spec[0])):
         partition = column, spec[1]
+    if settings.expiration_days and not (partition and isinstance(partition[1], str)):
+        logger.warning("Table %s has no partitions by time, so expiration_days does not apply to it", client.path(name))
     clustering = settings.clustering(stream)
     cluster = [_column("cluster_by", settings.cluster_by, stream, columns, name) for name in clustering]
     table = client.create_table(
         name,
         with_columns((), columns, descriptions, is_ours=True),
         partition=partition,
+        expiration_days=settings.expiration_days,
+        require_partition_filter=settings.require_partition_filter,
         cluster=[name for name in cluster if name],
         labels={OWNER: stream_label(stream)},
         description=descriptions.table,
@@ -231,9 +241,10 @@ def _fit(
         except (CredentialsError, RefusedError) as error:
             logger.info("%s; the table keeps the descriptions that it has", error)
     path, parts = client.path(table.name), table.partitions
-    named, has = settings.partitioning(stream), [parts.column] if parts else []
+    named, arrival = settings.partitioning(stream), [ARRIVAL] if table.resource.time_partitioning else []
+    has = [parts.column] if parts else arrival
     words = {"by": "partitioned by", "without": "not partitioned"}
-    warn_of_layout(path, "partition_by", list(named or ())[:1], has, columns, **words, logger=logger)
+    warn_of_layout(path, "partition_by", [named[0]] if named else [], has, columns, **words, logger=logger)
     clustered, words = settings.clustering(stream), {"by": "clustered by", "without": "not clustered"}
     warn_of_layout(path, "cluster_by", clustered, table.clustered_by, columns, **words, logger=logger)
     return Destination(table, columns)
