@@ -63,7 +63,9 @@ class ColumnSettings:
         kind=bool | Mask,
         parse=lambda given: _of_flag(Mask, given),
     )
-    value: str | float | bool | None = setting("The same value in each row, instead of a column of the files.")
+    value: str | float | bool | None = setting(
+        "The same value in each row, instead of a column of the files; also with `type`."
+    )
 
     @property
     def read_as(self) -> str | None:
@@ -103,8 +105,8 @@ class Columns:
         }
         types = dict[str, tuple[str, str]]()
         for name, entry in ((name, entry) for name, entry in made.items() if entry is not None):
-            if entry.is_constant and entry != ColumnSettings(value=entry.value):
-                raise ConfigError(f"Setting '{where}.{name}' has a value, and so nothing else; leave one of them out")
+            if entry.is_constant and entry != ColumnSettings(value=entry.value, type=entry.type):
+                raise ConfigError(f"Setting '{where}.{name}' has a value, and so only a type beside it; leave one out")
             if entry.hash and (entry.mask or entry.type):
                 other = "mask" if entry.mask else "type"
                 raise ConfigError(
@@ -112,6 +114,7 @@ class Columns:
                 )
             if text := entry.read_as:
                 parse_type(name, text)
+            if text and not entry.is_constant:
                 source = entry.source or name
                 first, other = types.setdefault(source, (name, text))
                 if other != text:
@@ -135,7 +138,7 @@ class Columns:
                 msg = f"Stream {name!r}: column {column!r} is hidden by setting 'columns', and {setting}: rescue"
                 raise ConfigError(f"{msg} would keep values of rows as they are; set {setting} to another value")
             given = (stream.get("schema") or {}).get(entry.source or column)
-            if (text := entry.read_as) and given not in (None, text):
+            if (text := entry.read_as) and not entry.is_constant and given not in (None, text):
                 msg = f"Stream {name!r}: settings 'schema' and 'columns' read {entry.source or column!r} as {given}"
                 raise ConfigError(f"{msg} and as {text}; one column of a file is read as one type")
 
@@ -147,7 +150,7 @@ class Columns:
     @property
     def types(self) -> dict[str, str]:
         """The types as which columns of files are read."""
-        made = ((e.source or n, e.read_as) for n, e in self.entries.items() if e is not None)
+        made = ((e.source or n, e.read_as) for n, e in self.entries.items() if e and not e.is_constant)
         return {source: text for source, text in made if text}
 
     @property
@@ -163,9 +166,9 @@ class Columns:
 
     def schema(self, source: pa.Schema) -> pa.Schema:
         """Return the columns that are made of those of the files."""
-        constants = {n: e.value for n, e in self.entries.items() if e and e.is_constant}
-        made = [field for found in source for field in self.made_of(found)]
-        return pa.schema([*made, *(pa.field(n, pa.scalar(v).type) for n, v in constants.items())])
+        constants = ((n, e) for n, e in self.entries.items() if e and e.is_constant)
+        own = [parse_type(n, e.type) if e.type else pa.field(n, pa.scalar(e.value).type) for n, e in constants]
+        return pa.schema([*(made for found in source for made in self.made_of(found)), *own])
 
     def source(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of files of which those of a schema are made."""

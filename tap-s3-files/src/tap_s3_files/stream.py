@@ -161,7 +161,10 @@ class FileStream(ArrowStream):
         if self.is_mapped_away:
             return
         if self.batch_encoding() and (setting := self.records_needed_by()) and self.is_whole_run:
-            self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records")
+            advice = "; 'columns' of the stream renames, leaves out and sets columns in batches" * (
+                setting == "stream_maps"
+            )
+            self.log(f"RECORD messages are sent although batch_config is set: {setting} changes single records{advice}")
         if self.run.settings.dask is not None and self.is_whole_run:
             setting = self.records_needed_by()
             msg = f"Stream {self.name!r}: executor dask sends BATCH messages only, and {setting} changes single records"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -20,8 +21,10 @@ COLUMNS = {
     "phone": {"mask": {"keep_last": 2}},
     "amount": {"type": "decimal(10,2)", "null_if": [-1]},
     "amount_text": False,
-    "country": {"from": "land", "null_if": ["", "??"]},
+    "country": {"from": "land", "null_if": ["", "??", "0"]},
     "tenant": {"value": "acme"},
+    "shop": {"value": "1"},
+    "since": {"value": "2024-05-01", "type": "date"},
     "file": {"from": "_sdc_source_file"},
     **{f"_sdc_source_{name}": False for name in ("bucket", "lineno", "modified_at", "etag")},
 }
@@ -63,7 +66,9 @@ def test_records_and_batch_files_have_the_same_columns(form: str, with_catalog: 
     if with_catalog:  # which knows the new names
         options["catalog"] = json.loads(source.run(config, discover=True).stdout)
     ran = source.run(config, **options)
-    made = [row | {"tenant": "acme", "file": f"in/{file}.csv"} for file in "ab" for row in EXPECTED]
+    since = date(2024, 5, 1) if form == "parquet" else "2024-05-01"
+    same = {"tenant": "acme", "shop": "1", "since": since}
+    made = [row | same | {"file": f"in/{file}.csv"} for file in "ab" for row in EXPECTED]
     assert as_text(source.rows(ran)) == made
     schema = ran.of_type("SCHEMA")[0]
     assert (set(schema["schema"]["properties"]), schema["key_properties"]) == ({*made[0]}, ["order_id"])
@@ -159,7 +164,7 @@ def test_another_salt_makes_other_files_and_a_line(source: Source) -> None:
         ({"columns": {"id": True, "h": {"from": "id", "hash": True}}}, "add 'type: string' to 'id'"),
         ({"columns": {"id": {"null_if": ["n/a"]}}}, "'n/a' is no value of type int64"),
         ({"columns": {"_sdc_source_lineno": {"type": "string"}}}, "is read as string, it is int64"),
-        ({"columns": {"id": {"value": 1, "hash": True}}}, "'streams[0].columns.id' has a value, and so nothing else"),
+        ({"columns": {"id": {"value": 1, "hash": True}}}, "'streams[0].columns.id' has a value, and so only a type"),
         ({"columns": {"id": {"type": "interger"}}}, "did you mean 'integer'?"),
         ({"columns": {"id": {"hsh": True}}}, "did you mean 'hash'?"),
         ({"columns": {"id": {"mask": True}}, "key_properties": ["id"]}, "its mask would merge rows"),

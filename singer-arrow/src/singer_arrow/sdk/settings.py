@@ -225,6 +225,8 @@ def _names(
 def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
     given = schema.get("type", "string")
     kinds = {given} if isinstance(given, str) else set(given)
+    if kinds >= {"string", "number"}:  # any value: the text '1' differs from the number
+        return text
     if "boolean" in kinds and text.lower() in _BOOLEANS:
         return _BOOLEANS[text.lower()]
     if kinds & {"integer", "number", "array", "object"}:

@@ -19,6 +19,7 @@ SCHEMA = {
         "workers": {"type": "integer"},
         "size": {"type": ["number", "null"]},
         "names": {"type": "array"},
+        "any": {"type": ["string", "number", "boolean"]},
         "by-stream": {"type": ["boolean", "object"]},
         "storage": {"type": "object", "properties": {"root": {"type": "string"}, "inner": {"properties": {"a": {}}}}},
         "storage_root": {"type": "string"},
@@ -31,6 +32,7 @@ SCHEMA = {
     ("environ", "expected"),
     [
         ({"WORKERS": "3", "SIZE": "0.5", "NAMES": "a,b"}, {"workers": 3, "size": 0.5, "names": ["a", "b"]}),
+        ({"ANY": "1"}, {"any": "1"}),
         ({"BY_STREAM": '{"a": true}'}, {"by-stream": {"a": True}}),
         ({"OTHER_FLAG": "yes"}, {"other": {"flag": True}}),
         ({"OTHER_FLAG": "no", "OTHER": '{"flag": true, "b": 1}'}, {"other": {"flag": False, "b": 1}}),
