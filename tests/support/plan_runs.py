@@ -60,7 +60,9 @@ def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetim
         plan_root=None,
         batch=None,
         replication=replication,
+        moments=("", ""),
     )
+    shared.behind = lambda _: shared
 
     class Listed(TapRun):
         def listing(self, stream: Any, *, begin: Url | None = None) -> Listing:
@@ -78,7 +80,7 @@ def plan_for(tap_run: TapRun, log: PlanLog | None, identity: str = "") -> Stream
 
 def stream() -> Any:
     """Return the settings of the stream that planning reads."""
-    return SimpleNamespace(name="orders", paths=(Url("s3", "b", "in/*"),))
+    return SimpleNamespace(name="orders", replication_method=None, paths=(Url("s3", "b", "in/*"),))
 
 
 def run(

@@ -67,9 +67,9 @@ _AGO = re.compile(r"-(\d{1,5})([hdw])", re.ASCII)
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def moment_in(text: str, name: str) -> datetime:
+def moment_in(text: str, name: str, now: datetime | None = None) -> datetime:
     """Return the time of a date or a time, or of one that is relative to now, in UTC."""
-    now = datetime.now(UTC)
+    now = now or datetime.now(UTC)
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if text in ("today", "yesterday"):
         return today - timedelta(days=text == "yesterday")
@@ -326,6 +326,7 @@ class ObjectFilter:
     """Filter of the objects that an inventory or a queue reports for a stream; in the folders `own` this tap writes.
 
     `dates` bound dates in paths, `window` the time of last modification: from the first on, before the second.
+    `moments` are both as they are given, where they are relative: they stay the same from run to run.
     """
 
     stream: str
@@ -333,6 +334,7 @@ class ObjectFilter:
     own: tuple[Url, ...] = ()
     dates: Window = (None, None)
     window: Window = (None, None)
+    moments: tuple[str, ...] = ()
 
     def matches(self, url: Url) -> bool:
         """Return whether `find` would yield an object of this URL if it existed."""

@@ -222,7 +222,7 @@ class StreamPlan:
         if self.log is None or self.log.head is None:
             return None
         own = self.object_filter
-        source = [own.stream, *sorted(map(str, own.paths)), *map(str, (*own.dates, *own.window))]
+        source = [own.stream, *sorted(map(str, own.paths)), *(own.moments or map(str, (*own.dates, *own.window)))]
         return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun)
 
     def pending_tasks(self, segment: Segment) -> Iterator[PendingTask]:

@@ -44,6 +44,7 @@ class TapRun:
         self.settings = settings
         self._given_state = given_state
         self._listings: dict[str, Listing] = {}
+        self._full_tables: set[str] = set()
 
     @cached_property
     def storage(self) -> Storage:
@@ -71,11 +72,19 @@ class TapRun:
         check_state(given, stream, self.settings.shard)
         return Bookmark.from_state(given, stream)
 
+    def _settings_of(self, stream: StreamSettings) -> Settings:
+        """Return the settings with the start of a stream, which may count from its STATE."""
+        is_full = stream.name in self._full_tables or stream.replication_method == "FULL_TABLE"
+        at = None if is_full else Bookmark.from_state(self._given_state(stream.name), stream.name)
+        return self.settings.behind(at.watermark.last_modified if at and at.watermark else None)
+
     def object_filter(self, stream: StreamSettings) -> ObjectFilter:
         """Return which objects belong to a stream, without listing them."""
-        settings = self.settings
+        settings = self._settings_of(stream)
         dates = (settings.start, settings.end)
-        return ObjectFilter(stream.name, stream.paths, tuple(self.own_roots), dates, settings.window(stream))
+        is_relative = any(text and not text[0].isdigit() for text in settings.moments)
+        moments = settings.moments if is_relative else ()
+        return ObjectFilter(stream.name, stream.paths, tuple(self.own_roots), dates, settings.window(stream), moments)
 
     def listing(self, stream: StreamSettings, *, begin: Url | None = None, keep: bool = False) -> Listing:
         """Return all objects of a stream; with `keep`, the next call returns the same. `begin`: see `list_objects`."""
@@ -83,7 +92,7 @@ class TapRun:
         if found is None and self.settings.replication.manifest:
             found = self._inventory[stream.name]
         elif found is None:
-            paths = self.settings.paths(stream, begin=begin)
+            paths = self._settings_of(stream).paths(stream, begin=begin)
             found = list_objects(self.storage, paths, own=self.own_roots, begin=begin)
         if keep:
             self._listings[stream.name] = found
@@ -116,6 +125,7 @@ class TapRun:
         its tasks; `sends`: the run sends what the plan holds, all of it.
         """
         if full_table:
+            self._full_tables.add(stream.name)
             return StreamPlan(None, None, self.object_filter(stream), target_bytes)
         at = self.bookmark(stream.name)
         if log is None and at is not None and at.is_begun and sends:

@@ -293,7 +293,8 @@ class Settings:
     )
     start: datetime | None = setting(
         "Only objects changed at this time or later. Without a zone: UTC. Also `-7d` (weeks `w` and hours `h` too), "
-        "`today`, `yesterday` or a day of the week such as `monday`: the last one. Days begin at midnight UTC.",
+        "`today`, `yesterday` or a day of the week such as `monday`: the last one. Days begin at midnight UTC. With "
+        "STATE these count from the last object read, so that a pause loses nothing.",
         name="start_date",
         kind=str,
         parse=lambda text: moment_in(text, "start_date"),
@@ -304,6 +305,8 @@ class Settings:
         kind=str,
         parse=lambda text: moment_in(text, "end_date"),
     )
+    moments: tuple[str, str] = ("", "")
+    """Start and end as they are given."""
     replication: Replication = setting("How the tap finds new objects.", default=Replication())
     batch: BatchSettings | None = batch_setting()
     plan_root: Url | None = setting(
@@ -384,7 +387,8 @@ class Settings:
         """Read a configuration that the JSON Schema has found valid; ConfigError if settings contradict each other."""
         for number, stream in enumerate(config.get("streams", ())):
             _check_stream(stream, f"streams[{number}].")
-        settings = read_settings(cls, config)
+        moments = config.get("start_date") or "", config.get("end_date") or ""
+        settings = replace(read_settings(cls, config), moments=moments)
         if settings.plan_root is None and settings.batch is not None:
             settings = replace(settings, plan_root=settings.batch.root)
         names = [s.name for s in settings.streams]
@@ -416,6 +420,16 @@ class Settings:
         defaults, streams = config.get("defaults"), config.get("streams")
         if isinstance(defaults, dict) and isinstance(streams, list):
             config["streams"] = [_merged(defaults, s) if isinstance(s, dict) else s for s in streams]
+
+    def behind(self, passed: datetime | None) -> Settings:
+        """Return the settings for a stream that is read up to a time: a relative `start_date` counts from there.
+
+        A stream that was not read for longer than `-7d` would lose objects otherwise.
+        """
+        if passed is None or not self.moments[0]:
+            return self
+        passed = min(passed.astimezone(UTC), datetime.now(UTC))
+        return replace(self, start=moment_in(self.moments[0], "start_date", passed))
 
     @property
     def sqs(self) -> Replication | None:

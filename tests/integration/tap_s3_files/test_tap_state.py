@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,39 @@ def test_an_object_that_appears_late_is_read_once(source: Source, tmp_path: Path
     third = source.run(config, state=state_of(second))
     assert names(third) == ["new.csv"]
     assert names(source.run(config, state=state_of(third))) == []
+
+
+@pytest.mark.parametrize("path", ["*.csv", "{date:%Y-%m-%d}.csv"])
+@pytest.mark.parametrize("has_batches", [True, False])
+def test_a_relative_start_loses_nothing_after_a_pause(
+    source: Source, tmp_path: Path, path: str, *, has_batches: bool
+) -> None:
+    """A shorter time in the second run is as if the first one had been so much earlier."""
+    folder, now = tmp_path / "in", datetime.now(UTC)
+    folder.mkdir()
+
+    def put(days: int) -> None:
+        moment = now - timedelta(days=days)
+        file = folder / f"{moment:%Y-%m-%d}.csv"
+        file.write_text(f"days\n{days}\n")
+        os.utime(file, (moment.timestamp(),) * 2)
+
+    def days(start: str, method: str = "INCREMENTAL", **options: Any) -> tuple[Ran, list[int]]:
+        stream = {"path": f"{folder}/{path}", "replication_method": method}
+        more = {"batch_config": source.batches()} if has_batches else {}
+        ran = source.run(source.config(stream=stream, start_date=start, **more), **options)
+        return ran, sorted(r["days"] for r in source.rows(ran))
+
+    put(9)
+    put(6)
+    first, read = days("-7d")
+    assert read == [6]
+    put(5)
+    put(1)
+    second, read = days("-3d", state=state_of(first))
+    assert read == [1, 5]
+    assert days("-3d", state=state_of(second))[1] == []
+    assert days("-3d", "FULL_TABLE", state=state_of(second))[1] == [1]
 
 
 def test_a_window_bounds_what_is_read(source: Source) -> None:

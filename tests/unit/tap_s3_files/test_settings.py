@@ -17,6 +17,7 @@ from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import Url
 from tap_s3_files import paths
 from tap_s3_files.paths import Partitions
+from tap_s3_files.run import TapRun
 from tap_s3_files.settings import Replication, Settings, StreamSettings, rows_identity
 from tap_s3_files.tap import TapS3Files
 
@@ -351,6 +352,16 @@ def test_dates_may_be_relative_to_now(text: str, start: str, monkeypatch: pytest
 
     monkeypatch.setattr(paths, "datetime", Wednesday)
     assert read(start_date=text).start == datetime.fromisoformat(start).replace(tzinfo=UTC)
+
+
+def test_a_plan_log_is_of_the_same_source_each_day() -> None:
+    def source(**window: str) -> str:
+        settings = read(**window)
+        given = TapRun(settings, lambda _: {}).object_filter(settings.streams[0])
+        return str(given.moments)
+
+    assert source(start_date="-7d", end_date="today") == "('-7d', 'today')"
+    assert source(start_date="2024-05-01") == source() == "()"
 
 
 def test_variables_of_configuration_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -389,7 +389,8 @@ def set_paths(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(log_head, "FANOUT", 2)
 
     def set_paths(*names: str) -> None:
-        made = SimpleNamespace(name="orders", paths=tuple(Url("s3", "b", f"in/{name}") for name in names))
+        paths = tuple(Url("s3", "b", f"in/{name}") for name in names)
+        made = SimpleNamespace(name="orders", replication_method=None, paths=paths)
         monkeypatch.setattr(plan_runs, "stream", lambda: made)
 
     return set_paths
