@@ -23,12 +23,19 @@ from typing import Any
 
 import click
 
-from singer_arrow.errors import ConfigError, IdentityError, NotFoundError, SingerArrowError, with_code
+from singer_arrow.errors import (
+    ConfigError,
+    IdentityError,
+    NotFoundError,
+    SingerArrowError,
+    UnfinishedStreamError,
+    with_code,
+)
 from singer_arrow.load.stream_ends import ONLY
-from singer_arrow.monitoring.monitor import FIGURES
 from singer_arrow.monitoring.report_pages import ReportFolder, main
-from singer_arrow.runtime.process import temporary_folder
-from singer_arrow.sdk.settings import load_environment_file, object_file, problems, with_variables
+from singer_arrow.naming import counted
+from singer_arrow.runtime.process import FIGURES, temporary_folder
+from singer_arrow.sdk.settings import json_object, load_environment_file, object_file, problems, with_variables
 from singer_arrow.settings import json_schema, read_settings, setting
 from singer_arrow.storage.store import Storage, Version
 from singer_arrow.storage.urls import Url
@@ -56,8 +63,9 @@ class Pipeline:
     tap: Connector = setting("Where rows come from.", required=True)
     target: Connector = setting("Where rows go to.", required=True)
     state: str | None = setting(
-        "Where STATE is kept: a path, or a URL on S3, Google Cloud Storage or Azure. By default a file beside this "
-        "one: pipeline.state.json beside pipeline.yml. One run at a time has it."
+        "Where STATE is kept: a path, or a URL on S3, Google Cloud Storage or Azure, with the credentials of the "
+        "environment. By default a file beside this one: pipeline.state.json beside pipeline.yml. One run at a time "
+        "has it."
     )
     report: str | None = setting("Setting report of both, where they have none of their own.")
 
@@ -69,7 +77,7 @@ def read_pipeline(given: str | Path | Mapping[str, Any]) -> tuple[Pipeline, Path
         config: dict[str, Any] = copy.deepcopy(dict(given))
     else:
         folder, what = Path(given).absolute().parent, str(given)
-        load_environment_file()
+        load_environment_file(folder)
         config = object_file(str(given), what)
         config.setdefault("state", f"{Path(given).stem}.state.json")
     schema = json_schema(Pipeline)
@@ -92,10 +100,17 @@ _DEAD_SECONDS = 20.0
 
 
 class StateFile:
-    """The STATE of a pipeline, which one run at a time has."""
+    """The STATE of a pipeline, which one run at a time has.
+
+    Attributes:
+        processes: They are ended once another run has the STATE, or it cannot be written.
+        lock: The descriptor of the lock of a file on a disk; a process that inherits it has the file too.
+    """
 
     def __init__(self, storage: Storage, url: Url) -> None:
         self._storage, self._url, self._id = storage, url, secrets.token_hex(8)
+        self.processes: Sequence[subprocess.Popen[bytes]] = ()
+        self.lock: tuple[int, ...] = ()
         self._known: Version | None = None
         self._state: Mapping[str, Any] = {}
         self._error: SingerArrowError | None = None
@@ -112,7 +127,8 @@ class StateFile:
             if self._url.scheme == "file":
                 stack.enter_context(self._locked(self._url.local_path()))
             self._state = self._read_free()
-            self._write(owned=True)
+            if not self._write(owned=True):
+                raise self._busy()
             beat = threading.Thread(target=self._keep, name="state", daemon=True)
             beat.start()
             try:
@@ -121,16 +137,20 @@ class StateFile:
                 self._ended.set()
                 self._changed.set()
                 beat.join()
-                self._write(owned=False)
-            if self._error is not None:
-                raise self._error
+                if self._error is None and not self._write(owned=False):
+                    self._error = self._taken()
+                self.check()
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Have a STATE written; the error of an earlier write is raised."""
-        if self._error is not None:
-            raise self._error
+        self.check()
         self._state = state
         self._changed.set()
+
+    def check(self) -> None:
+        """Raise the error of an earlier write."""
+        if self._error is not None:
+            raise self._error
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
@@ -142,6 +162,7 @@ class StateFile:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise self._busy() from None
+            self.lock = (lock.fileno(),)
             yield
 
     def _read_free(self) -> Mapping[str, Any]:
@@ -168,31 +189,34 @@ class StateFile:
     def _busy(self) -> IdentityError:
         return IdentityError(f"Another run has {self._url}; wait until it has ended")
 
+    def _taken(self) -> IdentityError:
+        return IdentityError(f"Another run has taken over {self._url}, as this one was silent for too long")
+
     def _keep(self) -> None:
         while not self._ended.is_set():
             self._changed.wait(_BEAT_SECONDS if self._url.scheme != "file" else None)
             self._changed.clear()
             if not self._ended.is_set():
                 try:
-                    self._write(owned=True)
+                    self._error = None if self._write(owned=True) else self._taken()
                 except SingerArrowError as error:
                     self._error = error
+                if self._error is not None:
+                    for process in self.processes:
+                        process.terminate()
                     return
                 self._ended.wait(0.5)  # many STATEs of a moment are one write
 
-    def _write(self, *, owned: bool) -> None:
-        if self._error is not None:
-            return
+    def _write(self, *, owned: bool) -> bool:
+        """Write the STATE, and return whether this run has it still."""
         self._beats += 1
         members = {**self._state, **({_OWNER: f"{self._id} {self._beats}"} if owned else {})}
         data = json.dumps(members).encode()
         if self._url.scheme == "file":
             self._storage.put(self._url, data)
-            return
-        version = self._storage.replace(self._url, data, self._known)
-        if version is None:
-            raise IdentityError(f"Another run has taken over {self._url}, as this one was silent for too long")
-        self._known = version
+            return True
+        self._known = self._storage.replace(self._url, data, self._known)
+        return self._known is not None
 
 
 # A run: both processes with a pipe between them, as a shell with pipefail has them.
@@ -207,11 +231,13 @@ class PipelineResult:
 
 
 class PipelineError(SingerArrowError):
-    """The tap or the target of a pipeline failed; `code` is that of its own error."""
+    """The tap or the target of a pipeline failed; `code` is that of its own error, if it has one."""
 
-    def __init__(self, message: str, code: str, exit_code: int) -> None:
+    code = "failed"
+
+    def __init__(self, message: str, code: str | None, exit_code: int) -> None:
         super().__init__(message)
-        self.code, self.exit_code = code, exit_code
+        self.code, self.exit_code = code or self.code, exit_code
 
 
 def run(
@@ -229,29 +255,45 @@ def run(
         IdentityError: Another run has its STATE.
         PipelineError: Tap or target failed; what was loaded by then counts, and the next run continues behind it.
     """
+    signals = _Signals()
+    with signals.handled():
+        return _run(pipeline, only, signals, full_refresh=full_refresh)
+
+
+def _run(
+    pipeline: str | Path | Mapping[str, Any], only: Sequence[str], signals: _Signals, *, full_refresh: bool
+) -> PipelineResult:
     described, folder = read_pipeline(pipeline)
     with ExitStack() as stack:
+        # both commands; the STATE of the tap
         temporary = stack.enter_context(temporary_folder("pipeline-"))
         tap = _command(described, "tap", only, folder, temporary)
         target = _command(described, "target", only, folder, temporary)
-        state: Mapping[str, Any] = {}
         file = StateFile(Storage(), _place(described.state, folder)) if described.state else None
-        if file is not None:
-            state = stack.enter_context(file.claimed())
-        if state and not full_refresh:
+        state: Mapping[str, Any] = stack.enter_context(file.claimed()) if file is not None else {}
+        others = {n: b for n, b in state.get("bookmarks", {}).items() if only and not _is_one_of(n, only)}
+        if full_refresh:  # the file has the former STATE until the target writes one
+            state = {"bookmarks": others} if others else {}
+        if state:
             (temporary / "state.json").write_text(json.dumps(state))
             tap += ["--state", str(temporary / "state.json")]
-        environment = {**os.environ, FIGURES: str(temporary / "figures"), **({ONLY: "1"} if only else {})}
+
+        # both processes, until the target closes its output
+        environment = {**os.environ, FIGURES: str(temporary / "figures")} | ({ONLY: "1"} if only else {})
         source = subprocess.Popen(tap, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
-        sink = subprocess.Popen(target, stdin=source.stdout, stdout=subprocess.PIPE, env=environment)
+        lock = file.lock if file is not None else ()  # also of the target, which may outlive this process
+        sink = subprocess.Popen(target, stdin=source.stdout, stdout=subprocess.PIPE, env=environment, pass_fds=lock)
         assert source.stdout is not None
         assert sink.stdout is not None
         source.stdout.close()  # so that the tap notices the end of the target
-        received = stack.enter_context(_signals_to(source, sink))
+        signals.processes = (source, sink)
         try:
+            if file is not None:
+                file.processes = signals.processes
+                file.check()
             for line in sink.stdout:
                 if (given := _state_in(line)) is not None:
-                    state = given
+                    state = {**given, "bookmarks": {**others, **given.get("bookmarks", {})}} if others else given
                     if file is not None:
                         file.save(state)
         except BaseException:
@@ -260,14 +302,22 @@ def run(
             raise
         finally:
             codes = sink.wait(), source.wait()
+
+        # what they have counted, or the error of the target, else of the tap
         names = described.target.name, described.tap.name
         figures = {found["run"]["connector"]: found for found in _figures(temporary)}
-        for name, code in zip(names, codes, strict=True):
-            if code or received:
-                found = (figures.get(name) or {}).get("error") or {}
-                text = found.get("message") or f"{name} ended with exit code {code}; see its own lines"
-                number = 128 + received[0] if received else code if code > 0 else 128 - code
-                raise PipelineError(text, found.get("code") or "failed", number)
+        failed = [(name, code) for name, code in zip(names, codes, strict=True) if code]
+        if failed:
+            errors = [(figures.get(name) or {}).get("error") or {} for name, _ in failed]
+            if errors[0].get("code") == UnfinishedStreamError.code and len(errors) > 1:
+                errors.reverse()  # the tap's is the cause
+            name, code = failed[0]
+            text = errors[0].get("message") or f"{name} ended with exit code {code}; see its own lines"
+            number = code if code > 0 else 128 - code
+            if signals.received:
+                number = 128 + signals.received[0]
+                text = f"Interrupted ({signal.Signals(signals.received[0]).name}); run it again, and it continues"
+            raise PipelineError(text, errors[0].get("code"), number)
         loaded = (figures.get(names[0]) or {}).get("streams") or []
         return PipelineResult({stream["stream"]: stream["counts"] for stream in loaded}, state)
 
@@ -283,35 +333,50 @@ def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, t
     if pipeline.report:
         config.setdefault("report", pipeline.report)
     streams = config.get("streams")
-    if only and isinstance(streams, list) and not part.catalog:
-        config["streams"] = [s for s in streams if isinstance(s, dict) and _is_one_of(str(s.get("name")), only)]
+    # names with a bracket are found in the bucket; other taps may have other streams
+    has_names = isinstance(streams, list) and all(
+        isinstance(s, dict) and "{" not in s.get("name", "{") for s in streams
+    )
+    if streams and role == "tap" and only and has_names and not part.catalog:
+        config["streams"] = [stream for stream in streams if _is_one_of(str(stream["name"]), only)]
         if not config["streams"]:
-            raise ConfigError(f"No stream of '{role}.config' is one of {', '.join(only)}")
+            raise ConfigError(f"No stream of 'tap.config' is one of {', '.join(only)}")
     path = temporary / f"{role}.json"
     path.write_text(json.dumps(config))
     prefix = f"{part.name.upper().replace('-', '_')}_"
     command = [program, *(["--config=ENV"] if any(name.startswith(prefix) for name in os.environ) else [])]
     command += ["--config", str(path)]
-    if role == "tap" and part.catalog:
-        command += ["--catalog", str(folder / part.catalog)]
-    elif role == "tap" and only and not isinstance(streams, list):
-        command += ["--catalog", _selection(command, only, temporary)]
+    if role == "tap" and (part.catalog or (only and not has_names)):
+        catalog = str(folder / part.catalog) if part.catalog else None
+        command += ["--catalog", _selection(command, catalog, only, temporary) if only else str(catalog)]
     return command
 
 
-def _selection(command: Sequence[str], only: Sequence[str], temporary: Path) -> str:
-    """Return the path of a catalog of the tap in which these streams alone are selected."""
-    found = subprocess.run([*command, "--discover"], stdout=subprocess.PIPE, check=False)
-    if found.returncode:
-        msg = "The tap could not discover its streams; see its own lines"
-        raise PipelineError(msg, "failed", found.returncode)
-    catalog = json.loads(found.stdout)
-    for stream in catalog["streams"]:
-        selected = _is_one_of(stream["tap_stream_id"], only)
-        stream["selected"] = selected
-        for part in stream.get("metadata", ()):
-            if not part["breadcrumb"]:
-                part["metadata"]["selected"] = selected
+def _selection(command: Sequence[str], given: str | None, only: Sequence[str], temporary: Path) -> str:
+    """Return the path of a catalog, the given one or what the tap discovers, in which these streams alone are selected.
+
+    Those that the catalog deselects stay so.
+    """
+    if given:
+        catalog = object_file(given, "'tap.catalog'")
+    else:
+        found = subprocess.run([*command, "--discover"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+        if found.returncode:
+            msg = "The tap could not discover its streams; see its own lines"
+            raise PipelineError(msg, None, found.returncode if found.returncode > 0 else 128 - found.returncode)
+        catalog = json_object(found.stdout, "What the tap discovers")
+    any_selected = False
+    for stream in catalog.get("streams", ()):
+        parts = stream.setdefault("metadata", [])
+        roots = [part["metadata"] for part in parts if not part["breadcrumb"]]
+        if not roots:
+            roots = [{}]
+            parts.append({"breadcrumb": [], "metadata": roots[0]})
+        selected = _is_one_of(stream["tap_stream_id"], only) and roots[0].get("selected") is not False
+        stream["selected"] = roots[0]["selected"] = selected
+        any_selected = any_selected or selected
+    if not any_selected:
+        raise ConfigError(f"No stream of the tap's catalog is one of {', '.join(only)}")
     (temporary / "catalog.json").write_text(json.dumps(catalog))
     return str(temporary / "catalog.json")
 
@@ -320,26 +385,35 @@ def _is_one_of(name: str, only: Sequence[str]) -> bool:
     return any(name == one or fnmatch.fnmatchcase(name, one) for one in only)
 
 
-@contextmanager
-def _signals_to(source: subprocess.Popen[bytes], sink: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """Pass SIGINT and SIGTERM on in a block: to the tap, so that the target loads what came; a second one to both."""
-    received: list[int] = []
+class _Signals:
+    """SIGINT and SIGTERM while a pipeline runs.
 
-    def end(number: int, frame: object) -> None:  # noqa: ARG001 - the signature of handlers
-        received.append(number)
-        for process in (source, *([sink] if len(received) > 1 else [])):
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
+    The first one ends the tap, so that the target loads what came; a second one ends both. Without processes, it ends
+    this one.
+    """
 
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def __init__(self) -> None:
+        self.received = list[int]()
+        self.processes: Sequence[subprocess.Popen[bytes]] = ()
+
+    def _end(self, number: int, frame: object) -> None:  # noqa: ARG002 - the signature of handlers
+        self.received.append(number)
+        if not self.processes:
+            raise SystemExit(128 + number)
+        for process in self.processes[: len(self.received)]:
+            process.terminate()
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._end) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _state_in(line: bytes) -> dict[str, Any] | None:
@@ -385,40 +459,53 @@ class _Duration(click.ParamType[float]):
 @click.option("--full-refresh", is_flag=True, help="Run without STATE, as if for the first time.")
 @click.option("--dry-run", is_flag=True, help="Show what a run would read and what loading needs; reads no data.")
 @click.option("--every", type=_Duration(), metavar="TIME", help="Run again after 30s, 5m, 1h or 1d, until stopped.")
-@click.option("--health", type=click.Path(dir_okay=False), help="With --every: file that is written after each run.")
+@click.option("--health", type=click.Path(dir_okay=False), help="File that is written after each run.")
 def run_command(
     file: str, only: Sequence[str], *, full_refresh: bool, dry_run: bool, every: float | None, health: str | None
 ) -> None:
     """Run the pipeline that FILE describes: tap, target, and where STATE is kept.
 
-    The exit code is 0 if all is loaded. After a failure, run it again: it continues.
+    The exit code is 0 if all is loaded, else that of the target, or of the tap. After a failure, run it again: it
+    continues. With --every it is 0 if it was stopped between two runs.
     """
     if dry_run:
         sys.exit(_show_plan(file, only))
-    if every is None:
-        sys.exit(_run_once(file, only, full_refresh=full_refresh)[0])
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    failures = 0
-    while not stopped.is_set():
-        code, line = _run_once(file, only, full_refresh=full_refresh and not failures)
-        full_refresh = full_refresh and code != 0
-        if code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-            sys.exit(code)
-        failures = failures + 1 if code else 0
-        if health:
-            status = {"ended_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "exit_code": code, "failures": failures}
-            Storage().put(Url.parse(health), json.dumps({**status, "error": line}).encode())
-        stopped.wait(every if not failures else min(max(every, _MOST_PAUSE), every * 2 ** min(failures, 12)))
+    if every is not None and full_refresh:
+        raise click.UsageError("--full-refresh is for one run: leave out --every, and start that afterwards")
+    signals, failures = _Signals(), 0
+    with signals.handled():
+        while True:
+            code, line = _run_once(file, only, signals, full_refresh=full_refresh)
+            signals.processes = ()  # from here on, a signal ends this process
+            if signals.received:
+                sys.exit(code)
+            failures = failures + 1 if code else 0
+            if health:
+                status = {"ended_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "exit_code": code}
+                text = json.dumps({**status, "failures": failures, "error": line})
+                try:
+                    Storage().put(Url.parse(health), text.encode())
+                except SingerArrowError as error:
+                    click.echo(f"singer-arrow: {with_code(str(error), error.code)}", err=True)
+            if every is None:
+                sys.exit(code)
+            pause = every if not failures else min(max(every, _MOST_PAUSE), every * 2 ** min(failures, 12))
+            if failures:
+                click.echo(
+                    f"singer-arrow: {counted(failures, 'failure')} in a row; next run in {pause:,.0f} s", err=True
+                )
+            try:
+                time.sleep(pause)
+            except SystemExit:
+                sys.exit(0)
 
 
-def _run_once(file: str, only: Sequence[str], *, full_refresh: bool) -> tuple[int, str | None]:
+def _run_once(file: str, only: Sequence[str], signals: _Signals, *, full_refresh: bool) -> tuple[int, str | None]:
     """Run a pipeline, and return its exit code and the line of its error."""
     try:
-        result = run(file, only=only, full_refresh=full_refresh)
-    except SingerArrowError as error:
-        line = with_code(str(error), error.code)
+        result = _run(file, only, signals, full_refresh=full_refresh)
+    except (SingerArrowError, OSError) as error:
+        line = with_code(str(error), getattr(error, "code", "disk"))
         click.echo(f"singer-arrow: {line}", err=True)
         return getattr(error, "exit_code", 1), line
     for stream, counts in result.streams.items():
@@ -431,14 +518,17 @@ def _show_plan(file: str, only: Sequence[str]) -> int:
     try:
         described, folder = read_pipeline(file)
         with temporary_folder("pipeline-") as temporary:
+            if Path(described.tap.name).name != "tap-s3-files":
+                raise ConfigError(f"--dry-run shows the plans of tap-s3-files alone; {described.tap.name} has none")
             command = _command(described, "tap", only, folder, temporary)
+            _command(described, "target", only, folder, temporary)  # an error names what is wrong
             if described.state:
                 with suppress(NotFoundError):
                     given = json.loads(Storage().read(_place(described.state, folder))[0])
                     given.pop(_OWNER, None)
                     (temporary / "state.json").write_text(json.dumps(given))
                     command += ["--state", str(temporary / "state.json")] if given else []
-            kind = described.target.name.removeprefix("target-")
+            kind = Path(described.target.name).name.removeprefix("target-")
             command += ["--plan", *(["--target", kind] if kind in ("bigquery", "redshift") else [])]
             return subprocess.run(command, check=False).returncode
     except SingerArrowError as error:

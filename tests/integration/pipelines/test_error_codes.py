@@ -118,6 +118,12 @@ def streams_without_objects(scene: Scene) -> str:
     return scene.tap(config={"streams": streams})
 
 
+@provokes("failed")
+def a_tap_of_another_project_that_fails(scene: Scene) -> str:
+    described = scene.file("pipeline.json", '{"tap": {"name": "false"}, "target": {"name": "true"}}')
+    return last_line(scene.run("singer-arrow", "run", described))
+
+
 @provokes("identity")
 def a_state_of_another_plan_log(scene: Scene) -> str:
     streams = [{"name": "rows", "path": str(scene.file("a.csv", "id\n1\n"))}]

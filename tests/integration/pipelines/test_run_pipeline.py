@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,12 +16,14 @@ from typing import Any
 import pytest
 import yaml
 from killed_pipeline import put_objects
+from pseudo_terminal import run_on_terminal
 from running import family_of, running
 from waiting import wait_until
 from warehouses import Warehouse
 
 import singer_arrow
 from local_cloud import Cloud
+from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 from singer_arrow import errors
 from singer_arrow.load.convert import RANK
@@ -217,3 +221,246 @@ def test_a_description_that_is_wrong_is_one_line(programs: Programs, write: Writ
         path.write_text(yaml.safe_dump(good | change))
         (found,) = run(programs, path, code=1).splitlines()
         assert line in found
+
+
+def change(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Edit a pipeline."""
+    described = yaml.safe_load(path.read_text())
+    edit(described)
+    path.write_text(yaml.safe_dump(described))
+
+
+def ids(warehouse: Warehouse, table: str) -> list[int]:
+    return sorted(row["id"] for row in warehouse.table(table))
+
+
+def test_a_run_that_slept_ends_once_another_has_taken_over(
+    programs: Programs, s3: Any, warehouse: Warehouse, write: Write
+) -> None:
+    path = write()
+    with start(programs, path) as first:
+        assert wait_until(lambda: len(family_of(first.pid)) > 2, seconds=60)
+        family = family_of(first.pid)
+        first.send_signal(signal.SIGSTOP)
+        run(programs, path)
+        first.send_signal(signal.SIGCONT)
+        lines = first.communicate(timeout=60)[1].decode().splitlines()
+    assert first.returncode == 1
+    (line,) = [line for line in lines if line.startswith("singer-arrow:")]
+    assert "/state.json, as this one was silent for too long [identity]" in line
+    assert not family & set(running())
+    assert set(state_of(s3, path)) == {"bookmarks"}
+    check_once(warehouse)
+    assert "rows: 0 rows" in run(programs, path)
+    check_once(warehouse)
+
+
+@pytest.mark.parametrize("victim", ["tap-s3-files", "target-"])
+def test_a_side_that_is_killed_is_the_exit_code(
+    programs: Programs, warehouse: Warehouse, write: Write, victim: str
+) -> None:
+    path = write()
+    with start(programs, path) as process:
+
+        def child() -> int | None:
+            known = running()
+            return next(
+                (pid for pid in family_of(process.pid) - {process.pid} if victim in known.get(pid, (0, ""))[1]), None
+            )
+
+        os.kill(wait_until(child, seconds=60) or 0, signal.SIGKILL)
+        log = process.communicate(timeout=120)[1].decode()
+    assert process.returncode == (137 if victim == "target-" else process.returncode) != 0, log
+    assert "ended with exit code -9; see its own lines [failed]" in log
+    run(programs, path)
+    check_once(warehouse)
+
+
+@pytest.mark.parametrize("fault", [{"action": "reset"}, {"action": "reset", "forward": True}, {"action": "error"}])
+def test_a_lost_answer_to_the_put_of_the_state_changes_nothing(
+    programs: Programs, s3: Any, warehouse: Warehouse, write: Write, s3_faults: FaultProxy, fault: dict[str, Any]
+) -> None:
+    path = write()
+    programs.env["AWS_ENDPOINT_URL"] = s3_faults.url
+    s3_faults.set({"match": r"^PUT .*/state\.json", "times": 3, **fault})
+    run(programs, path)
+    assert s3_faults.report()["rules"][0]["fired"] == 3
+    assert set(state_of(s3, path)["bookmarks"]) == {"rows", "large"}
+    check_once(warehouse)
+
+
+def test_a_state_that_cannot_be_written_ends_the_run(
+    programs: Programs, warehouse: Warehouse, write: Write, s3_faults: FaultProxy
+) -> None:
+    path = write()
+    endpoint, programs.env["AWS_ENDPOINT_URL"] = programs.env["AWS_ENDPOINT_URL"], s3_faults.url
+    s3_faults.set(
+        {"match": r"^PUT .*/state\.json", "skip": 1, "action": "error", "status": 403, "code": "AccessDenied"}
+    )
+    assert "[access-denied]" in run(programs, path, code=1)
+    programs.env["AWS_ENDPOINT_URL"] = endpoint
+    run(programs, path)
+    check_once(warehouse)
+
+
+def test_a_full_refresh_loads_again_what_can_be_loaded_again(
+    programs: Programs, warehouse: Warehouse, write: Write
+) -> None:
+    """Rows come back by overwrite and upsert; append-only loads none, and a line names why."""
+    path = write()
+    change(path, lambda d: d["target"]["config"].update(streams={"rows": {"load_method": "upsert"}}))
+    run(programs, path)
+    warehouse.query("DELETE FROM {rows} WHERE id < 50")
+    warehouse.query("DELETE FROM {large} WHERE id < 150")
+    log = run(programs, path, "--full-refresh")
+    assert "Stream 'large': nothing was loaded, because earlier runs loaded all of its batches" in log
+    assert (ids(warehouse, "rows"), ids(warehouse, "large")) == ([*range(100)], [*range(150, 1000)])
+
+    def overwritten(described: dict[str, Any]) -> None:
+        described["target"]["config"]["streams"]["large"] = {"load_method": "overwrite"}
+        described["tap"]["config"]["streams"][1]["replication_method"] = "FULL_TABLE"
+
+    change(path, overwritten)
+    warehouse.query("DELETE FROM {rows} WHERE id < 50")
+    run(programs, path, "--full-refresh", "--only", "large")
+    assert (ids(warehouse, "rows"), ids(warehouse, "large")) == ([*range(50, 100)], [*range(100, 1000)])
+    log = run(programs, path)
+    assert "rows: 0 rows" in log, "the STATE of the stream that was not refreshed is kept"
+    assert (ids(warehouse, "rows"), ids(warehouse, "large")) == ([*range(50, 100)], [*range(100, 1000)])
+
+
+def test_streams_alone_have_the_settings_of_the_target_by_whatever_name(
+    programs: Programs, warehouse: Warehouse, write: Write
+) -> None:
+    path = write()
+
+    def renamed(described: dict[str, Any]) -> None:
+        config = described["target"]["config"]
+        config["stream_maps"] = {"rows": {"__alias__": "few"}}
+        config["streams"] = {"few": {"load_method": "upsert", "table": "some"}, "large": {"table": "many"}}
+
+    change(path, renamed)
+    for _ in range(2):
+        run(programs, path, "--only", "rows", "--full-refresh")
+        assert ids(warehouse, "some") == [*range(100)]
+    assert "many" not in warehouse.tables()
+    change(path, lambda d: d["target"]["config"]["streams"].update(other={}))
+    assert "'streams' has 'other', and no stream of that name came" in run(programs, path, code=1)
+
+
+FOREIGN = """#!{python}
+import json, sys
+schema = {{"properties": {{"id": {{"type": "integer"}}}}}}
+catalog = {{"streams": [{{"tap_stream_id": name, "stream": name, "schema": schema}} for name in ("a", "b", "c")]}}
+if "--discover" in sys.argv:
+    print(json.dumps(catalog))
+    sys.exit()
+if "--catalog" in sys.argv:
+    catalog = json.load(open(sys.argv[sys.argv.index("--catalog") + 1]))
+state = {{"bookmarks": {{}}}}
+for stream in catalog["streams"]:
+    root = [part["metadata"] for part in stream.get("metadata", ()) if not part["breadcrumb"]]
+    if not root or root[0].get("selected", True):
+        print(json.dumps({{"type": "SCHEMA", "stream": stream["stream"], "schema": schema, "key_properties": ["id"]}}))
+        print(json.dumps({{"type": "RECORD", "stream": stream["stream"], "record": {{"id": 1}}}}))
+        state["bookmarks"][stream["stream"]] = {{"id": 1}}
+        print(json.dumps({{"type": "STATE", "value": state}}))
+"""
+
+
+def test_streams_of_a_foreign_tap_alone(
+    programs: Programs, s3: Any, warehouse: Warehouse, write: Write, tmp_path: Path
+) -> None:
+    """A tap whose catalog has no metadata, and whose STATE forgets the streams that are not selected."""
+    (tmp_path / "tap-foreign").write_text(FOREIGN.format(python=sys.executable))
+    (tmp_path / "tap-foreign").chmod(0o755)
+    path = write(tap={"name": str(tmp_path / "tap-foreign")})
+    run(programs, path, "--only", "a")
+    run(programs, path, "--only", "b")
+    assert sorted(t for t in warehouse.tables() if t in "abc") == ["a", "b"]
+    assert set(state_of(s3, path)["bookmarks"]) == {"a", "b"}
+    assert "No stream of the tap's catalog is one of d" in run(programs, path, "--only", "d", code=1)
+    catalog = json.loads(programs(str(tmp_path / "tap-foreign"), "--discover").stdout)
+    catalog["streams"][0]["metadata"] = [{"breadcrumb": [], "metadata": {"selected": False}}]
+    (tmp_path / "catalog.json").write_text(json.dumps(catalog))
+    change(path, lambda d: d["tap"].update(catalog="catalog.json"))
+    run(programs, path, "--only", "[ac]")
+    assert len(warehouse.table("a")) == len(warehouse.table("c")) == 1
+    assert "--dry-run shows the plans of tap-s3-files alone" in run(programs, path, "--dry-run", code=1)
+
+
+def test_a_catalog_beside_the_file_is_narrowed(programs: Programs, s3: Any, warehouse: Warehouse, write: Write) -> None:
+    path = write()
+    config = yaml.safe_load(path.read_text())["tap"]["config"]
+    text = json.dumps(config).replace("${SOURCE:-none}", "${SOURCE}")
+    for line in (path.parent / ".env").read_text().splitlines():
+        name, _, value = line.partition("=")
+        text = text.replace("${" + name + "}", value)
+    (path.parent / "catalog.json").write_text(programs("tap-s3-files", config=json.loads(text), discover=True).stdout)
+    change(path, lambda d: d["tap"].update(catalog="catalog.json"))
+    log = run(programs, path, "--only", "large")
+    assert ("large: 900 rows" in log, "rows: " in log.splitlines()[-1]) == (True, False)
+    run(programs, path)
+    check_once(warehouse)
+
+
+def test_every_interval(programs: Programs, s3: Any, warehouse: Warehouse, write: Write) -> None:
+    """Failures are followed by longer pauses, and a signal between two runs ends with 0."""
+    path = write()
+    good = path.read_text()
+    change(path, lambda d: d["target"]["config"].update(load_method="x"))
+    health = path.parent / "health.json"
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(health.read_text()) if health.exists() else {}
+        return found
+
+    with start(programs, path, "--every", "2s", "--health", str(health)) as process:
+        assert wait_until(lambda: status().get("failures") == 2)
+        assert "Setting 'load_method' is 'x'" in status()["error"]
+        path.write_text(good)
+        assert wait_until(lambda: status().get("failures") == 0)
+        source = (path.parent / ".env").read_text().splitlines()[0].removeprefix("SOURCE=")
+        s3.put_object(Bucket=source, Key="in/later.csv", Body=b"id,name,score\n1000,late,1\n")
+        assert wait_until(lambda: 1000 in ids(warehouse, "rows"))
+        ended = status()["ended_at"]
+        assert wait_until(lambda: status()["ended_at"] != ended)
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=60)[1].decode()
+    assert process.returncode in (0, 143), log
+    assert "1 failure in a row; next run in 4 s" in log
+    assert "2 failures in a row; next run in 8 s" in log
+    assert (status()["exit_code"], status()["error"]) == (0, None)
+    assert "--full-refresh is for one run" in run(programs, path, "--every", "2s", "--full-refresh", code=2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_running(
+    programs: Programs, s3: Any, warehouse: Warehouse, write: Write, number: signal.Signals
+) -> None:
+    """As Ctrl-C in a terminal does it, SIGINT reaches all processes."""
+    path = write()
+    command = programs.command("singer-arrow", "run", str(path), "--every", "1s")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=programs.env, cwd=path.parent, start_new_session=True, **pipes) as process:
+        assert wait_until(lambda: len(family_of(process.pid)) > 2, seconds=60)
+        time.sleep(0.7)
+        family = family_of(process.pid)
+        os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+        log = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 128 + number, log
+    assert "Traceback" not in log
+    assert not family & set(running())
+    assert set(state_of(s3, path)) <= {"bookmarks"}
+    run(programs, path)
+    check_once(warehouse)
+
+
+def test_a_terminal_shows_one_row_of_progress(programs: Programs, warehouse: Warehouse, write: Write) -> None:
+    path = write()
+    command = programs.command("singer-arrow", "run", str(path))
+    code, shown = run_on_terminal(command, programs.env)
+    assert code == 0, shown
+    assert "rows: 100 rows" in shown
+    assert all(line.count("%") <= 1 for line in shown.replace("\r", "\n").splitlines()), shown
+    check_once(warehouse)

@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from singer_arrow.errors import SingerArrowError, one_line
+from singer_arrow.errors import ConfigError, SingerArrowError, one_line
 from singer_arrow.monitoring.logs import (
     log_gauge,
     logs_metrics,
@@ -37,6 +37,7 @@ from singer_arrow.monitoring.report import (
     make_report,
 )
 from singer_arrow.run_figures import RunFigures
+from singer_arrow.runtime.process import FIGURES
 from singer_arrow.runtime.threads import join_thread, within
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _NOT_WRITTEN = "The report of this run could not be written"
 _NOT_SENT = "No event of OpenLineage could be sent"
-FIGURES = "SINGER_ARROW_FIGURES"
-"""The variable with a folder for a second copy of the report, for the command that runs the pipeline."""
 _SECONDS = 5.0  # seconds between two updates of a report
 _METRIC_SECONDS = 30.0  # seconds between two metrics of the backlog
 _LAST_SECONDS = 30.0  # how long the last update of a report may take, and what was under way before it
@@ -115,8 +114,11 @@ class RunMonitor:
             status = INTERRUPTED if error.code > 128 else SUCCEEDED if error.code == 0 else FAILED
             return RunOutcome(status=status, exit_code=error.code)
         secrets = secret_values(self._config, self._schema)
-        text = mask_secrets(one_line(" ".join(str(error).split())), secrets)
-        code = error.code if isinstance(error, SingerArrowError) else None
+        text, code = str(error), error.code if isinstance(error, SingerArrowError) else None
+        if type(error).__name__ == "ConfigValidationError":  # the SDK's, with our lines, see `sdk.settings`
+            code = ConfigError.code
+            text = "; ".join(line.removesuffix(f" [{code}]") for line in getattr(error, "errors", ()))
+        text = mask_secrets(one_line(" ".join(text.split())), secrets)
         return RunOutcome(status=FAILED, exit_code=1, error=(type(error).__name__, text, code))
 
     def _update(self) -> None:

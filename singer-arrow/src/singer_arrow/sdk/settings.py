@@ -323,11 +323,11 @@ def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:
                 _drop_nulls(config[name], part)
 
 
-def load_environment_file() -> None:
-    """Add the variables of a file `.env`, in this folder or one above it, to those of the environment."""
-    from dotenv import find_dotenv
-
-    parse_environment_config({}, "", find_dotenv(usecwd=True))
+def load_environment_file(folder: Path | None = None) -> None:
+    """Add the variables of a file `.env`, in a folder (by default this one) or one above it, to the environment."""
+    within = (folder or Path()).absolute()
+    found = (place / ".env" for place in (within, *within.parents) if (place / ".env").is_file())
+    parse_environment_config({}, "", next(found, ""))
 
 
 def environment_settings(plugin: type[PluginBase]) -> dict[str, Any]:

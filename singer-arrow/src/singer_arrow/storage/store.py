@@ -334,8 +334,7 @@ class Storage:
             return written["e_tag"], written["version"]
 
         with translate_errors(url):
-            limiter = AdaptiveLimiter(1)
-            return with_retries(put, url, limiter=limiter, classify=lambda e: (isinstance(e, ConflictError), False))
+            return with_retries(put, url, limiter=AdaptiveLimiter(1))
 
     def put_file(self, url: Url, path: Path) -> int:
         """Move a local file to the URL atomically, and return its size in bytes."""
