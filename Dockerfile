@@ -1,7 +1,6 @@
 # All connectors, from the wheels in dist/ (`make build` writes them):
 #   docker build -t singer-arrow .
-#   docker run --rm -v "$PWD":/data singer-arrow bash -o pipefail -c \
-#     'tap-s3-files --config tap.json | target-bigquery --config target.json >> state.jsonl'
+#   docker run --rm -v "$PWD":/data singer-arrow singer-arrow run pipeline.yml
 FROM python:3.13-slim
 RUN --mount=type=bind,source=dist,target=/dist \
     pip install --no-cache-dir --find-links /dist \

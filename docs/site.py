@@ -2,7 +2,7 @@
 
 Pages stay where GitHub shows them: READMEs beside their packages, the rest in docs/. A link to a file that is no page,
 such as a module, becomes plain text: the site has no place for it. Files of docs/deploy are shown in place of comments
-such as `<!-- file: deploy/load.sh -->`.
+such as `<!-- file: deploy/pipeline.yml -->`.
 """
 
 from __future__ import annotations

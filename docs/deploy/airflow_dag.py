@@ -1,4 +1,4 @@
-"""A DAG of Airflow 3 that loads what is new every hour; /opt/pipeline has load.sh, tap.yml and pipeline.env."""
+"""A DAG of Airflow 3 that loads what is new every hour; /opt/pipeline has pipeline.yml and .env."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ with DAG(
 ) as dag:
     BashOperator(
         task_id="load",
-        bash_command="bash /opt/pipeline/load.sh ",  # a name that ends with .sh would be a template
+        bash_command="singer-arrow run /opt/pipeline/pipeline.yml",
         retries=3,
         retry_delay=timedelta(minutes=5),
     )

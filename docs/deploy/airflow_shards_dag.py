@@ -1,4 +1,4 @@
-"""A DAG of Airflow 3 that plans once and loads with four tasks at once; /opt/pipeline is shared by the workers."""
+"""A DAG of Airflow 3 that plans once and loads with four tasks at once; the workers share /opt/pipeline."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,10 +14,14 @@ with DAG(
     catchup=False,
     max_active_runs=1,
 ) as dag:
-    plan = BashOperator(task_id="plan", bash_command="bash /opt/pipeline/load.sh --write-plan")
+    plan = BashOperator(
+        task_id="plan",
+        bash_command="tap-s3-files --config tap.yml --config=ENV --catalog catalog.json --write-plan",
+        cwd="/opt/pipeline",
+    )
     load = BashOperator.partial(
         task_id="load",
-        bash_command="bash /opt/pipeline/load.sh ",  # a name that ends with .sh would be a template
+        bash_command="singer-arrow run /opt/pipeline/pipeline-shards.yml",
         append_env=True,
         retries=3,
         retry_delay=timedelta(minutes=5),

@@ -1,4 +1,4 @@
-"""A job of Dagster that loads what is new every hour; /opt/pipeline has load.sh, tap.yml and pipeline.env."""
+"""A job of Dagster that loads what is new every hour; /opt/pipeline has pipeline.yml and .env."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ import dagster
 @dagster.op(retry_policy=dagster.RetryPolicy(max_retries=3, delay=300))
 def load() -> None:
     """Run the pipeline once."""
-    subprocess.run(["bash", "/opt/pipeline/load.sh"], check=True)
+    subprocess.run(["singer-arrow", "run", "/opt/pipeline/pipeline.yml"], check=True)
 
 
 @dagster.job

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -21,7 +23,7 @@ SCHEDULERS = {"apache-airflow": Peer("apache-airflow", "3.13"), "dagster": Peer(
 
 @dataclass
 class Pipeline:
-    """A folder with load.sh, tap.yml and pipeline.env, whose objects and tables are those of one test.
+    """A folder with the files of docs/deploy, whose objects and tables are those of one test.
 
     Attributes:
         folder: the folder.
@@ -37,13 +39,20 @@ class Pipeline:
     def put(self, name: str, rows: str) -> None:
         self.s3.put_object(Bucket="source", Key=f"{self.dataset}/airports/{name}.csv", Body=f"faa,name\n{rows}")
 
+    def states(self) -> dict[str, Any]:
+        """Return all STATEs, by the key of their object behind `deploy/`."""
+        prefix = f"{self.dataset}/deploy/"
+        found = self.s3.list_objects_v2(Bucket="stage", Prefix=f"{prefix}state")["Contents"]
+        read = (self.s3.get_object(Bucket="stage", Key=o["Key"])["Body"].read() for o in found)
+        return {o["Key"].removeprefix(prefix): json.loads(text) for o, text in zip(found, read, strict=True)}
+
     def rows(self) -> list[str]:
         found = self.bq.query(f"SELECT faa FROM {self.dataset}.airports ORDER BY faa").result()
         return [row["faa"] for row in found]
 
     def write_secrets(self) -> None:
-        """Append the secrets to pipeline.env, whose own example is replaced."""
-        (self.folder / "pipeline.env").write_text("".join(f"{k}={v}\n" for k, v in self.secrets.items()))
+        """Write the secrets to .env."""
+        (self.folder / ".env").write_text("".join(f"{k}={v}\n" for k, v in self.secrets.items()))
 
     def check(
         self,
@@ -68,7 +77,7 @@ class Pipeline:
 def moved(text: str, places: Mapping[str, Path]) -> str:
     """Return a command line with the folders of a container or machine as those of this test."""
     for place, folder in places.items():
-        text = text.replace(place, str(folder))
+        text = re.sub(rf"{re.escape(place)}(?![\w.-])", str(folder), text)
     return text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,11 @@ def pipeline(cloud: Cloud, s3: Any, bq: Any, dataset: str, tmp_path: Path) -> Pi
     """Return a copy of the folder of docs/deploy, with an object and a table of this test."""
     folder = tmp_path / "pipeline"
     folder.mkdir()
-    for name in ("load.sh", "tap.yml", "pipeline.env"):
-        shutil.copy(DEPLOY / name, folder)
-    settings = (folder / "tap.yml").read_text()
-    for bucket in ("source", "stage"):
-        settings = settings.replace(f"s3://{bucket}/", f"s3://{bucket}/{dataset}/")
-    (folder / "tap.yml").write_text(settings)
+    for name in ("pipeline.yml", "pipeline-shards.yml", "tap.yml"):
+        text = (DEPLOY / name).read_text()
+        for bucket in ("source", "stage"):
+            text = text.replace(f"s3://{bucket}/", f"s3://{bucket}/{dataset}/")
+        (folder / name).write_text(text)
     made = Pipeline(folder, {**cloud.env, "TARGET_BIGQUERY_DATASET": dataset}, s3, bq, dataset)
     made.put("a", "04G,Lansdowne\n06A,Moton\n")
     return made

@@ -7,7 +7,6 @@ run with the environment, the folders and nothing else that the file gives them.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import shlex
 from pathlib import Path
@@ -17,34 +16,34 @@ import yaml
 from deployed_pipeline import DEPLOY, PATH, TOOLS, Pipeline, moved, run_airflow, scheduler
 
 
-def test_a_second_run_continues_and_a_run_at_the_same_time_does_nothing(pipeline: Pipeline) -> None:
+def test_a_second_run_continues_also_after_a_failure(pipeline: Pipeline) -> None:
     pipeline.write_secrets()
-    script = ["bash", str(pipeline.folder / "load.sh")]
-    pipeline.check(script)
+    command = ["singer-arrow", "run", str(pipeline.folder / "pipeline.yml")]
+    pipeline.check(command)
     pipeline.put("b", "06C,Schaumburg\n")
-    assert "1 object" in pipeline.check(script).stderr
+    assert "1 object" in pipeline.check(command).stderr
     assert pipeline.rows() == ["04G", "06A", "06C"]
-    with (pipeline.folder / "lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert pipeline.check(script).stderr == "load.sh: the run before still lasts\n"
-    settings = (pipeline.folder / "tap.yml").read_text()
-    (pipeline.folder / "tap.yml").write_text("streams: [{}]\n")
-    pipeline.check(script, code=1)
-    assert (pipeline.folder / "states.jsonl").read_text() == ""
-    (pipeline.folder / "tap.yml").write_text(settings)
-    assert "0 objects" in pipeline.check(script).stderr
+    states = pipeline.states()
+    settings = (pipeline.folder / "pipeline.yml").read_text()
+    (pipeline.folder / "pipeline.yml").write_text(settings.replace("path:", "pfad:"))
+    pipeline.check(command, code=1)
+    assert pipeline.states() == states
+    assert [*states] == ["state.json"]
+    (pipeline.folder / "pipeline.yml").write_text(settings)
+    assert "0 objects" in pipeline.check(command).stderr
 
 
 def test_docker_compose(pipeline: Pipeline) -> None:
     service = yaml.safe_load((DEPLOY / "docker-compose.yml").read_text())["services"]["load"]
     pipeline.write_secrets()
-    env = dict(line.split("=", 1) for line in (pipeline.folder / service["env_file"]).read_text().splitlines())
-    env |= {name: pipeline.secrets[name] for name in service["environment"] if name in pipeline.secrets}
+    env = {name: pipeline.secrets[name] for name in service["environment"] if name in pipeline.secrets}
     (volume,) = service["volumes"]
-    places = {volume.removeprefix("./:"): pipeline.folder}
-    pipeline.check(
-        [moved(part, places) for part in service["command"]], env, Path(moved(service["working_dir"], places))
-    )
+    places = {volume.removeprefix("./:").removesuffix(":ro"): pipeline.folder}
+    pipeline.folder.chmod(0o555)
+    try:
+        pipeline.check([moved(part, places) for part in service["command"]], env)
+    finally:
+        pipeline.folder.chmod(0o755)
     assert pipeline.rows() == ["04G", "06A"]
 
 
@@ -54,15 +53,13 @@ def test_docker_run(pipeline: Pipeline) -> None:
     assert [docker, run] == ["docker", "run"]
     parser = argparse.ArgumentParser()
     parser.add_argument("--rm", action="store_true")
-    for option in ("--env-file", "--volume"):
-        parser.add_argument(option)
+    parser.add_argument("--volume")
     parser.add_argument("--env", action="append")
     given, (image, *command) = parser.parse_known_args(words)
     assert image == "singer-arrow"
     pipeline.write_secrets()
-    env = dict(line.split("=", 1) for line in (pipeline.folder / given.env_file).read_text().splitlines())
-    env |= {name: pipeline.secrets[name] for name in given.env if name in pipeline.secrets}
-    places = {given.volume.removeprefix("$PWD:"): pipeline.folder}
+    env = {name: pipeline.secrets[name] for name in given.env if name in pipeline.secrets}
+    places = {given.volume.removeprefix("$PWD:").removesuffix(":ro"): pipeline.folder}
     pipeline.check([moved(part, places) for part in command], env)
     assert pipeline.rows() == ["04G", "06A"]
 
@@ -85,17 +82,15 @@ def test_cron(pipeline: Pipeline) -> None:
 
 
 def test_kubernetes(pipeline: Pipeline, tmp_path: Path) -> None:
-    claim, job = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    job = yaml.safe_load((DEPLOY / "kubernetes.yaml").read_text())
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "CronJob")
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     volumes = {volume.pop("name"): volume for volume in pod["volumes"]}
-    assert volumes["state"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-    state, scratch = tmp_path / "claim", tmp_path / "scratch"
-    state.mkdir()
+    scratch = tmp_path / "scratch"
     scratch.mkdir()
-    (pipeline.folder / "pipeline.env").unlink()  # its lines are in the secret
-    folders = {"configMap": pipeline.folder, "persistentVolumeClaim": state, "emptyDir": scratch}
+    before = sorted(path.name for path in pipeline.folder.iterdir())
+    folders = {"configMap": pipeline.folder, "emptyDir": scratch}
     places = {mount["mountPath"]: folders[next(iter(volumes[mount["name"]]))] for mount in container["volumeMounts"]}
     assert container["envFrom"] == [{"secretRef": {"name": "pipeline"}}]
     env = pipeline.secrets | {item["name"]: moved(item["value"], places) for item in container["env"]}
@@ -105,14 +100,13 @@ def test_kubernetes(pipeline: Pipeline, tmp_path: Path) -> None:
     finally:
         pipeline.folder.chmod(0o755)
     assert pipeline.rows() == ["04G", "06A"]
-    assert (state / "states.jsonl").read_text()
-    assert sorted(path.name for path in pipeline.folder.iterdir()) == ["load.sh", "tap.yml"]
+    assert [*pipeline.states()] == ["state.json"]
+    assert sorted(path.name for path in pipeline.folder.iterdir()) == before
 
 
 def test_github_actions(pipeline: Pipeline) -> None:
     """The steps with commands run, but for the installation; what other actions do is in the secrets."""
     (job,) = yaml.safe_load((DEPLOY / "github-actions.yml").read_text())["jobs"].values()
-    (pipeline.folder / "pipeline.env").unlink()
     values = {"${{ vars.GCP_PROJECT }}": "local"}
     env = {name: values.get(value, value) for name, value in job["env"].items()} | pipeline.secrets
     install, *commands = [step["run"] for step in job["steps"] if "run" in step]
@@ -120,9 +114,7 @@ def test_github_actions(pipeline: Pipeline) -> None:
     for command in commands:
         pipeline.check(["bash", "-e", "-c", command], env, pipeline.folder)
     assert pipeline.rows() == ["04G", "06A"]
-    cached = {step["with"]["path"] for step in job["steps"] if "cache" in step.get("uses", "")}
-    assert cached == {"state"}
-    assert (pipeline.folder / "state/states.jsonl").read_text()
+    assert [*pipeline.states()] == ["state.json"]
 
 
 @pytest.mark.soak

@@ -42,6 +42,14 @@ def check_rows(pipeline: Pipeline) -> None:
     assert pipeline.rows() == ["04G", "06A", *(f"X{number}" for number in range(OBJECTS))]
 
 
+def check_states(pipeline: Pipeline) -> None:
+    """Check that each shard has a STATE of its own."""
+    states = pipeline.states()
+    assert [*states] == [f"state/{n}/{SHARDS}.json" for n in range(SHARDS)]
+    shards = [state["bookmarks"]["airports"]["shard"] for state in states.values()]
+    assert shards == [f"{n}/{SHARDS}" for n in range(SHARDS)]
+
+
 def at_once(run: Callable[[int], Any]) -> None:
     """Run all shards."""
     with ThreadPoolExecutor(SHARDS) as pool:
@@ -51,18 +59,18 @@ def at_once(run: Callable[[int], Any]) -> None:
 
 def test_shards_at_once_then_what_is_new(pipeline: Pipeline) -> None:
     pipeline.write_secrets()
-    script = ["bash", str(pipeline.folder / "load.sh")]
+    script = ["singer-arrow", "run", str(pipeline.folder / "pipeline-shards.yml")]
+    plan = ["tap-s3-files", "--config", "tap.yml", "--config=ENV", "--catalog", "catalog.json", "--write-plan"]
 
     def load(shard: int) -> Any:
         return pipeline.check(script, {"TAP_S3_FILES_SHARD": f"{shard}/{SHARDS}"})
 
-    pipeline.check([*script, "--write-plan"])
+    pipeline.check(plan, cwd=pipeline.folder)
     at_once(load)
     check_rows(pipeline)
-    folders = sorted(path.name for path in pipeline.folder.glob("shard-*"))
-    assert folders == [f"shard-{n}-of-{SHARDS}" for n in range(SHARDS)]
+    check_states(pipeline)
     pipeline.put("new", "NEW,Airport\n")
-    pipeline.check([*script, "--write-plan"])
+    pipeline.check(plan, cwd=pipeline.folder)
     logs = [load(shard).stderr for shard in range(SHARDS)]
     assert sum("1 object" in log for log in logs) == 1
     assert len(pipeline.rows()) == OBJECTS + 3
@@ -71,15 +79,12 @@ def test_shards_at_once_then_what_is_new(pipeline: Pipeline) -> None:
 @pytest.mark.long
 def test_kubernetes(pipeline: Pipeline, tmp_path: Path) -> None:
     parts = list(yaml.safe_load_all((DEPLOY / "kubernetes-shards.yaml").read_text()))
-    claim, plan, load = parts
-    assert [part["metadata"]["labels"]["step"] for part in parts] == ["plan", "plan", "load"]
-    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    plan, load = parts
+    assert [part["metadata"]["labels"]["step"] for part in parts] == ["plan", "load"]
     assert (load["spec"]["completionMode"], load["spec"]["completions"]) == ("Indexed", SHARDS)
-    state, scratch = tmp_path / "claim", tmp_path / "scratch"
-    state.mkdir()
+    scratch = tmp_path / "scratch"
     scratch.mkdir()
-    (pipeline.folder / "pipeline.env").unlink()  # its lines are in the secret
-    folders = {"configMap": pipeline.folder, "persistentVolumeClaim": state, "emptyDir": scratch}
+    folders = {"configMap": pipeline.folder, "emptyDir": scratch}
 
     def run(job: dict[str, Any], **env: str) -> Any:
         pod = job["spec"]["template"]["spec"]
@@ -96,12 +101,11 @@ def test_kubernetes(pipeline: Pipeline, tmp_path: Path) -> None:
     finally:
         pipeline.folder.chmod(0o755)
     check_rows(pipeline)
-    assert len(list(state.glob("shard-*/states.jsonl"))) == SHARDS
+    check_states(pipeline)
 
 
 @pytest.mark.long
 def test_aws_batch(pipeline: Pipeline, tmp_path: Path) -> None:
-    (pipeline.folder / "pipeline.env").unlink()
     programs, submitted = tmp_path / "programs", tmp_path / "submitted"
     programs.mkdir()
     (programs / "aws").write_text(AWS)
@@ -123,9 +127,8 @@ def test_aws_batch(pipeline: Pipeline, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_github_actions(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_github_actions(pipeline: Pipeline) -> None:
     jobs = yaml.safe_load((DEPLOY / "github-shards.yml").read_text())["jobs"]
-    (pipeline.folder / "pipeline.env").unlink()
     commands = {
         name: [step["run"] for step in job["steps"] if "run" in step and not step["run"].startswith("pip ")]
         for name, job in jobs.items()
@@ -140,7 +143,6 @@ def test_github_actions(pipeline: Pipeline, tmp_path: Path) -> None:
         env = {"TAP_S3_FILES_SHARD": given["TAP_S3_FILES_SHARD"]}
         for name, value in values.items():
             env["TAP_S3_FILES_SHARD"] = env["TAP_S3_FILES_SHARD"].replace(name, value)
-        env |= {"STATE_FOLDER": str(tmp_path / f"checkout-{shard}" / given["STATE_FOLDER"])}
         (command,) = commands["load"]
         return pipeline.check(["bash", "-e", "-c", command], pipeline.secrets | env, pipeline.folder)
 
@@ -152,4 +154,4 @@ def test_github_actions(pipeline: Pipeline, tmp_path: Path) -> None:
 def test_airflow(pipeline: Pipeline, tmp_path: Path) -> None:
     run_airflow(pipeline, "airflow_shards_dag.py", "s3_to_warehouse_in_shards", tmp_path)
     check_rows(pipeline)
-    assert len(list(pipeline.folder.glob("shard-*/states.jsonl"))) == SHARDS
+    check_states(pipeline)
