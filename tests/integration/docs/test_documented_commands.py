@@ -41,6 +41,18 @@ def commands(page: str) -> str:
             ],
         ),
         (
+            "docs/run-a-pipeline.md",
+            "s3,bigquery",
+            [
+                r"(?m)^flights +365 +",
+                r"table +load jobs \(at least\)",
+                r"(?m)^airports: 1,458 rows$",
+                r"(?m)^flights: 336,776 rows$",
+                r"Stream 'flights': nothing was loaded, because earlier runs loaded all of its batches",
+                r"(?m)^airports 0$",
+            ],
+        ),
+        (
             "docs/shards.md",
             "s3,bigquery",
             [

@@ -23,6 +23,7 @@ PAGES = (
     "redo-a-day",
     "sqs",
     "secrets",
+    "run-a-pipeline",
     "run-anywhere",
     "monitoring",
     "clean-up",
