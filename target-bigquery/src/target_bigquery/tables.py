@@ -13,7 +13,7 @@ from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, Sing
 from singer_arrow.load.convert import RANK
 from singer_arrow.naming import staging_name, stream_label
 from singer_arrow.warehouse.settings import EVOLVE, of_stream, siblings
-from singer_arrow.warehouse.table import Descriptions, PropertyPath, layout_column, log_new, warn_of_layout
+from singer_arrow.warehouse.table import OTHERS, Descriptions, PropertyPath, layout_column, log_new, warn_of_layout
 from target_bigquery import columns as drift
 from target_bigquery import sql
 from target_bigquery.client import BigQuery, Fields
@@ -114,6 +114,7 @@ def prepare_table(
         name, distinct = settings.table_names(stream, RULES)
         table = client.table(name)
         if table and table.labels.get(OWNER) not in (None, stream_label(stream)):  # it is another stream's
+            logger.warning(OTHERS, stream, client.path(name), client.path(distinct))
             name, table = distinct, client.table(distinct)
         may = ColumnEvolution(settings.on_drift == EVOLVE, keys, frozenset(fixed))
         try:

@@ -16,6 +16,7 @@ from singer_arrow.load.convert import RANK
 from singer_arrow.naming import LEDGER, staging_name, stream_label
 from singer_arrow.warehouse.settings import EVOLVE, siblings
 from singer_arrow.warehouse.table import (
+    OTHERS,
     UNKNOWN,
     Descriptions,
     has_line,
@@ -170,7 +171,8 @@ def prepare_schema(client: Redshift) -> None:
     if not client.query(sql.SCHEMA_EXISTS, [schema], what=f"Looking for schema {schema}").rows:
         with suppress(AlreadyExistsError):  # another run may create it just now
             client.query(sql.create_schema(schema), what=f"Creating schema {schema}")
-        for grantee in dict.fromkeys(grantee for _, grantee in client.settings.grantees):
+        every = [client.settings, *map(client.settings.of_stream, client.settings.streams)]
+        for grantee in dict.fromkeys(grantee for each in every for _, grantee in each.grantees):
             with _granting():
                 client.query(sql.grant_usage(schema, grantee), what=f"Granting {grantee} the use of schema {schema}")
     if client.table(LEDGER) is None:
@@ -206,6 +208,7 @@ def prepare_table(
         table = client.table(name)
         owner = (table.comment or "").partition("\n")[0].rstrip() if table else ""
         if owner.startswith(OWNER) and owner != OWNER + stream_label(stream):  # it is another stream's
+            logger.warning(OTHERS, stream, client.path(name), client.path(distinct))
             name, table = distinct, client.table(distinct)
         path = client.path(name)
         try:

@@ -26,6 +26,20 @@ class TestSchema:
         assert found
         assert [c.name for c in found.columns] == ["batch_id", "stream", "rows", "loaded_at"]
 
+    def test_those_to_whom_a_stream_is_granted_may_use_the_schema(
+        self, open_client: Open, rs: Any, schema: str
+    ) -> None:
+        client = open_client(streams={"orders": {"grants": {"select": ["public"]}}})
+        tables.prepare_schema(client)
+        tables.prepare_table(client, "orders", ORDERS)
+        tables.prepare_table(client, "others", ORDERS)
+        text = (
+            "SELECT has_schema_privilege('public', %s, 'usage'), has_table_privilege('public', %s, 'select'), "
+            "has_table_privilege('public', %s, 'select')"
+        )
+        found = rs.execute(text, [schema, f"{schema}.orders", f"{schema}.others"]).fetchone()
+        assert found == (True, True, False)
+
     def test_slices_are_asked_for_unless_they_are_set(self, open_client: Open, cloud: Cloud) -> None:
         assert open_client().slices() == 2
         assert open_client(slices=12).slices() == 12

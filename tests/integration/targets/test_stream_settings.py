@@ -13,7 +13,7 @@ from singer_arrow.errors import ConfigError, IdentityError, SchemaError
 
 STREAMS = {
     "orders": {"load_method": "upsert", "table": "all_orders"},
-    "prices": {"load_method": "overwrite"},
+    "prices": {"load_method": "overwrite", "on_bad_row": None, "table": None},
     "log_*": {"key_properties": []},
 }
 

@@ -37,13 +37,16 @@ def test_streams_go_into_the_configured_tables(
         warehouse.drop(other)
 
 
-def test_streams_that_are_given_one_table_do_not_share_it(warehouse: Warehouse, batch: Batches) -> None:
+def test_streams_that_are_given_one_table_do_not_share_it(
+    warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture
+) -> None:
     lines = [m for s in ("a", "b") for m in (schema(s), batch(rows(0, 1), stream=s))]
     warehouse.load([*lines, state(1)], tables={"*": "both"})
     both, apart = sorted(t for t in warehouse.tables() if t != "_sdc_batches")
     assert both == "both"
     assert apart.startswith("both_")
     assert [len(warehouse.table(t)) for t in (both, apart)] == [1, 1]
+    assert "both is another stream's, so rows go to table" in caplog.text
 
 
 def test_what_one_table_has_others_of_the_same_stream_need_not_have(warehouse: Warehouse, batch: Batches) -> None:

@@ -383,5 +383,7 @@ def test_variables_of_configuration_files(tmp_path: Path, monkeypatch: pytest.Mo
         "stream_maps": {"orders": {"price": "${X} s3://lake"}},
     }
     (tmp_path / "c.json").write_text(json.dumps({"aws": {"secret_access_key": "${KEY_OF_NOBODY}"}}))
+    (tmp_path / "d.json").write_text('{"plan_root": "${EMPTY}"}')
+    assert TapS3Files.read_config([str(tmp_path / "d.json")]) == {"plan_root": ""}
     with pytest.raises(ConfigError, match=r"c\.json needs variable KEY_OF_NOBODY, which is not set; set it, or write"):
         TapS3Files.read_config([str(tmp_path / "c.json")])

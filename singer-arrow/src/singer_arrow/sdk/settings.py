@@ -257,7 +257,7 @@ def with_variables(given: Any, schema: Mapping[str, Any], environ: Mapping[str, 
         name, default = found.groups()
         if name is None:
             return "${"
-        if (value := environ.get(name) or default) is None:
+        if (value := environ.get(name) or default or environ.get(name)) is None:
             raise ConfigError(f"{what} needs variable {name}, which is not set; set it, or write ${{{name}:-DEFAULT}}")
         return value
 
@@ -321,6 +321,9 @@ def _drop_nulls(config: Any, schema: Mapping[str, Any]) -> None:
                 del config[name]
             elif name in config:
                 _drop_nulls(config[name], part)
+        if isinstance(others := schema.get("additionalProperties"), Mapping):
+            for value in config.values():
+                _drop_nulls(value, others)
 
 
 def load_environment_file(folder: Path | None = None) -> None:

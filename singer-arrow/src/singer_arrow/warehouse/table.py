@@ -35,6 +35,7 @@ from singer_arrow.warehouse.settings import APPEND, UPSERT, ExistingColumn, Load
 # Settings for the layout of new tables: the columns that they name, and whether a table has that layout.
 
 ColumnT = TypeVar("ColumnT", bound=UploadColumn)
+OTHERS = "Stream %r: table %s is another stream's, so rows go to table %s; name another one by the setting streams"
 
 
 def layout_column(
