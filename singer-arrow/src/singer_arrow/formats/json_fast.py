@@ -431,7 +431,7 @@ class EnvelopeReader(ArrowJsonReader):
         whole = self._around.append(pa.field("record", pa.struct(read)))
         ends, unexpected = LineEnds.of(data), self._unexpected
         try:
-            table = read_objects(data, whole, ends, unexpected=unexpected)
+            table = read_objects(data, whole, ends, unexpected="ignore" if unexpected == "scan" else unexpected)
         except FAST_PATH_ERRORS:
             if unexpected != "infer":
                 raise

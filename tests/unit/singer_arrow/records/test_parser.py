@@ -16,6 +16,8 @@ from record_reference import RefusalError, Schema, reference_row
 from record_streams import LEAVES, encode, streams
 
 from singer_arrow.casting.from_json import BadRowError
+from singer_arrow.formats.json_checks import KnownKeys
+from singer_arrow.formats.json_fast import EnvelopeReader, ReadStrategy
 from singer_arrow.records.parse import LACKS_KEY, Message, NoMessageError, RecordParser, message_of
 from singer_arrow.records.schema import rules_for, rules_unchecked
 from singer_arrow.records.validation import check_dates, check_record, date_format, validator
@@ -217,3 +219,15 @@ def test_a_parser_learns_how_its_stream_is_written() -> None:
 @given(streams())
 def test_records_that_are_not_validated(stream: tuple[Schema, list[str], list[bytes]]) -> None:
     compare(*stream, checks=False)
+
+
+def test_an_unknown_key_of_several_kinds_of_values_is_counted_at_the_same_speed() -> None:
+    """Once it is met, later blocks are read at once too: none goes line by line."""
+    schema = pa.schema([("id", pa.int64())])
+    around = pa.schema([("type", pa.string())])
+    reader = EnvelopeReader(schema, around=around, keys=KnownKeys(schema, frozenset(), frozenset()))
+    for _ in range(3):
+        lines = [{"type": "RECORD", "record": {"id": n, "x": n if n % 2 else "text"}} for n in range(4)]
+        data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        rows, _around, unknown = reader.rows(data, ReadStrategy())
+        assert (rows.column("id").to_pylist(), sum(unknown.values())) == ([0, 1, 2, 3], 4)
