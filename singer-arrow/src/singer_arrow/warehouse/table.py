@@ -439,7 +439,7 @@ def check_new(
     rules: NamingRules,
     keys: Collection[str],
 ) -> list[str]:
-    """Return warnings of new columns whose plain names are those of other properties in the table.
+    """Return warnings of new columns whose plain names are those of other properties in the table, and of new `keys`.
 
     SchemaError: such a column is one of the `keys`, by which rows are found, so that no row would be.
     """
@@ -449,6 +449,11 @@ def check_new(
             there = have.get(column.name.lower())
             warnings += check_new(f"{table}, {column.name}", inside, getattr(there, "fields", ()), rules, ())
         there = have.get(plain_column(column.source, rules).lower())
+        if column.source in keys and there is None:
+            warnings.append(
+                f"Table {table}: key property {column.source!r} has no column yet, so no row that is there is found by "
+                "it, and each stays beside its new version; if it is another name of a key, load the table anew"
+            )
         if there is None or column.variant_of or column.name.lower() in have:
             continue
         whose = f"column {there.name!r} belongs to " + (

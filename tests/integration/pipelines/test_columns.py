@@ -1,0 +1,69 @@
+"""Columns that the tap renames and hides, in tables of both warehouses that earlier runs have made."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+from tap_source import Source, moment, state_of
+from warehouses import Warehouse
+
+from local_cloud.programs import Programs
+
+SALT = {"HASH_SALT": "pepper of the test"}
+COLUMNS = {"mail": {"from": "email", "hash": True}, "land": {"value": "de"}}
+
+
+def hashed(text: str) -> str:
+    return hashlib.sha256(f"{SALT['HASH_SALT']}{text}".encode()).hexdigest()
+
+
+class Tables(Source):
+    """A bucket whose rows are loaded into a warehouse."""
+
+    warehouse: Warehouse
+    state: Any = None
+
+    def load(self, columns: dict[str, Any] | None, *, batches: bool, load_method: str, keys: list[str]) -> str:
+        stream = {"key_properties": keys, **({"columns": columns} if columns else {})}
+        root = {"batch_config": self.batches()} if batches else {}
+        config = self.config(stream=stream, metadata_columns=False, **root)
+        sent = self.run(config, env=SALT, **({"state": self.state} if self.state else {}))
+        self.state = state_of(sent)
+        settings = self.warehouse.config | {"load_method": load_method}
+        ran = self.tap(self.warehouse.program, stdin=sent.stdout, config=settings)
+        return ran.check().stderr
+
+
+@pytest.fixture
+def tables(s3: Any, bucket: str, tap: Programs, warehouse: Warehouse) -> Tables:
+    made = Tables(s3, bucket, tap)
+    made.warehouse = warehouse
+    made.put("in/a.csv", "id,email\n1,a@x\n2,b@x\n", at=moment(1))
+    return made
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_rows_of_before_keep_their_columns_and_new_ones_have_the_new(batches: bool, tables: Tables) -> None:
+    tables.load(None, batches=batches, load_method="upsert", keys=["id"])
+    tables.put("in/b.csv", "id,email\n2,b@y\n3,\n", at=moment(2))
+    tables.load(COLUMNS, batches=batches, load_method="upsert", keys=["id"])
+    rows = [(row["id"], row["email"], row["mail"], row["land"]) for row in tables.warehouse.table()]
+    assert [(id_, mail, land) for id_, _, mail, land in rows] == [
+        (1, None, None),
+        (2, hashed("b@y"), "de"),
+        (3, None, "de"),
+    ]
+    assert rows[0][1] == "a@x"
+
+
+def test_another_name_of_a_key_property_is_a_line(tables: Tables) -> None:
+    tables.load(None, batches=True, load_method="upsert", keys=["id"])
+    tables.put("in/b.csv", "id,email\n2,b@y\n", at=moment(2))
+    log = [
+        tables.load({"number": {"from": "id"}}, batches=True, load_method="upsert", keys=["number"]) for _ in range(2)
+    ]
+    line = "key property 'number' has no column yet, so no row that is there is found by it"
+    assert [line in text for text in log] == [True, False]
+    assert sorted(row["email"] for row in tables.warehouse.table()) == ["a@x", "b@x", "b@y"]
