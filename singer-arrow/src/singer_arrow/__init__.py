@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from singer_arrow.batch.files import write_batch_files
     from singer_arrow.batch.message import Batch
     from singer_arrow.formats import FORMATS, detect_format
-    from singer_arrow.pipeline import run
+    from singer_arrow.pipeline import PipelineError, PipelineResult, run
     from singer_arrow.read_options import ReadOptions
     from singer_arrow.reading.objects import ObjectReader
     from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
@@ -54,6 +54,8 @@ __all__ = [
     "ArrowTap",
     "Batch",
     "ObjectReader",
+    "PipelineError",
+    "PipelineResult",
     "ReadOptions",
     "Storage",
     "Url",
@@ -74,6 +76,8 @@ _MODULES = {
     "ArrowTap": "sdk.tap",
     "Batch": "batch.message",
     "ObjectReader": "reading.objects",
+    "PipelineError": "pipeline",
+    "PipelineResult": "pipeline",
     "ReadOptions": "read_options",
     "Storage": "storage.store",
     "Url": "storage.urls",

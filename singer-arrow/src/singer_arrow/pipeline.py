@@ -224,14 +224,24 @@ class StateFile:
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """What a run has loaded: for each stream what the target counted, such as `rows_written`, `loads`, `bytes`."""
+    """What a run has loaded.
+
+    Attributes:
+        streams: For each stream what the target counted, such as `rows_written`, `batches` and `bytes`.
+        state: The last STATE of the target.
+    """
 
     streams: Mapping[str, Mapping[str, int]]
     state: Mapping[str, Any]
 
 
 class PipelineError(SingerArrowError):
-    """The tap or the target of a pipeline failed; `code` is that of its own error, if it has one."""
+    """The tap or the target of a pipeline failed.
+
+    Attributes:
+        code: That of its own error; `failed` if it has none.
+        exit_code: That of the pipeline, as a shell with pipefail has it.
+    """
 
     code = "failed"
 
