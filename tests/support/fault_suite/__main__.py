@@ -20,9 +20,10 @@ from typing import TypeVar
 from forked_programs import ForkedPrograms
 from tap_source import TapBucket
 
-from fault_suite import catalogue, pipe, sequences, tap_catalogue, totals, walks
+from fault_suite import catalogue, pipe, runs, sequences, tap_catalogue, totals, walks
 from fault_suite.catalogue import Case
 from fault_suite.pipe import PipeCase, PipeSite
+from fault_suite.runs import RunCase, RunSite
 from fault_suite.sequences import Sequence as Changes
 from fault_suite.sequences import SequenceSite
 from fault_suite.site import Outcome, Site
@@ -37,8 +38,8 @@ SEQUENCES = 100
 """Number of random sequences of changes in addition to those of the catalogue."""
 WALKS = 400
 """Number of random walks in addition to those of the catalogue."""
-TARGETS, PIPES, TAP, CHANGES = PARTS = ("targets", "pipes", "tap", "changes")
-C = TypeVar("C", Case, PipeCase, Walk, Changes)
+TARGETS, PIPES, TAP, CHANGES, RUN = PARTS = ("targets", "pipes", "tap", "changes", "run")
+C = TypeVar("C", Case, PipeCase, Walk, Changes, RunCase)
 TryOut = Callable[[C], Outcome]
 
 
@@ -96,6 +97,8 @@ class Suite:
             chance = random.Random(0)
             by_chance = (sequences.chosen(chance) for _ in range(SEQUENCES))
             self._run(iter([*sequences.everything(), *by_chance]), sequence_site)
+        if RUN in self._parts:
+            self._run(runs.cases(), run_site)
 
     def by_chance(self, seed: int, minutes: float) -> None:
         """Run random cases, evenly from all parts, until the time is over."""
@@ -109,6 +112,9 @@ class Suite:
             self._run(_by_chance(seed, share, lambda chance: walks.walk(chance.randrange(1 << 30))), tap_site)
         if CHANGES in self._parts:
             self._run(_by_chance(seed, share, sequences.chosen), sequence_site)
+        if RUN in self._parts:
+            broken = list(runs.cases())
+            self._run(_by_chance(seed, share, lambda chance: chance.choice(broken)), run_site)
 
     def _run(self, cases: Iterator[C], site: Callable[[Path], AbstractContextManager[TryOut[C]]]) -> None:
         chosen_cases = (case for case in cases if self._only in case.name)
@@ -200,6 +206,13 @@ def sequence_site(folder: Path) -> Iterator[TryOut[Changes]]:
     with Cloud() as cloud, cloud.redshift_connection() as redshift:
         source = TapBucket(setup.client("s3", cloud.s3_url), "source", ForkedPrograms(cloud.environ(), folder))
         yield SequenceSite(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift}, source).try_out
+
+
+@contextmanager
+def run_site(folder: Path) -> Iterator[TryOut[RunCase]]:
+    """Create a local cloud, with a site for runs of `singer-arrow run`."""
+    with Cloud() as cloud, cloud.redshift_connection() as redshift:
+        yield RunSite(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift}).try_out
 
 
 if __name__ == "__main__":
