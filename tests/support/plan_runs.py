@@ -56,7 +56,7 @@ def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetim
     shared: Any = SimpleNamespace(
         **own,
         window=lambda _: window,
-        is_backfill=lambda _: True,
+        may_be_empty=lambda _: True,
         plan_root=None,
         batch=None,
         replication=replication,

@@ -9,6 +9,7 @@ plan_log      The plan log of a stream: its files, read, identified and appended
 sqs           Objects that messages of a queue name; the command that creates a queue for the events of buckets
 listing       Objects of the storage or of an inventory, as compressed columns; many prefixes at once
 paths         Which keys match the paths of a stream; dates and partition columns in paths
+folders       Streams found in the bucket: one for each folder that matches the placeholders of a name and a path
 columns       The setting `columns` as a mapping: columns renamed, left out, cast, hashed, masked or constant
 read          A task -> Arrow batches: whole objects or ranges; bad rows that leave the stream
 convert       Arrow batches -> batch files and their BATCH messages; objects that go as they are

@@ -267,9 +267,9 @@ logger = logging.getLogger("tap-s3-files")
 
 
 def inferred_schemas(
-    run: TapRun, fail: Callable[[str, SingerArrowError], None]
+    run: TapRun, chosen: Sequence[StreamSettings], fail: Callable[[str, SingerArrowError], None]
 ) -> Iterator[tuple[StreamSettings, dict[Url, pa.Schema], list[pa.Field]]]:
-    """Yield each stream that has objects, with the schemas of its samples, and its partition columns.
+    """Yield each chosen stream that has objects, with the schemas of its samples, and its partition columns.
 
     `fail` is called with the name and the error of a stream that has no object, whose samples are archived or cannot be
     read, or that has a column named as one that the tap adds; it may raise it.
@@ -277,7 +277,7 @@ def inferred_schemas(
     settings = run.settings
     samples: dict[str, list[ObjectInfo]] = {}
     folders: dict[str, list[pa.Field]] = {}
-    for stream in settings.streams:
+    for stream in chosen:
         try:
             if settings.sqs:  # a bucket that is too large to be listed has a queue
                 found_objects = find(run.storage, settings.paths(stream), own=run.own_roots)
@@ -287,9 +287,12 @@ def inferred_schemas(
             found_samples = sample_objects(listed, settings.sample_files, *settings.window(stream))
             folders[stream.name] = partition_columns(stream, listed)
             bookmark = run.bookmark(stream.name)
-            may_be_empty = settings.sqs or settings.is_backfill(stream)
+            may_be_empty = settings.sqs or settings.may_be_empty(stream)
             if not listed and not may_be_empty and not (bookmark and bookmark.watermark):
                 raise no_match(stream)
+            if not listed and stream.pattern:
+                logger.info("Folder %s has no object of stream %r", stream.places[0], stream.pattern)
+                continue
             if not found_samples and not stream.types:
                 nothing = "no object matches its path" if may_be_empty else "its objects are gone"
                 why = "all its objects are empty" if listed else nothing
@@ -297,7 +300,7 @@ def inferred_schemas(
             samples[stream.name] = found_samples
         except SingerArrowError as error:
             fail(stream.name, error)
-    streams = [stream for stream in settings.streams if stream.name in samples]
+    streams = [stream for stream in chosen if stream.name in samples]
 
     def attempt(stream: StreamSettings, info: ObjectInfo) -> pa.Schema | SingerArrowError | None:
         try:

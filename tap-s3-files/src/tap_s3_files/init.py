@@ -25,7 +25,7 @@ from singer_arrow.schema.arrow_schema import setting_type
 from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
 from tap_s3_files.discover import infer_schema, partition_columns, sample_objects, source_schema
 from tap_s3_files.listing import Listing
-from tap_s3_files.paths import find
+from tap_s3_files.paths import find, glob_literal
 from tap_s3_files.run import StreamJob, TapRun
 from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.tables import columns_in_words, first_rows
@@ -33,7 +33,6 @@ from tap_s3_files.tap import stream_name
 
 # Objects below a URL -> streams with paths: one for each folder, format and compression. Pure.
 
-_WILD = re.compile(r"[*?\[{]")
 _DIGIT = "[0-9]*"
 _MOST_NAMES = 20  # kinds of names in a folder above which all of them are one stream
 
@@ -73,12 +72,14 @@ def candidates(objects: Iterable[ObjectInfo]) -> tuple[list[Candidate], list[Obj
         place = ""
         for part in above:  # folders may differ in a partition value, a date or a number
             key, mark, _ = part.partition("=")
-            alike = f"{_literal(key)}=*" if mark and key else _DIGIT if part[:1].isdigit() else _literal(part)
+            alike = f"{glob_literal(key)}=*" if mark and key else _DIGIT if part[:1].isdigit() else glob_literal(part)
             place += f"{alike}/"
         prefix = f"{Url(info.url.scheme, info.url.bucket, '')}{place}"
         _, alike_objects = folders.setdefault((prefix, suffix), (file_format, {}))
         digit = re.search(r"\d", base)
-        alike = f"{_literal(base[: digit.start()])}{_DIGIT}" if digit else _literal(base)  # up to the first digit
+        alike = (
+            f"{glob_literal(base[: digit.start()])}{_DIGIT}" if digit else glob_literal(base)
+        )  # up to the first digit
         alike_objects.setdefault(alike, []).append(info)
     made = []
     for (prefix, suffix), (file_format, by_name) in sorted(folders.items()):
@@ -100,10 +101,6 @@ def unique_names(found: Sequence[Candidate]) -> list[str]:
         numbered = (f"{full}_{n}" for n in count(2))
         taken.append(full if full not in taken else next(n for n in numbered if n not in taken and n not in names))
     return taken
-
-
-def _literal(text: str) -> str:
-    return _WILD.sub(r"[\g<0>]", text)
 
 
 # What a sample of a stream's rows shows: columns, keys, and types of which it is no proof.

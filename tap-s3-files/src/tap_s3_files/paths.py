@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -475,6 +475,82 @@ def _bracket_groups(path: Url) -> str:
 def _glob(text: str) -> str:
     """Return the pattern of a group; commas separate alternatives."""
     return f"{{{text}}}" if "," in _SET.sub("", text) else text
+
+
+# Placeholders: `{tenant}` in the name and in the path of a stream that is several, see `folders`. Pure.
+#
+# In a path each is what the named group `{tenant:*}` is, but for the column.
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PLACE = re.compile(r"\{(?!date:)([A-Za-z_][A-Za-z0-9_]*)(:[^{}/]*)?\}")
+
+
+def placeholders(name: str) -> tuple[str, ...]:
+    """Return the placeholders of a stream's name."""
+    return tuple(dict.fromkeys(_PLACEHOLDER.findall(name)))
+
+
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    """Replace placeholders by their values, or `*`, and named groups by groups whose pattern is their value."""
+
+    def fill(found: re.Match[str]) -> str:
+        value = glob_literal(values[found[1]]) if found[1] in values else None
+        if found[2] is None:
+            return "*" if value is None else value
+        return found[0] if value is None else f"{{{found[1]}:{value.replace(',', '[,]')}}}"
+
+    return _PLACE.sub(fill, text)
+
+
+def glob_literal(text: str) -> str:
+    """Return the pattern that matches a text alone."""
+    return re.sub(r"[*?\[{]", r"[\g<0>]", text)
+
+
+def divided_at_placeholders(path: Url, names: Iterable[str]) -> tuple[list[str], str]:
+    """Return the folders of a path up to the last one with a placeholder of these names, and what is behind it.
+
+    All placeholders of the folders are groups.
+    """
+    key = _PLACEHOLDER.sub(r"{\1:*}", path.key)
+    end = max(m.end() for m in _GROUP.finditer(key) if m[1] in names)
+    folder, _, below = key[end:].partition("/")
+    return f"{key[:end]}{folder}".split("/"), below
+
+
+def folder_pattern(folder: str) -> re.Pattern[str]:
+    """Matches the names of folders; its groups are those of the folder."""
+    return pattern(Url("", "", folder))
+
+
+def check_placeholders(name: str, paths: Sequence[Url], where: str) -> None:
+    """Check the groups of paths, and that each placeholder of the name is where folders can be found by it."""
+    check_groups(paths, f"{where}path")
+    names = placeholders(name)
+    if re.search("[{}]", _PLACEHOLDER.sub("", name)):
+        raise ConfigError(f"Setting '{where}name' is {name!r}: braces are for placeholders such as {{tenant}}")
+    for path in paths:
+        groups = Url(path.scheme, path.bucket, _PLACEHOLDER.sub(r"{\1:*}", path.key))
+        if not names and groups == path:
+            continue
+        if not names:
+            reason = (
+                f"has {_PLACEHOLDER.findall(path.key)[0]!r} in braces, and 'name' has not; add it there, or write *"
+            )
+        elif missing := next((n for n in names if n not in group_names(groups)), None):
+            reason = f"has no {{{missing}}}, which 'name' has; add it, as the name of a folder or a part of one"
+        elif error := _group_error(groups):
+            reason = error
+        else:
+            folders, _ = divided_at_placeholders(path, names)
+            before = "/".join(folders)
+            if len(groups.key) == len(before):
+                reason = "has a placeholder of 'name' in the names of files; put one folder for each stream"
+            elif "**" in before or _DATE.search(before) or any(f.count("{") != f.count("}") for f in folders):
+                reason = "has a **, a date or folders in braces before a placeholder of 'name'; put them behind it"
+            else:
+                continue
+        raise ConfigError(f"Setting '{where}path': {path} {reason}")
 
 
 _FOLDER = re.compile(r"([^=]+)=(.*)", re.DOTALL)

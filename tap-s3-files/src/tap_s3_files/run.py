@@ -168,7 +168,7 @@ class TapRun:
         if plan.shard is not None:
             return
         found = self.listing(stream, begin=plan.last_key if self.settings.replication.keys_ascend else None)
-        if not found and plan.since is None and not plan.is_begun and not self.settings.is_backfill(stream):
+        if not found and plan.since is None and not plan.is_begun and not self.settings.may_be_empty(stream):
             raise no_match(stream)
         expect(*plan.probably_new(found))
         yield from plan.plan_listed(found)

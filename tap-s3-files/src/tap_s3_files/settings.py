@@ -25,8 +25,8 @@ from tap_s3_files.columns import NO_COLUMNS, Columns, ColumnSettings
 from tap_s3_files.paths import (
     Partitions,
     check_date_pattern,
-    check_groups,
     check_moment,
+    check_placeholders,
     group_names,
     has_date,
     moment_in,
@@ -68,7 +68,7 @@ class StreamSettings:
         "Which objects: a URL with wildcards (`*`, `**`, `?`, `[abc]`, `{a,b}`), or a list of such URLs. `s3://`, "
         "`gs://`, `az://`, or a local path. A path that ends with `/` means all objects below it. `{date:%Y/%m/%d}` "
         "matches the dates from `start_date` to `end_date`. `{country:*}` is a wildcard with a name: what it matches "
-        "becomes a column `country`.",
+        "becomes a column `country`. `{tenant}` in `path` and `name`: a stream for each folder, and no column.",
         required=True,
         name="path",
         kind=str | tuple[str, ...],
@@ -124,6 +124,8 @@ class StreamSettings:
         "sets another type.",
         default=False,
     )
+    pattern: str = ""  # of a stream that was found in a folder: the name in the settings, see `folders`
+    places: tuple[Url, ...] = ()  # and the paths by which its objects are listed, instead of `paths`
 
     @property
     def paths(self) -> tuple[Url, ...]:
@@ -166,7 +168,7 @@ def _check_stream(given: Mapping[str, Any], where: str) -> None:
             raise ConfigError(msg)
         if has_date(url):
             check_date_pattern(url, f"{where}path")
-    check_groups(urls, f"{where}path")
+    check_placeholders(given["name"], urls, where)
     columns = given.get("columns")
     if columns in ([], {}):
         raise ConfigError(f"Setting '{where}columns' is empty; leave it out to read all columns")
@@ -465,11 +467,11 @@ class Settings:
 
     def paths(self, stream: StreamSettings, *, begin: Url | None = None) -> list[Url]:
         """Return the paths of a stream with the dates of today; see `resolve_dates`."""
-        return resolve_dates(stream.paths, self.start, self.end, datetime.now(UTC), begin=begin)
+        return resolve_dates(stream.places or stream.paths, self.start, self.end, datetime.now(UTC), begin=begin)
 
-    def is_backfill(self, stream: StreamSettings) -> bool:
-        """Return whether only places of some dates are listed, so that an empty one is no error."""
-        return stream.is_dated and self.start is not None
+    def may_be_empty(self, stream: StreamSettings) -> bool:
+        """Return whether it is no error if nothing is found: in places of some dates, in found folders."""
+        return (stream.is_dated and self.start is not None) or stream.pattern != ""
 
 
 def tap_schema() -> dict[str, Any]:

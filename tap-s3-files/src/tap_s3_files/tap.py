@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArrowError
+from singer_arrow.naming import counted
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.settings import add_setting_options, config_input
 from singer_arrow.sdk.tap import ArrowTap
 from singer_arrow.storage.urls import Url, has_glob
 from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
+from tap_s3_files.folders import found_streams, same_name
+from tap_s3_files.paths import placeholders
 from tap_s3_files.plan import start_of
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import unsent
-from tap_s3_files.run import TapRun
+from tap_s3_files.run import TapRun, no_match
 from tap_s3_files.settings import Bookmark, Settings, StreamSettings, tap_schema
 from tap_s3_files.sqs import Queue, SqsEvents
 from tap_s3_files.stream import FileStream
@@ -39,6 +43,8 @@ Other commands, with a --help of their own:
   tap-s3-files setup-queue PATH...  Make an SQS queue for the events of a bucket.
 """
 """What `--help` ends with."""
+PREVIEWED_FOLDERS = 3
+"""Streams that `--preview` shows of those that are found in folders by one pattern."""
 
 
 class _RowCount(click.ParamType[int]):
@@ -88,12 +94,16 @@ class TapS3Files(ArrowTap):
     package_name = "singer-arrow-tap-s3-files"
     config_jsonschema: ClassVar[dict[str, Any]] = tap_schema()
     settings: Settings
+    _most_folders: int | None = None  # streams of one pattern; None: all
 
     def complete_settings(self, config: dict[str, Any]) -> None:
         Settings.complete(config)
 
     def check_settings(self) -> None:
         self.settings = Settings.from_config(self.config)
+        if self.settings.sqs and (found := next((s.name for s in self.settings.streams if placeholders(s.name)), None)):
+            msg = f"Setting 'replication.method' is sqs, and the folders of {found!r} are found by listing; use polling"
+            raise ConfigError(msg)
 
     @classmethod
     def read_config(cls, sources: Sequence[str]) -> Mapping[str, Any]:
@@ -178,7 +188,7 @@ class TapS3Files(ArrowTap):
         if root is None:
             raise ConfigError("--new-plan-log needs 'plan_root' or 'batch_config'")
         selected = {s.name for s in self.streams.values() if s.selected} if self.input_catalog else None
-        for name in (s.name for s in self.settings.streams if selected is None or s.name in selected):
+        for name in (s.name for s in self.shared.settings.streams if selected is None or s.name in selected):
             given = {key: value for key, value in self.given_state(name).items() if key != "shard"}
             at = Bookmark.from_state(given, name)
             if has_state and at is None:
@@ -215,7 +225,7 @@ class TapS3Files(ArrowTap):
 
         if shard_count and self.settings.shard:
             raise ConfigError("--shard-count divides the whole plan: leave out setting 'shard'")
-        shares = [ShardShares(stream.name, shard_count) for stream in self.settings.streams] if shard_count else []
+        shares = [ShardShares(s.name, shard_count) for s in self.shared.settings.streams] if shard_count else []
         rows = list(self._plan_rows(shares))
         yield from tables.plan_lines(rows)
         if any(row.columns is None for row in rows):
@@ -232,7 +242,7 @@ class TapS3Files(ArrowTap):
         from tap_s3_files.tables import Row
 
         batch, root = self.settings.batch, self.settings.plan_root
-        for number, stream in enumerate(self.settings.streams):
+        for number, stream in enumerate(self.shared.settings.streams):
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True) if root else None
             full = stream.replication_method == "FULL_TABLE"
             plan = self.shared.plan(stream, log, self.settings.target_bytes, full_table=full, is_shared=bool(shares))
@@ -250,6 +260,7 @@ class TapS3Files(ArrowTap):
         """Yield the lines that show the first rows of each stream; no STATE is written, and no batch file."""
         from tap_s3_files.tables import preview_lines
 
+        self._most_folders = PREVIEWED_FOLDERS
         self.setup_mapper()
         for number, stream in enumerate(self.streams.values()):
             assert isinstance(stream, FileStream)
@@ -259,8 +270,30 @@ class TapS3Files(ArrowTap):
 
     @cached_property
     def shared(self) -> TapRun:
-        """What the streams of this run share."""
-        return TapRun(self.settings, self.given_state)
+        """What the streams of this run share; a stream with placeholders is one for each folder that it finds."""
+        run, streams = TapRun(self.settings, self.given_state), dict[str, StreamSettings]()
+        bookmarks = self._given_state.get("bookmarks", {})
+        for given in self.settings.streams:
+            try:
+                found = found_streams(run.storage, given) if placeholders(given.name) else [given]
+                if not found and not bookmarks:
+                    raise no_match(given)
+            except SingerArrowError as error:
+                self.fail_stream(given.name, error, is_only=len(self.settings.streams) == 1)
+                continue
+            shown = found[: self._most_folders]
+            if placeholders(given.name):
+                only = f", of which the first {len(shown)} are shown" if len(shown) < len(found) else ""
+                self.logger.info("Stream %r: %s%s", given.name, counted(len(found), "folder"), only)
+            for stream in shown:
+                if (other := streams.setdefault(stream.name, stream)) is not stream:
+                    raise same_name(other, stream)
+        gone = sorted(bookmarks.keys() - streams.keys())
+        if gone and self._most_folders is None and any(placeholders(s.name) for s in self.settings.streams):
+            names = f"{', '.join(gone[:5])}{', ...' if len(gone) > 5 else ''}"
+            self.logger.info("The STATE of %s without a folder is kept: %s", counted(len(gone), "stream"), names)
+        run.settings = replace(self.settings, streams=tuple(streams.values()))
+        return run
 
     @cached_property
     def queue(self) -> Queue:
@@ -276,34 +309,74 @@ class TapS3Files(ArrowTap):
         assert sqs is not None
         streams = [s for s in self.streams.values() if isinstance(s, FileStream) and s.reads_queue]
         plans = {s.name: s.plan(s.plan_log(), size) for s in streams}
-        others = [self.shared.object_filter(s) for s in self.settings.streams if s.name not in plans]
+        others = [self.shared.object_filter(s) for s in self.shared.settings.streams if s.name not in plans]
         return SqsEvents(self.queue, plans, others, self.shared.storage, sqs)
 
+    @property
+    def catalog_dict(self) -> dict[str, Any]:
+        """The catalog, with an entry for each pattern: its selection is that of folders which the catalog lacks."""
+        catalog: dict[str, Any] = super().catalog_dict
+        entries = {entry["tap_stream_id"]: entry for entry in catalog["streams"]}
+        for pattern in dict.fromkeys(s.pattern for s in self.shared.settings.streams if s.pattern):
+            some = [entries[s.name] for s in self.shared.settings.streams if s.pattern == pattern and s.name in entries]
+            columns = {name: column for e in some for name, column in e["schema"]["properties"].items()}
+            places = {tuple(m["breadcrumb"]): m for e in some for m in e["metadata"]}
+            schema = {"type": "object", "properties": columns}
+            more = {"schema": schema, "metadata": list(places.values()), "tap_stream_id": pattern, "stream": pattern}
+            catalog["streams"] += [{**some[0], **more}] if some else []
+        return catalog
+
+    def setup_mapper(self) -> None:
+        """Make the mapper, also for the folders that a given catalog lacks."""
+        _ = self.streams  # which adds them to the catalog
+        super().setup_mapper()
+
     def discover_streams(self) -> Sequence[FileStream]:
-        """Return the streams of the settings; those of a given catalog have its schemas, and no object is read."""
-        catalog = self.input_catalog
-        if catalog is not None:
-            for name in catalog.keys() - {s.name for s in self.settings.streams}:
-                self.logger.warning("The catalog's stream %r is not in the setting 'streams'; it is left out", name)
-            known = {name: entry.schema.to_dict() for name, entry in catalog.items()}
-            for s in (s for s in self.settings.streams if s.name in known):
-                s.mapped.check_catalog(known[s.name].get("properties", ()), s.name)
-            nothing: Mapping[str, Any] = {"type": "object", "properties": {}}
-            return [self._stream(s, known.get(s.name, nothing)) for s in self.settings.streams]
-        fail, found = partial(self.fail_stream, is_only=len(self.settings.streams) == 1), []
+        """Return the streams of the settings; those of a given catalog have its schemas, and no object is read.
+
+        Folders that it lacks are discovered, and selected as the entry of their pattern is.
+        """
+        catalog, streams = self.input_catalog, self.shared.settings.streams
+        if catalog is None:
+            return list(self._discovered(streams))
+        patterns = {s.name: catalog.pop(s.name, None) for s in self.settings.streams if placeholders(s.name)}
+        for name in catalog.keys() - {s.name for s in streams} if self._most_folders is None else ():
+            where = "in the setting 'streams'" + (", or has no folder" if patterns else "")
+            self.logger.warning("The catalog's stream %r is not %s; it is left out", name, where)
+        known = {name: entry.schema.to_dict() for name, entry in catalog.items()}
+        for s in (s for s in streams if s.name in known):
+            s.mapped.check_catalog(known[s.name].get("properties", ()), s.name)
+        nothing: Mapping[str, Any] = {"type": "object", "properties": {}}
+        given = [self._stream(s, known.get(s.name, nothing)) for s in streams if s.name in known or not s.pattern]
+        for pattern, entry in patterns.items():
+            new = [s for s in streams if s.pattern == pattern and s.name not in known]
+            is_selected = entry is None or entry.metadata.resolve_selection().get((), True)
+            if new and (not is_selected or self.settings.shard):
+                names = f"{', '.join(s.name for s in new[:5])}{', ...' if len(new) > 5 else ''}"
+                why = "its entry is deselected" if not is_selected else "all shards need one catalog"
+                text = "Stream %r: %s that the catalog lacks are left out, as %s: %s"
+                self.logger.warning(text, pattern, counted(len(new), "folder"), why, names)
+                continue
+            for stream in self._discovered(new):
+                self.add_to_catalog(stream, entry)
+                given.append(stream)
+        return given
+
+    def _discovered(self, streams: Sequence[StreamSettings]) -> Iterator[FileStream]:
+        """Yield streams with the schemas that are inferred from their objects."""
+        fail = partial(self.fail_stream, is_only=len(self.shared.settings.streams) == 1)
         try:
-            for s, inferred, partitions in inferred_schemas(self.shared, fail):
+            for s, inferred, partitions in inferred_schemas(self.shared, streams, fail):
                 try:
                     source = source_schema(list(inferred.values()), s, partitions, sampled=list(inferred))
                     schema = catalog_schema(source, s, metadata_columns=self.settings.metadata_columns)
                 except SingerArrowError as error:
                     fail(s.name, error)
                 else:
-                    found.append(self._stream(s, schema))
+                    yield self._stream(s, schema)
         except BaseException:
             self.shared.storage.cancelled.set()  # else the process would wait for samples that are asked for again
             raise
-        return found
 
     def _stream(self, settings: StreamSettings, schema: Mapping[str, Any]) -> FileStream:
         return FileStream(self, self.shared, settings, schema, events=lambda: self.sqs_events)

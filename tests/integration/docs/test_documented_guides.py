@@ -17,6 +17,7 @@ from local_cloud.programs import Programs
 
 STARTED = (ROOT / "docs/getting-started.md").read_text()
 MONITORING = (ROOT / "docs/monitoring.md").read_text()
+FOLDERS = (ROOT / "docs/many-folders.md").read_text()
 QUEUES = (ROOT / "docs/sqs.md").read_text().replace("s3://source/", "s3://shop/")
 README = (ROOT / "README.md").read_text()
 TAP = (ROOT / "tap-s3-files/README.md").read_text()
@@ -66,6 +67,24 @@ def test_commands_of_the_tap(shop: Any, run: Programs, config: dict[str, Any], t
         "Loaded clicks: 2 rows",
     ):
         assert text in shown
+
+
+def test_many_folders(shop: Any, run: Programs, config: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "tap.yml").write_text(block(FOLDERS, "yaml"))
+    script = f"exec 2>&1\n{block(FOLDERS, 'sh')}"
+    for tenant, kind in (("acme", "orders"), ("acme", "users"), ("globex", "orders"), ("globex", "users")):
+        shop.put_object(Bucket="shop", Key=f"{tenant}/{kind}/2026/a.csv", Body=b"id,name\n1,a\n")
+    shown = run_script(script, run, tmp_path)
+    for text in (
+        "4 folders, of which the first 3 are shown",
+        "globex_orders: 1 object, 1 row",
+        "Loaded globex_users: 1 row",
+    ):
+        assert text in shown
+    shop.put_object(Bucket="shop", Key="initech/orders/a.csv", Body=b"id,name\n1,a\n")
+    shown = run_script(script, run, tmp_path)
+    assert "Loaded initech_orders: 1 row" in shown
+    assert "Loaded acme_orders: 0 rows" in shown
 
 
 @pytest.mark.long

@@ -66,6 +66,18 @@ def test_a_listing_reads_all_pages() -> None:
         assert len(server.requests) == 3
 
 
+def test_folders_are_listed_without_what_they_hold(storage: Storage, root: Url, tmp_path: Path) -> None:
+    for key in ("in/a b/x/1", "in/a+é%2F/2", "in/b/3", "in/b/4", "in/5", "inner/6"):
+        storage.put(root.join(key), b"x")
+        storage.put(Url.parse(str(tmp_path)).join(key), b"x")
+    for place in (root, Url.parse(str(tmp_path))):
+        inside = place._replace(key=f"{place.join('in').key}/")
+        assert storage.folders(inside) == ["a b", "a+é%2F", "b"]
+        assert storage.folders(inside._replace(key=f"{inside.key}a")) == ["a b", "a+é%2F"]
+        assert storage.folders(inside._replace(key=f"{inside.key}c/")) == []
+    assert storage.folders(root) == ["in", "inner"]
+
+
 def test_a_pinned_read_never_mixes_versions(storage: Storage, root: Url) -> None:
     url = root.join("x")
     storage.put(url, b"first")

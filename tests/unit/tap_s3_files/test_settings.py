@@ -155,6 +155,34 @@ def test_the_default_compression(kind: str, compression: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "path", "words"),
+    [
+        ("{tenant}_{kind}", "s3://b/{tenant}/*.csv", "has no {kind}, which 'name' has"),
+        ("orders", "s3://b/{tenant}/*.csv", "has 'tenant' in braces, and 'name' has not"),
+        ("{tenant}", "s3://b/in/{tenant}.csv", "has a placeholder of 'name' in the names of files"),
+        ("{tenant}", "s3://b/**/{tenant}/*.csv", "has a **, a date or folders in braces before a placeholder"),
+        ("{tenant}", "s3://b/{date:%Y}/{tenant}/*.csv", "has a **, a date or folders in braces before a placeholder"),
+        ("{tenant}", "s3://b/{a/b,c}/{tenant}/*.csv", "has a **, a date or folders in braces before a placeholder"),
+        ("{a}{b}", "s3://b/{a}{b}/*.csv", "has a * right beside another one"),
+        ("{a}", "s3://b/{a}/{a}/*.csv", "has two groups named 'a'"),
+        ("{a", "s3://b/x/*.csv", "name' is '{a': braces are for placeholders such as {tenant}"),
+        ("{a:*}", "s3://b/{a:*}/*.csv", "name' is '{a:*}': braces are for placeholders such as {tenant}"),
+    ],
+)
+def test_placeholders_that_name_no_folder_are_an_error(name: str, path: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(streams=[{"name": name, "path": path}])
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("Setting 'streams[0].")
+
+
+def test_folders_are_not_found_by_a_queue() -> None:
+    config = {"streams": [{"name": "{a}", "path": "s3://b/{a}/*"}], "replication": SQS, "plan_root": "s3://b/p"}
+    with pytest.raises(ConfigError, match="is sqs, and the folders of '{a}' are found by listing; use polling"):
+        TapS3Files(config=config, setup_mapper=False)
+
+
+@pytest.mark.parametrize(
     ("config", "words"),
     [
         ({"executor": "dask"}, "Setting 'dask_scheduler' is missing"),

@@ -294,6 +294,18 @@ class ArrowTap(CheckedPlugin, Tap):
         self._mapper = ExactMapper(dict(self.config), self.logger)
         self.mapper.register_raw_streams_from_catalog(self.catalog)
 
+    def add_to_catalog(self, stream: ArrowStream, like: CatalogEntry | None) -> None:
+        """Add a stream to the given catalog: selected, or it and its columns as in another entry."""
+        assert self.input_catalog is not None
+        entry = stream._singer_catalog_entry
+        entry.metadata.root.selected = True
+        if like is not None:
+            entry.metadata.update(
+                {place: copy.copy(m) for place, m in like.metadata.items() if place in entry.metadata}
+            )
+            entry.replication_method = like.replication_method or entry.replication_method
+        self.input_catalog.add_stream(entry)
+
     def figures(self) -> RunFigures:
         """Return the counts of all streams so far."""
         streams = [s for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected]
@@ -508,6 +520,8 @@ class ArrowStream(Stream):
         Of a stream that failed before its schema was known, the names that maps give it are not known.
         """
         assert isinstance(self._tap, ArrowTap)
+        if not self.config.get("stream_maps"):  # each is sent under its own name
+            return False
         others = (s for s in self._tap.streams.values() if isinstance(s, ArrowStream) and s.selected)
         has_unknown = bool(self._tap.failures.keys() - self._tap.streams.keys())
         aliases = [

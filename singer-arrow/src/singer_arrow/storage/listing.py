@@ -109,6 +109,13 @@ def page_from_xml(body: bytes) -> tuple[ObjectPage, str | None, bool]:
     return page, token, root.findtext(f"{space}IsTruncated") == "true"
 
 
+def folders_from_xml(body: bytes) -> list[str]:
+    """Return the common prefixes of an answer of ListObjectsV2, which is one that `page_from_xml` accepts."""
+    root = ET.fromstring(body)  # noqa: S314 - as above
+    found = [found.text or "" for found in root.iterfind("{*}CommonPrefixes/{*}Prefix")]
+    return decoded_keys(found) if root.findtext("{*}EncodingType") == "url" else found
+
+
 def decoded_keys(keys: Sequence[str]) -> list[str]:
     """Decode keys that are encoded as in URLs: those of a listing with an encoding type, or of an S3 Inventory."""
     text = "\n".join(keys)  # one call for all keys takes a tenth of the time
@@ -196,14 +203,21 @@ class Bucket:
 
         ServiceError: the answer is not a listing, or is truncated without a continuation token.
         """
-        position: dict[str, str] = {"StartAfter": after} if after else {}
+        return (answer["Page"][0] for answer in self._answers(prefix, {"StartAfter": after} if after else {}))
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Yield what begins with the prefix and ends with the first slash behind it, without listing what is below."""
+        return (key for answer in self._answers(prefix, {}, Delimiter="/") for key in answer.get("Folders", ()))
+
+    def _answers(self, prefix: str, position: Mapping[str, str], **more: str) -> Iterator[Mapping[str, Any]]:
         while True:
+            request = {"Prefix": prefix, **position, **more, **self._more()}
             try:
-                answer = self.client.list_objects_v2(Bucket=self.name, Prefix=prefix, **position, **self._more())
+                answer = self.client.list_objects_v2(Bucket=self.name, **request)
             except ServiceError as error:
                 raise ServiceError(f"s3://{self.name}: {error}") from None
-            page, token, is_truncated = answer["Page"]
-            yield page
+            _, token, is_truncated = answer["Page"]
+            yield answer
             if not is_truncated:
                 return
             if not token or token == position.get("ContinuationToken"):
@@ -290,3 +304,5 @@ def _keep_page(response_dict: dict[str, Any], customized_response_dict: dict[str
         response_dict["status_code"] = 500
     else:
         customized_response_dict["Page"], response_dict["body"] = page, _NOTHING
+        if b"<CommonPrefixes" in body:
+            customized_response_dict["Folders"] = folders_from_xml(body)

@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from functools import cached_property
@@ -178,6 +178,21 @@ class Storage:
                 found = list_objects(prefix, after)
                 while page := list(itertools.islice(found, _PAGE)):
                     yield ObjectPage.of(page)
+
+    def folders(self, prefix: Url) -> Sequence[str]:
+        """Return the names of the folders of which a prefix is the beginning, sorted; what they hold is not listed."""
+        above, _, begin = prefix.key.rpartition("/")
+        with translate_errors(prefix):
+            if prefix.scheme == "s3":
+                listed = prefix.key if lists_in_order(prefix) else prefix.key[: -len(begin) or None]
+                keys: Sequence[str] = list(self._bucket(prefix).folders(listed))
+            else:
+                store, known = self._store(prefix), [""]
+                keys = store.list_with_delimiter(above or None)["common_prefixes"]
+                while prefix.scheme == "gs" and keys != known:  # until two answers are the same, see `list`
+                    known, keys = list(keys), store.list_with_delimiter(above or None)["common_prefixes"]
+        names = {key.rstrip("/").rpartition("/")[2] for key in keys}
+        return sorted(name for name in names if name.startswith(begin) and name)
 
     def _list_twice(self, prefix: Url, after: str) -> Iterator[ObjectInfo]:
         """List until a request after the last key returns no object; sends at least two requests.
