@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, count, islice
 from pathlib import Path
 from textwrap import indent
@@ -34,6 +34,7 @@ from tap_s3_files.tap import stream_name
 # Objects below a URL -> streams with paths: one for each folder, format and compression. Pure.
 
 _DIGIT = "[0-9]*"
+_LEAST_ALIKE = 3  # folders that are written as one stream with a placeholder
 _MOST_NAMES = 20  # kinds of names in a folder above which all of them are one stream
 
 
@@ -292,6 +293,36 @@ class StreamText:
     found: Survey | str
 
 
+def with_patterns(streams: Sequence[StreamText]) -> list[StreamText]:
+    """Return one stream with a placeholder in place of those whose paths differ in one folder, and which look alike.
+
+    Alike are formats and columns. Two such folders may be so by chance.
+    """
+    rest = list(streams)
+    for place in range(3, max(s.candidate.path.count("/") for s in streams)):  # behind `s3://bucket/`, before the name
+        alike: dict[tuple[object, ...], list[StreamText]] = {}
+        for s in rest:
+            folders = s.candidate.path.split("/")
+            if not isinstance(s.found, str) and place < len(folders) - 1 and re.fullmatch(r"[\w.-]+", folders[place]):
+                around = (*folders[:place], "", *folders[place + 1 :])
+                alike.setdefault((around, s.candidate.format, frozenset(s.found.columns.names)), []).append(s)
+        for some in (some for some in alike.values() if len(some) >= _LEAST_ALIKE):
+            first, folders = some[0], some[0].candidate.path.split("/")
+            found, above = first.found, re.sub(r"s$", "", folders[place - 1])
+            assert isinstance(found, Survey)
+            word = above if place > 3 and re.fullmatch(r"[A-Za-z_]\w*", above, re.ASCII) else "folder"
+            base, own = stream_name(first.candidate.path), stream_name("/".join(folders[: place + 1]))
+            name = f"{{{word}}}" if base == own else f"{{{word}}}_{base}"
+            path = "/".join([*folders[:place], f"{{{word}}}", *folders[place + 1 :]])
+            if name in (s.name for s in rest) or "{" in first.candidate.path:
+                continue
+            keys = found.keys if all(isinstance(s.found, Survey) and s.found.keys == found.keys for s in some) else ()
+            objects = tuple(info for s in some for info in s.candidate.objects)
+            merged = StreamText(name, Candidate(path, first.candidate.format, objects), replace(found, keys=keys))
+            rest = [merged if s is first else s for s in rest if s is first or s not in some]
+    return rest
+
+
 def has_partitions(path: str) -> bool:
     """Return whether a path has folders such as `day=*`, whose values become columns."""
     return "=*/" in path
@@ -367,6 +398,7 @@ def write_config(
         msg = f"{', '.join(urls)}: no stream was found: {why}; name a folder of files, or a path with wildcards"
         raise NotFoundError(msg)
     streams = [inspection.stream(name, c) for name, c in zip(unique_names(found), found, strict=True)]
+    streams = with_patterns(streams)
     if all(isinstance(s.found, str) for s in streams):
         raise NotFoundError(f"{', '.join(urls)}: no object can be read: {streams[0].found}")
     text = configuration(streams, inspection.notes, output, meltano=meltano, batch_root=batch_root)

@@ -88,6 +88,28 @@ def test_names_with_other_columns_are_streams_of_their_own(tmp_path: Path) -> No
     assert [s["name"] for s in yaml.safe_load(written)["streams"]] == ["a", "b"]
 
 
+def test_folders_that_are_alike_are_one_stream_with_a_placeholder(tmp_path: Path) -> None:
+    files = {
+        f"tenants__{tenant}__{kind}__a_DOT_csv": f"{kind}_id,name\n1,a\n2,b\n"
+        for tenant in ("acme", "globex", "initech")
+        for kind in ("customers", "orders")
+    }
+    data = write(tmp_path / "data", **files, shops__a__b_DOT_csv="x\n1\n", shops__c__d_DOT_csv="x\n2\n")
+    text = init(tmp_path, data)
+    streams = yaml.safe_load(text)["streams"]
+    Settings.from_config({"streams": streams})
+    assert [(s["name"], s["path"].removeprefix(f"file://{data}"), s.get("key_properties")) for s in streams] == [
+        ("a", "/shops/a/*.csv", None),
+        ("c", "/shops/c/*.csv", None),
+        ("{tenant}_customers", "/tenants/{tenant}/customers/*.csv", ["customers_id"]),
+        ("{tenant}_orders", "/tenants/{tenant}/orders/*.csv", ["orders_id"]),
+    ]
+    assert "3 objects" in text
+    one = write(tmp_path / "one", **{f"{name}__a_DOT_csv": "x\n1\n" for name in ("p", "q", "r")})
+    (stream,) = yaml.safe_load(init(tmp_path, one, output=tmp_path / "2.yml"))["streams"]
+    assert (stream["name"], stream["path"]) == ("{one}", f"file://{one}/{{one}}/*.csv")
+
+
 def test_batch_files_of_the_tap_are_no_stream(tmp_path: Path) -> None:
     own = f"batches/orders/orders--{'0' * 32}-0-0.parquet"
     data = write(tmp_path / "data", orders__a_DOT_csv="x\n1\n", batches___plans__orders__0_DOT_jsonl="{}")
