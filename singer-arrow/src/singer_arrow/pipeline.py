@@ -245,7 +245,7 @@ class PipelineError(SingerArrowError):
 
     code = "failed"
 
-    def __init__(self, message: str, code: str | None, exit_code: int) -> None:
+    def __init__(self, message: str, code: str | None = None, exit_code: int = 1) -> None:
         super().__init__(message)
         self.code, self.exit_code = code or self.code, exit_code
 
