@@ -4,7 +4,7 @@
 <plan_root>/_plans/<stream>/000017.json              segment 17
 <plan_root>/_plans/<stream>/checkpoint-000000-000015-20260501T101500000000.parquet
                                                      segments 0 to 15; the newest object in them is of that time
-<plan_root>/_plans/<stream>.cuts/                    where large objects were cut, see `cuts` and `range_starts`
+<plan_root>/_plans/<stream>.cuts/                    where large objects were cut: `Cuts` and `RangeStarts`
 
 A segment is durable before its first batch is sent, and is never changed or removed, only its file, when some are
 compacted into a checkpoint: a run that reads the log again finds the same tasks, and so sends the same batches. A
