@@ -415,3 +415,12 @@ def test_variables_of_configuration_files(tmp_path: Path, monkeypatch: pytest.Mo
     assert TapS3Files.read_config([str(tmp_path / "d.json")]) == {"plan_root": ""}
     with pytest.raises(ConfigError, match=r"c\.json needs variable KEY_OF_NOBODY, which is not set; set it, or write"):
         TapS3Files.read_config([str(tmp_path / "c.json")])
+
+
+@pytest.mark.parametrize("sheet", ["2", 2])
+def test_a_name_of_digits_in_a_file_is_no_number(sheet: str | int, tmp_path: Path) -> None:
+    """A sheet that is named 2 need not be the second one."""
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"streams": [{**STREAM, "excel": {"sheet": sheet}}]}))
+    (stream,) = TapS3Files(config=dict(TapS3Files.read_config([str(path)])), setup_mapper=False).settings.streams
+    assert (stream.read.sheet, type(stream.read.sheet)) == (sheet, type(sheet))

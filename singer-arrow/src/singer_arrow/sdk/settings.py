@@ -225,7 +225,7 @@ def _names(
 def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
     given = schema.get("type", "string")
     kinds = {given} if isinstance(given, str) else set(given)
-    if kinds >= {"string", "number"}:  # any value: the text '1' differs from the number
+    if "string" in kinds and kinds & {"integer", "number"}:  # the text '1' differs from the number: a sheet's name
         return text
     if "boolean" in kinds and text.lower() in _BOOLEANS:
         return _BOOLEANS[text.lower()]

@@ -292,16 +292,13 @@ class WarehouseTarget(CheckedPlugin, Target):
         if schema is not None:
             settings = self.run.settings_of(stream_name)
             if (message := self._schema_message) is not None:
-                stream, before = (
-                    message["stream"],
-                    settings.load_method if stream_name in self.run.load_methods else None,
-                )
+                before = settings.load_method if stream_name in self.run.load_methods else None
                 self.run.load_methods[stream_name] = sent_load_method(message)
                 settings = self.run.settings_of(stream_name)
                 if before not in (None, settings.load_method):
                     raise ConfigError(
-                        f"Stream {stream!r} comes with load_method {settings.load_method}, and what came for "
-                        f"{stream_name!r} before with {before}; set load_method in the target's streams.{stream_name}"
+                        f"Stream {message['stream']!r} comes with load_method {settings.load_method}, and what came "
+                        f"for {stream_name!r} before with {before}; set load_method in streams.{stream_name}"
                     )
                 check_load_method(message, settings.load_method)
             if settings.key_properties is not None:
