@@ -80,7 +80,7 @@ class MemoryTable:
 
     def take_batch(self, batch: Batch) -> None:
         """Add a batch."""
-        self.run.scheduler.add(self.method, batch.manifest[0], token=self.run.checkpoints.open())
+        self.run.scheduler.add(self.method, batch.manifest[0])
 
     def take_records(self, path: Path | None, rows: int, *, token: int, **_: Any) -> None:
         """Add records."""

@@ -31,7 +31,6 @@ from singer_arrow.schema.arrow_schema import canonical, parse_type
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
 from singer_arrow.sdk.message_reader import LineReader
 from singer_arrow.sdk.sink import LoadSink
-from singer_arrow.sdk.target import SinkLines
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 from target_bigquery import columns as bigquery_drift
@@ -176,7 +175,7 @@ def read_records(path: str, schema: pa.Schema, target: MemoryTarget) -> pa.Table
     sink.setup()
     assert isinstance(sink.table, MemoryTable)
     sink.table.record_schema = schema
-    parsed = SinkLines(sink).parser(b"".join(lines), len(lines))
+    parsed = sink.parser(b"".join(lines), len(lines))
     assert parsed.bad_line is None
     return pa.Table.from_batches([parsed.rows], schema)
 

@@ -25,9 +25,12 @@ from singer_arrow.storage.urls import Url
 
 # Hold back each STATE until all data before it is durable in the warehouse.
 #
-# A token is opened for data that is read, and closed when the data is durable. A STATE is written once all tokens
-# opened before it are closed, in any order. If several STATEs may be written, only the newest is: it covers the older
-# ones.
+# A token is opened for data that is read: for a BATCH message by `LoadScheduler.add`, for RECORDs by
+# `LoadSink.start_batch` when the first of a file is read. It is closed when the data is durable: by `LoadScheduler`
+# after `publish`; where tables are replaced at the end of the input, after `finish`, see `Finishing`. A STATE comes
+# from `RecordQueue.state`, which passes it on once the lines before it are with their sinks. It is written by
+# `StateOutput` once all tokens opened before it are closed, in any order. If several STATEs may be written, only the
+# newest is: it covers the older ones.
 
 State = Mapping[str, Any]
 
@@ -226,15 +229,16 @@ class LoadScheduler:
         method: AnyLoadMethod,
         item: Any,
         *,
-        token: int,
+        token: int | None = None,
         alone: bool = False,
         since: float | None = None,
     ) -> None:
         """Take the next item of a stream; its token is closed once it is durable. Waits while too much is under way.
 
-        One that is `alone` is a group of its own. `since`: when it was read, by time.monotonic; None: now. Raises
-        whatever failed first, now or before.
+        `token` was opened when the item was read; None: it is read now. One that is `alone` is a group of its own.
+        `since`: when it was read, by time.monotonic; None: now. Raises whatever failed first, now or before.
         """
+        token = self._checkpoints.open() if token is None else token
         with self._changed:
             self._changed.wait_for(self._has_room)
             self.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -16,7 +16,6 @@ from singer_arrow.errors import DataError
 from singer_arrow.formats.json_checks import KnownKeys
 from singer_arrow.load.dead_letters import Rejected
 from singer_arrow.load.method import AnyLoadMethod
-from singer_arrow.read_options import Skipped
 from singer_arrow.records.parse import (
     DELETED_COLUMN,
     LACKS_KEY,
@@ -24,9 +23,13 @@ from singer_arrow.records.parse import (
     VERSION_COLUMN,
     MetadataColumns,
     MissingKeyError,
+    ParsedLines,
+    RecordParser,
+    record_text,
     shown_record,
 )
-from singer_arrow.records.queue import RecordBuffer
+from singer_arrow.records.queue import Block, RecordBuffer, first_runs
+from singer_arrow.records.schema import rules_for, rules_unchecked
 from singer_arrow.records.validation import RecordCheck
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.message_reader import LineReader
@@ -127,16 +130,77 @@ class LoadSink(BatchSink):
     def drain(self) -> None:
         self.target.drain_one(self)
 
-    def reject(self, url: str, skipped: Skipped) -> None:
-        """Add a row that cannot be read, of a batch that is read row by row."""
+    def reject(self, rejected: Rejected) -> None:
+        """Add a bad row: of RECORD lines, or of a batch that is read row by row."""
         self._get_context({})  # the SDK calls `start_batch`, which opens a token
-        self.waiting.origins.refuse(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
+        self.waiting.origins.refuse(rejected)
         self.tally_record_read()
 
     @cached_property
     def _known_members(self) -> KnownKeys:
         schema = self.table.record_schema or from_json_schema(self.schema)
         return KnownKeys(schema, self.left_out.union(METADATA_COLUMNS), frozenset())
+
+    # RECORD lines in blocks, as `RecordQueue` parses and adds them, where the table has a `record_schema`
+
+    @cached_property
+    def parser(self) -> RecordParser:
+        import pyarrow as pa
+
+        schema = self.table.record_schema
+        assert schema is not None
+        own = pa.schema([f for f in schema if f.name not in self.metadata.of_records])
+        make = rules_for if self.validate_schema else rules_unchecked
+        return RecordParser(
+            own,
+            around=self.metadata.of_messages,
+            rules=make(self.schema, own, self._key_properties),
+            check=self._check_message,
+            checks_types=self.validate_schema,
+            skips_bad_records=self.rejects_rows,
+            known=self.left_out.union(METADATA_COLUMNS, self.metadata.of_records),
+            stream=self.stream_name,
+        )
+
+    def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
+        """Add the rows, and the refused records, of the first `lines` lines of a block."""
+        start, rows, schema = 0, parsed.rows_of(lines), self.table.record_schema
+        assert schema is not None
+        self.tally.left_out.of_records(parsed.unknown)
+        refused = [bad_line for bad_line in parsed.refused if bad_line.index < lines]
+        runs = list(block.runs_of(lines, [bad_line.index for bad_line in refused])) if self.rejects_rows else []
+        for bad_line in refused:
+            assert bad_line.line is not None
+            number, record = block.number(bad_line.index), record_text(bad_line.line)
+            self.reject(Rejected(None, number, bad_line.column, bad_line.reason, record))
+        if self.waiting.lines is not None:
+            self.drain()
+        while start < rows:
+            context = self._get_context({})
+            most = rows if self.batch_size_rows is None else max(1, self.batch_size_rows - self.current_size)
+            count = min(rows - start, most)
+            self.waiting.add_rows(self.metadata.completed(parsed, start, count, schema, context["batch_start_time"]))
+            for run in first_runs(runs, start, count):
+                self.waiting.origins.add(*run)
+            self.tally_record_read(count)
+            self.record_counter_metric.increment(count)
+            start += count
+            if self.is_full:
+                self.drain()
+        if refused and self.is_full:
+            self.drain()
+
+    def _check_message(self, message: Mapping[str, Any]) -> None:
+        """Check a single RECORD message exactly, or raise BadRowError."""
+        record = dict(message["record"])
+        if self.metadata.are_added:
+            self._add_sdc_metadata_to_record(record, dict(message), {})
+        else:
+            self._remove_sdc_metadata_from_record(record)
+        self.check(record)
+        for key in self._key_properties:
+            if key not in record:
+                raise BadRowError(LACKS_KEY, key)
 
     # What the SDK calls; its batches are the records that wait, never BATCH messages
 

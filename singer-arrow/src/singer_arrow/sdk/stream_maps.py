@@ -29,6 +29,7 @@ from singer_arrow.schema.arrow_schema import is_json
 if TYPE_CHECKING:
     from singer_arrow.batch.files import FileProperties
     from singer_arrow.batch.message import Batch
+    from singer_arrow.load.dead_letters import Rejected
     from singer_arrow.read_options import Skipped
     from singer_arrow.storage.store import Storage
 
@@ -164,16 +165,17 @@ def records_of(
     storage: Storage,
     temporary: Callable[[str], Path],
     *,
-    on_skip: Collection[Callable[[str, Skipped], None]],
+    on_skip: Collection[Callable[[Rejected], None]],
     properties: FileProperties,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch as the records that RECORD messages would hold.
 
-    `temporary` returns a name for a new file, by its suffix. `on_skip` are called with the file and each row that
-    cannot be read; without any, the first one is an error.
+    `temporary` returns a name for a new file, by its suffix. `on_skip` are called with each row that cannot be read;
+    without any, the first one is an error.
     """
     from singer_arrow.batch.files import read_file
     from singer_arrow.formats import WRITABLE
+    from singer_arrow.load.dead_letters import Rejected
     from singer_arrow.schema.json_schema import from_json_schema
 
     arrow = from_json_schema(schema)
@@ -185,7 +187,7 @@ def records_of(
 
         def skip(skipped: Skipped, url: str = url) -> None:
             for call in on_skip:
-                call(url, skipped)
+                call(Rejected(url, skipped.position, skipped.column, skipped.reason, skipped.record))
 
         on_skip_of_file = skip if on_skip else None
         read = read_file(

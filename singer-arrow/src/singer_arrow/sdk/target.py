@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from singer_sdk import Target
@@ -14,15 +13,12 @@ from singer_sdk.mapper import RemoveRecordTransform
 
 from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
-from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.load.dead_letters import Rejected, cut
+from singer_arrow.load.dead_letters import cut
 from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced, sent_load_method
 from singer_arrow.monitoring.monitor import RunMonitor
-from singer_arrow.records.parse import LACKS_KEY, METADATA_COLUMNS, ParsedLines, RecordParser, record_text
-from singer_arrow.records.queue import Block, first_runs
-from singer_arrow.records.schema import NewestDraft, check_schema, rules_for, rules_unchecked
+from singer_arrow.records.schema import NewestDraft, check_schema
 from singer_arrow.runtime.process import Terminated
 from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.message_reader import LineReader
@@ -41,81 +37,7 @@ if TYPE_CHECKING:
     from singer_sdk.plugin_base import _ConfigInput
 
 
-# Parse RECORD lines in blocks, without a message for each, and add the rows to the sink of their stream.
-#
-# The privates used here are listed in `tests/unit/singer_arrow/sdk/test_target.py`, which fails when an SDK changes
-# them.
-
-
-class SinkLines:
-    """The RECORD lines of one sink, whose table has a `record_schema`, as `RecordQueue` parses and adds them."""
-
-    def __init__(self, sink: LoadSink) -> None:
-        self.sink, self.stream_name = sink, sink.stream_name
-        schema = sink.table.record_schema
-        assert schema is not None
-        self._schema = schema
-
-    @cached_property
-    def parser(self) -> RecordParser:
-        import pyarrow as pa
-
-        sink = self.sink
-        own = pa.schema([f for f in self._schema if f.name not in sink.metadata.of_records])
-        make = rules_for if sink.validate_schema else rules_unchecked
-        return RecordParser(
-            own,
-            around=sink.metadata.of_messages,
-            rules=make(sink.schema, own, sink._key_properties),
-            check=self.check_message,
-            checks_types=sink.validate_schema,
-            skips_bad_records=sink.rejects_rows,
-            known=sink.left_out.union(METADATA_COLUMNS, sink.metadata.of_records),
-            stream=self.stream_name,
-        )
-
-    def take_parsed(self, parsed: ParsedLines, lines: int, block: Block) -> None:
-        """Add the rows, and the refused records, of the first `lines` lines of a block."""
-        sink, start, rows = self.sink, 0, parsed.rows_of(lines)
-        sink.tally.left_out.of_records(parsed.unknown)
-        refused = [bad_line for bad_line in parsed.refused if bad_line.index < lines]
-        runs = list(block.runs_of(lines, [bad_line.index for bad_line in refused])) if sink.rejects_rows else []
-        for bad_line in refused:
-            sink._get_context({})  # the SDK calls `start_batch`, which opens a token
-            assert bad_line.line is not None
-            record = record_text(bad_line.line)
-            number = block.number(bad_line.index)
-            sink.waiting.origins.refuse(Rejected(None, number, bad_line.column, bad_line.reason, record))
-            sink.tally_record_read()
-        if sink.waiting.lines is not None:
-            sink.drain()
-        while start < rows:
-            context = sink._get_context({})
-            most = rows if sink.batch_size_rows is None else max(1, sink.batch_size_rows - sink.current_size)
-            count = min(rows - start, most)
-            batched_at = context["batch_start_time"]
-            sink.waiting.add_rows(sink.metadata.completed(parsed, start, count, self._schema, batched_at))
-            for run in first_runs(runs, start, count):
-                sink.waiting.origins.add(*run)
-            sink.tally_record_read(count)
-            sink.record_counter_metric.increment(count)
-            start += count
-            if sink.is_full:
-                sink.drain()
-        if refused and sink.is_full:
-            sink.drain()
-
-    def check_message(self, message: Mapping[str, Any]) -> None:
-        """Check a single RECORD message exactly, or raise BadRowError."""
-        sink, record = self.sink, dict(message["record"])
-        if sink.metadata.are_added:
-            sink._add_sdc_metadata_to_record(record, dict(message), {})
-        else:
-            sink._remove_sdc_metadata_from_record(record)
-        sink.check(record)
-        for key in sink._key_properties:
-            if key not in record:
-                raise BadRowError(LACKS_KEY, key)
+# RECORD lines are parsed in blocks, without a message for each, and their rows added to the sink of their stream.
 
 
 class RecordLineRouter:
@@ -123,8 +45,7 @@ class RecordLineRouter:
 
     def __init__(self, run: WarehouseRun[LoadSettings], sinks: StreamSinks) -> None:
         self._run, self._sinks = run, sinks
-        self._lines: dict[str, SinkLines | None] = {}
-        self._lines_of: dict[str, SinkLines] = {}
+        self._lines: dict[str, LoadSink | None] = {}
         self._changes = 0
 
     def takes(self, stream: str) -> bool:
@@ -133,19 +54,15 @@ class RecordLineRouter:
             self._lines.clear()
             self._changes = self._sinks.changes
         if stream not in self._lines:
-            sink = self._sinks.of_lines(stream)
-            known = self._lines_of.get(sink.stream_name) if sink is not None else None
-            if sink is not None and (known is None or known.sink is not sink):
-                known = self._lines_of[sink.stream_name] = SinkLines(sink)
-            self._lines[stream] = known  # the same lines, with their parser, while the stream has that sink
+            self._lines[stream] = self._sinks.of_lines(stream)
         return self._lines[stream] is not None
 
     def take(self, stream: str, lines: bytes, first: int, count: int) -> None:
         """Add RECORD lines of a stream, with line breaks; `first` is the number of the first in the input, from 1."""
-        of_sink = self._lines[stream]
-        assert of_sink is not None
+        sink = self._lines[stream]
+        assert sink is not None
         with self._run.messages:
-            self._run.record_queue.add(of_sink, lines, first, count)
+            self._run.record_queue.add(sink, lines, first, count)
 
     def flush(self) -> None:
         with self._run.messages:

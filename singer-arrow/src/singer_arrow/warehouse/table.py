@@ -245,7 +245,6 @@ class WarehouseTable(abc.ABC):
 
     def take_batch(self, batch: Batch) -> None:
         """Add a BATCH message to what the scheduler loads."""
-        token = self.run.checkpoints.open()
         self.tally.add(batches=1)
         self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
         if batch.batch_id and batch.stream != self.stream_name:
@@ -257,7 +256,6 @@ class WarehouseTable(abc.ABC):
             if (self.stream_name, batch.batch_id) in self.run.claimed:
                 self.logger.info("Batch %s came twice in this run and is loaded once", batch.batch_id)
                 self.tally.add(skipped=1)
-                self.run.checkpoints.close([token])
                 return
             self.run.claimed.add((self.stream_name, batch.batch_id))
             for entry in (*plan_log, batch.batch_id):
@@ -278,7 +276,7 @@ class WarehouseTable(abc.ABC):
         )
         is_file = batch.format == "parquet" and len(batch.manifest) == 1
         alone = is_file and (batch.byte_count or 0) >= self.alone_bytes
-        self.run.scheduler.add(self.method, item, token=token, alone=alone)
+        self.run.scheduler.add(self.method, item, alone=alone)
 
     @cached_property
     def record_schema(self) -> pa.Schema | None:

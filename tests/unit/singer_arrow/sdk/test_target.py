@@ -97,7 +97,7 @@ class MemoryTable:
         self.method = self.methods[stream.name] = LoadMethod(context, deferred=run.settings.load_method == OVERWRITE)
 
     def take_batch(self, batch: Batch) -> None:
-        self.run.scheduler.add(self.method, Url.parse(batch.manifest[0]).key, token=self.run.checkpoints.open())
+        self.run.scheduler.add(self.method, Url.parse(batch.manifest[0]).key)
 
     def take_records(self, path: Path | None, rows: int, *, token: int, **_: Any) -> None:
         assert path
