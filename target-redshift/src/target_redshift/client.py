@@ -7,8 +7,8 @@ from datetime import datetime
 
 from singer_arrow.errors import SchemaError, SingerArrowError
 from target_redshift import resources, sql
-from target_redshift.connection import Connection, Session
-from target_redshift.resources import LoadErrorRow, Table
+from target_redshift.connection import Connection
+from target_redshift.resources import Table
 
 logger = logging.getLogger("target-redshift")
 _TABLE = "r"
@@ -75,31 +75,3 @@ class Redshift(Connection):
 
     def drop_table(self, name: str) -> None:
         self.query(sql.drop_table(self.quoted(name)), what=f"Dropping table {self.path(name)}")
-
-    def load_errors(self, session: Session, table: str) -> list[LoadErrorRow]:
-        """Return the load errors of a COPY into a temporary table of the session, the newest first.
-
-        Session numbers are reused, and a session runs several COPYs, so the id of the temporary table is compared too.
-
-        All users can read `sys_load_error_detail`, which has no values; `stl_load_errors` has them, but not all users
-        can read it, and serverless does not have it.
-        """
-        what = "Reading load errors"
-        try:
-            which = [session.id, session.execute(sql.TABLE_ID, [table], what=what).value]
-        except SingerArrowError as error:
-            logger.debug("%s", error)  # the error of the COPY is reported instead
-            return []
-        found = self._load_error_rows(sql.LOAD_ERRORS, which)
-        if any(bad.value for bad in found):
-            return found
-        return self._load_error_rows(sql.OLD_LOAD_ERRORS, which) or found
-
-    def _load_error_rows(self, text: str, which: list[int]) -> list[LoadErrorRow]:
-        try:
-            with self.session() as session:
-                rows = session.execute(text, which, what="Reading load errors").rows
-        except SingerArrowError as error:
-            logger.debug("%s", error)
-            return []
-        return [resources.load_error_row(row) for row in rows]

@@ -19,7 +19,7 @@ from singer_arrow.naming import STAGING
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
-from target_redshift import resources, sql
+from target_redshift import sql
 from target_redshift.client import Redshift
 from target_redshift.columns import BYTES, TEXT, StagingColumn, file_schema, has_nested, ignores_case, upload_columns
 from target_redshift.connection import Session
@@ -33,7 +33,7 @@ from target_redshift.conversion import (
 )
 from target_redshift.ledger import MARK
 from target_redshift.merge_pruning import Bound
-from target_redshift.resources import ExpiredError
+from target_redshift.resources import CopyRefusedError, ExpiredError, LoadErrorRow
 from target_redshift.tables import Destination
 from target_redshift.types import MAX_VARBYTE, MAX_VARCHAR, Column
 from target_redshift.uploads import CopyFile, Layout, PreparedItem, S3StagingFolder, UploadEncoding
@@ -251,17 +251,52 @@ def failed_copy(
     long = (TEXT, BYTES)
     texts = [c.column for c in copy_batch.layout.columns if c.column and (c.type in long or c.column.kind == "SUPER")]
     most_binary = MAX_VARBYTE if copy_batch.layout.file_format == "parquet" else MAX_BASE64
-    load_errors = client.load_errors(tables.session, tables.last)
-    if load_errors and not any(_ABOUT_TEXT.search(bad.reason) for bad in load_errors):
-        return resources.with_load_errors(error, load_errors)
+    found = load_errors(client, tables.session, tables.last)
+    if found and not any(_ABOUT_TEXT.search(bad.reason) for bad in found):
+        return with_load_errors(error, found)
     try:
         unloadable = first_unloadable_value([copy_batch], texts, storage, MAX_VARCHAR, most_binary=most_binary)
-        return unloadable or resources.with_load_errors(error, load_errors)
+        return unloadable or with_load_errors(error, found)
     except DataError as bad:  # the file is invalid: the better error
         return bad
     except SingerArrowError as unreadable:
         logger.debug("The files could not be looked at: %s", unreadable)
-        return resources.with_load_errors(error, load_errors)
+        return with_load_errors(error, found)
+
+
+def load_errors(client: Redshift, session: Session, table: str) -> list[LoadErrorRow]:
+    """Return the load errors of a COPY into a temporary table of the session, the newest first.
+
+    Session numbers are reused, and a session runs several COPYs, so the id of the temporary table is compared too.
+
+    All users can read `sys_load_error_detail`, which has no values; `stl_load_errors` has them, but not all users can
+    read it, and serverless does not have it.
+    """
+    what, found = "Reading load errors", list[LoadErrorRow]()
+    try:
+        which = [session.id, session.execute(sql.TABLE_ID, [table], what=what).value]
+    except SingerArrowError as error:
+        logger.debug("%s", error)  # the error of the COPY is reported instead
+        return []
+    for text in (sql.LOAD_ERRORS, sql.OLD_LOAD_ERRORS):
+        try:
+            with client.session() as other:
+                found = [LoadErrorRow.of(row) for row in other.execute(text, which, what=what).rows] or found
+        except SingerArrowError as error:
+            logger.debug("%s", error)
+        if any(bad.value for bad in found):
+            break
+    return found
+
+
+def with_load_errors(error: SingerArrowError, bad: Sequence[LoadErrorRow]) -> SingerArrowError:
+    """Return the error of a COPY with the load errors of the system tables."""
+    if not bad:
+        return error
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    what = str(error).partition(": ")[0]
+    hint = "correct the file, or the column's type in the tap, or set on_bad_row: dead_letter"
+    return CopyRefusedError(f"{what}: {bad[0]}{more}; {hint}", bad[0])
 
 
 def first_unloadable_value(

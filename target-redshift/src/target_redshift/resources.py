@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -165,6 +165,12 @@ class LoadErrorRow:
     value: str | None
     reason: str
 
+    @classmethod
+    def of(cls, row: Row) -> LoadErrorRow:
+        """Read a row of `sql.LOAD_ERRORS`."""
+        file, line, column, value, reason = ("" if part is None else str(part).strip() for part in row)
+        return cls(file, int(line or 0) or None, column, value or None, reason)
+
     def __str__(self) -> str:
         where = ", ".join(
             [*([self.file] if self.file else []), *([f"line {self.line}"] if self.line else [])]
@@ -188,12 +194,6 @@ def columns_from_catalog(rows: Iterable[Row], comments: Mapping[str | None, str]
         owner = table.owner(text, name, recorded=recorded)
         columns.append(replace(column, variant_of=marked(text), owner=owner, comment=text))
     return tuple(columns)
-
-
-def load_error_row(row: Row) -> LoadErrorRow:
-    """Convert a row of `sql.LOAD_ERRORS` to a load error."""
-    file, line, column, value, reason = ("" if part is None else str(part).strip() for part in row)
-    return LoadErrorRow(file, int(line or 0) or None, column, value or None, reason)
 
 
 def translate_error(error: BaseException, what: str, text: str = "") -> SingerArrowError:
@@ -325,13 +325,3 @@ def _aws_error(error: Any, what: str) -> SingerArrowError:
 
 def _line(error: object) -> str:
     return sql.masked(" ".join(str(error).split()))[:500]
-
-
-def with_load_errors(error: SingerArrowError, bad: Sequence[LoadErrorRow]) -> SingerArrowError:
-    """Return the error of a COPY with the load errors of the system tables."""
-    if not bad:
-        return error
-    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-    what = str(error).partition(": ")[0]
-    hint = "correct the file, or the column's type in the tap, or set on_bad_row: dead_letter"
-    return CopyRefusedError(f"{what}: {bad[0]}{more}; {hint}", bad[0])

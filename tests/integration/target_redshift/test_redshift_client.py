@@ -15,6 +15,7 @@ from local_cloud import Cloud
 from singer_arrow.errors import ConfigError, CredentialsError, LoadError, NotFoundError, ServiceError
 from target_redshift import connection, sql
 from target_redshift.client import Redshift
+from target_redshift.copy import load_errors
 from target_redshift.resources import SessionLostError
 
 
@@ -162,7 +163,7 @@ def test_load_errors_are_those_of_one_copy(client: Redshift, cloud: Cloud, s3: A
         text = f"COPY bad FROM 's3://{bucket}/bad.csv' {access.clause} FORMAT AS CSV"
         with pytest.raises(LoadError):
             session.execute(text, what="Copying")
-        (bad,) = client.load_errors(session, "bad")
+        (bad,) = load_errors(client, session, "bad")
         assert (bad.line, bad.column, bad.value) == (1, "id", "many")
-        assert client.load_errors(session, "good") == []
-        assert client.load_errors(session, "missing") == []
+        assert load_errors(client, session, "good") == []
+        assert load_errors(client, session, "missing") == []

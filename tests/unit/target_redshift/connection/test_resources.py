@@ -22,15 +22,14 @@ from singer_arrow.errors import (
     SingerArrowError,
 )
 from target_redshift import sql
+from target_redshift.copy import with_load_errors
 from target_redshift.resources import (
     AlreadyExistsError,
     LoadErrorRow,
     RefusedDataError,
     SessionLostError,
     columns_from_catalog,
-    load_error_row,
     translate_error,
-    with_load_errors,
 )
 from target_redshift.types import ddl_type
 
@@ -178,13 +177,13 @@ def test_secrets_are_not_repeated() -> None:
 
 class TestLoadErrors:
     def test_load_errors_have_all_known_parts(self) -> None:
-        bad = load_error_row(("s3://b/f.gz  ", 7, "price ", "12,5", "Invalid digit "))
+        bad = LoadErrorRow.of(("s3://b/f.gz  ", 7, "price ", "12,5", "Invalid digit "))
         assert bad == LoadErrorRow("s3://b/f.gz", 7, "price", "12,5", "Invalid digit")
         assert str(bad) == "s3://b/f.gz, line 7, column 'price': Invalid digit (value '12,5')"
 
     def test_what_is_not_known_is_left_out(self) -> None:
-        assert str(load_error_row((None, None, None, None, "Broken"))) == "Broken"
-        assert str(load_error_row(("f", 0, "", "", "Broken"))) == "f: Broken"
+        assert str(LoadErrorRow.of((None, None, None, None, "Broken"))) == "Broken"
+        assert str(LoadErrorRow.of(("f", 0, "", "", "Broken"))) == "f: Broken"
 
     def test_they_take_the_place_of_the_servers_words(self) -> None:
         error = LoadError("Loading into table s.t: Load into table 't' failed. Check 'sys_load_error_detail'")
