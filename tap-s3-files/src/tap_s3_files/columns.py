@@ -172,8 +172,6 @@ class Columns:
 
     def source(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of files of which those of a schema are made."""
-        if not self.entries:
-            return schema
         found = dict[str, pa.Field]()
         for own in schema:
             entry = self.entries.get(own.name)
@@ -241,8 +239,6 @@ class Columns:
 
     def apply(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         """Return a batch of files with the columns of the schema."""
-        if not self.entries:
-            return batch
         import pyarrow.compute as pc
 
         columns = list[pa.Array]()

@@ -114,15 +114,16 @@ class BadRows:
     """Bad rows that wait for so many messages of their batches, which may have `most` each."""
 
     def __init__(self, most: int, messages: int = 1) -> None:
-        self._most, self._messages = most, messages
+        self._most, self._messages, self._text = most, messages, 0
         self.rows: list[Skipped] = []
 
-    def add(self, rows: Iterable[Skipped]) -> None:
+    def add(self, rows: Sequence[Skipped]) -> None:
         """Add rows; an error if there are too many, or they are too long for a message."""
         self.rows += rows
+        self._text += sum(len(row.record) for row in rows)
         if len(self.rows) > self._most * self._messages:
             raise too_many(self._most, Rejected.of_tap(self.rows[0]))
-        if sum(len(row.record) for row in self.rows) > _MOST_TEXT * self._messages:
+        if self._text > _MOST_TEXT * self._messages:
             msg = f"its bad rows have more than {_MOST_TEXT >> 20} MiB of text; the first is {self.rows[0].reason}"
             raise TooManyRejectedError(msg, url=self.rows[0].file, hint="Correct the file, or set on_bad_row: skip")
 
@@ -130,6 +131,7 @@ class BadRows:
         """Return the first rows, or all, and remove them from here."""
         taken = tuple(self.rows[:count])
         self.rows = self.rows[len(taken) :]
+        self._text -= sum(len(row.record) for row in taken)
         return taken
 
 
@@ -227,10 +229,13 @@ def read(
             began = perf_counter()
 
 
-def _source(job: StreamJob, url: Url) -> tuple[JoiningFormat, Mapping[str, Any], pa.Schema, ReadOptions]:
-    """Return how an object is read: format, the columns that its key gives, and schema and options of all others."""
+def _source(job: StreamJob, url: Url) -> tuple[pa.Schema, JoiningFormat, Mapping[str, Any], pa.Schema, ReadOptions]:
+    """Return how an object is read: its columns; format, columns that its key gives, schema and options of all others.
+
+    Of its columns `job.columns` makes those of the job's schema.
+    """
     has_partitions, options = job.partitions.hive or job.partitions.paths, job.options
-    source = job.source
+    source = job.columns.source(job.schema) if job.columns.entries else job.schema
     constants = job.partitions.values(url, source) if has_partitions else {}
     own = METADATA.names if job.metadata_columns else []
     fields = [f for f in source if f.name not in own and f.name not in constants]
@@ -239,7 +244,7 @@ def _source(job: StreamJob, url: Url) -> tuple[JoiningFormat, Mapping[str, Any],
         raise ConfigError(f"{kinds} are selected; select at least one column of the files")
     if options.known_columns is not None and constants:
         options = replace(options, known_columns=options.known_columns.union(constants))
-    return FORMATS[format_of(job.format, url)], constants, pa.schema(fields), options
+    return source, FORMATS[format_of(job.format, url)], constants, pa.schema(fields), options
 
 
 def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
@@ -248,8 +253,8 @@ def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] |
         sources = [_source(job, reader.url) for reader in group]
     except DataError:  # of one of them, when its turn comes
         return None
-    kind, constants, schema, options = sources[0]
-    if any(other is not kind or given.keys() != constants.keys() for other, given, _, _ in sources):
+    _, kind, constants, schema, options = sources[0]
+    if any(other is not kind or given.keys() != constants.keys() for _, other, given, *_ in sources):
         return None
     return kind.join(group, schema, options)
 
@@ -270,7 +275,6 @@ def _read_object(
     from singer_arrow.enforcement import enforce
 
     job, info = context.job, reader.info
-    source = job.source
     assert info is not None
     # Which part of the object is read
     first, rows_before = ResumePoint(), 0
@@ -286,7 +290,7 @@ def _read_object(
     surplus = start.rows if start.place is None else 0  # rows after `first` that an earlier run has sent
 
     # A new column in its key is drift, like one in a file
-    kind, constants, schema, options = _source(job, info.url)
+    source, kind, constants, schema, options = _source(job, info.url)
     has_partitions = job.partitions.hive or job.partitions.paths
     new = enforce.unknown_columns(job.partitions.texts(info.url), source, job.options) if has_partitions else []
     if new:
@@ -343,7 +347,8 @@ def _read_object(
                 else:
                     columns.append(batch.column(field.name))
             batch = pa.RecordBatch.from_arrays(columns, schema=source)
-        batch = job.columns.apply(batch, job.schema)
+        if job.columns.entries:
+            batch = job.columns.apply(batch, job.schema)
         rows += batch.num_rows
         counts = so_far()
         yield Piece(batch, Position(start.object, rows, progress.resume_point), counts - before, bad.take())

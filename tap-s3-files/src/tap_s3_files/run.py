@@ -213,11 +213,6 @@ class StreamJob:
     held_bytes: int = HELD_BYTES
     columns: Columns = NO_COLUMNS
 
-    @property
-    def source(self) -> pa.Schema:
-        """The columns that objects are read with, of which `columns` makes those of `schema`."""
-        return self.columns.source(self.schema)
-
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:

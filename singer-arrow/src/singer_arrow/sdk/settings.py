@@ -403,6 +403,9 @@ class CheckedPlugin(PluginBase):
     def complete_settings(self, config: dict[str, Any]) -> None:
         """Complete the settings that are given, before defaults are filled in."""
 
+    def check_settings(self) -> None:
+        """Check what the JSON Schema of the settings cannot; raise ConfigError if something is wrong."""
+
     def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
         """Return one line a problem, unknown settings included, or raise them; defaults are filled in."""
         schema = self.config_jsonschema
@@ -421,6 +424,8 @@ class CheckedPlugin(PluginBase):
         if found and raise_errors:
             lines = [with_code(line, ConfigError.code) for line in found]
             raise ConfigValidationError(_SUMMARY, errors=lines, schema=schema)
+        if not found:
+            self.check_settings()
         return found
 
 

@@ -258,15 +258,6 @@ class ArrowTap(CheckedPlugin, Tap):
         assert isinstance(entry, Mapping)
         return entry
 
-    def check_settings(self) -> None:
-        """Check what the JSON Schema of the settings cannot; raise ConfigError if something is wrong."""
-
-    def _validate_config(self, *, raise_errors: bool = True) -> list[str]:
-        found = super()._validate_config(raise_errors=raise_errors)
-        if not found:
-            self.check_settings()
-        return found
-
     @classmethod
     def invoke(  # type: ignore[override]  # the SDK's own taps narrow it alike
         cls,
