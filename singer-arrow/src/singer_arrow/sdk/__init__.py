@@ -1,7 +1,7 @@
 """The Singer SDK: the only package that uses its private members.
 
-target          The base of the targets: messages -> loads, STATE after durability; RECORD lines in blocks
-sink            The sinks of a stream: its table, and the records that wait for it
+target          The base of the targets: messages -> loads, STATE after durability
+sink            The sinks of a stream: its table, its RECORD lines in blocks, and the records that wait for it
 message_reader  Messages from standard input, by chunks of whole lines
 stream_maps     Effects of the SDK's stream maps, flattening and selection, and records of batches for them
 tap             The base of the taps and their streams; the messages that they write; end marks

@@ -1,4 +1,4 @@
-"""The sinks of a stream: its table, and the records that wait for it."""
+"""The sinks of a stream: its table, its RECORD lines in blocks, and the records that wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of the targets: messages -> loads, STATE after durability; RECORD lines in blocks."""
+"""The base of the targets: messages -> loads, STATE after durability."""
 
 from __future__ import annotations
 
