@@ -137,7 +137,8 @@ class StateFile:
                 self._ended.set()
                 self._changed.set()
                 beat.join()
-                if self._error is None and not self._write(owned=False):
+                # the first of these differs from all that others have written
+                if self._error is None and not (self._write(owned=True) and self._write(owned=False)):
                     self._error = self._taken()
                 self.check()
 
