@@ -66,8 +66,8 @@ def _rows_or_reason(context: TaskContext, info: ObjectInfo) -> tuple[int | None,
         return None, "metadata_columns adds columns"
     if job.partitions.hive or job.partitions.paths:
         return None, "keys give columns"
-    if job.columns.entries:
-        return None, "the setting columns is an object"
+    if job.columns.entries or job.made:
+        return None, "the setting columns is an object, or stream_maps changes columns"
     if job.options.excluded_members:
         return None, "the catalog does not select all of it"
     if job.options.on_bad_row != "fail" or RESCUED in job.schema.names:
@@ -203,15 +203,16 @@ def _write_rows(
         nonlocal at, counts, bad_rows
         at, counts, bad_rows = piece.after, counts + piece.counts, bad_rows + len(piece.rejected)
         bad.add(piece.rejected)
-        if piece.batch is not None:
-            by_object[at.object] += piece.batch.num_rows
-        return piece.batch, (at, counts, bad_rows)
+        if piece.batch is None:
+            return None, (at, counts, bad_rows)
+        by_object[at.object] += piece.batch.num_rows
+        return job.mapped(piece.batch), (at, counts, bad_rows)
 
     counted, sent, began = Counts(), 0, perf_counter()
     with closing(read(context, task, start, end, starts=pending.starts)) as pieces:
         written = write_batch_files(
             pieces,
-            job.schema,
+            job.sent,
             storage=context.storage,
             url_of=files.url,
             format=job.batch.format,
@@ -268,7 +269,7 @@ class _TaskFiles:
         assert pending.reading
         self._job, self._batch, self._task, self._reading = job, job.batch, pending.task, pending.reading
         self._name = task_name(job.stream, pending.task)
-        columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.schema]
+        columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.sent]
         self._content = identity(self._name, columns, job.settings, job.batch.compression)
 
     def url(self, first_row: int, rows: int) -> Url:

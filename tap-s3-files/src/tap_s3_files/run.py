@@ -193,7 +193,8 @@ class StreamJob:
     ACTIVATE_VERSION, if there is one; `passthrough` is the format of objects that go into manifests as they are, if
     some do; `settings` identifies the settings of rows; `run` identifies the run, if its batches are to have ids of
     their own; a batch has at most `max_bad_rows` bad rows, whose text may be shown unless the stream sends its files
-    only in part or changed; a task gathers `held_bytes` of rows before it encodes them.
+    only in part or changed; a task gathers `held_bytes` of rows before it encodes them; of the columns of `schema`,
+    `stream_maps` makes those that are `made`, see `sdk.stream_maps`.
     """
 
     stream: str
@@ -212,6 +213,23 @@ class StreamJob:
     shows_rows: bool = True
     held_bytes: int = HELD_BYTES
     columns: Columns = NO_COLUMNS
+    made: Mapping[str, str | pa.StringScalar] | None = None
+
+    @property
+    def sent(self) -> pa.Schema:
+        """The columns of batch files."""
+        if self.made is None:
+            return self.schema
+        made = ((n, self.schema.field(c) if isinstance(c, str) else pa.field(n, c.type)) for n, c in self.made.items())
+        return pa.schema([field.with_name(name) for name, field in made])
+
+    def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of `schema` as those of batch files."""
+        if self.made is None:
+            return batch
+        made = self.made.values()
+        columns = [batch.column(c) if isinstance(c, str) else pa.repeat(c, batch.num_rows) for c in made]
+        return pa.RecordBatch.from_arrays(columns, schema=self.sent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ _MODIFIED = "_sdc_source_modified_at"
 class FileStream(ArrowStream):
     """One entry of the setting `streams`."""
 
+    maps_columns = True
+
     def __init__(
         self,
         tap: ArrowTap,
@@ -253,6 +255,11 @@ class FileStream(ArrowStream):
         source = columns.source(schema)
         deselected = frozenset(columns.sources_of(self._deselected, self.schema["properties"], source.names))
         batch = self.run.settings.batch
+        made = self.columns_made(schema.names) if self.sends_batches else None
+        if made is None and self.sends_batches and (known := self.columns_made()):
+            name = next(name for name, column in known.items() if name != column and name in schema.names)
+            msg = f"Stream {self.name!r}: stream_maps makes a column {name!r}, and now a file has one"
+            raise ConfigError(f"{msg}; give it a name that no file has")
         passes = batch and self.run.settings.passthrough and batch.can_pass
         options = replace(
             settings.read,
@@ -276,9 +283,10 @@ class FileStream(ArrowStream):
             settings=self._rows_identity,
             run=self._run_id if self.replication_method == "FULL_TABLE" else "",
             max_bad_rows=settings.max_bad_rows,
-            shows_rows=not (settings.columns or self._deselected or self.records_needed_by()),
+            shows_rows=not (settings.columns or self._deselected or self.records_needed_by() or made),
             held_bytes=self.run.settings.held_bytes,
             columns=columns,
+            made=made,
         )
 
     @property
@@ -293,7 +301,10 @@ class FileStream(ArrowStream):
 
     @cached_property
     def _rows_identity(self) -> str:
-        return rows_identity(self.settings, self._deselected, metadata_columns=self.run.settings.metadata_columns)
+        names, made = self.selected_schema["properties"], self.columns_made() if self.sends_batches else None
+        maps = [*({*names} - {*made}), *(f"{n} = {c!r}" for n, c in made.items() if n != c)] if made else ()
+        left_out = [*self._deselected, *maps]
+        return rows_identity(self.settings, left_out, metadata_columns=self.run.settings.metadata_columns)
 
     @cached_property
     def _evolution(self) -> SchemaEvolution:

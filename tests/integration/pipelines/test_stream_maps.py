@@ -23,7 +23,8 @@ class Mapped:
 
     def __init__(self, s3: Any, bucket: str, cloud: Cloud, folder: Path, warehouse: Warehouse) -> None:
         self.programs, self.warehouse = ForkedPrograms(cloud.environ(), folder), warehouse
-        TapBucket(s3, bucket, self.programs).put("in/a.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
+        self.folder, self.source = folder, TapBucket(s3, bucket, self.programs)
+        self.source.put("in/a.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
         self.streams = [{"name": "rows", "path": f"s3://{bucket}/in/*.jsonl"}]
 
     def rows(self, maps: Any, *, in_tap: bool, table: str) -> list[dict[str, Any]]:
@@ -77,3 +78,64 @@ def test_an_expression_that_fails_is_one_line(expression: str, mapped: Mapped) -
     sent = mapped.programs("tap-s3-files", config=config).check()
     settings = mapped.warehouse.config | {"stream_maps": maps}
     assert reason in error_of(mapped.programs(mapped.warehouse.program, stdin=sent.stdout, config=settings))
+
+
+COLUMN_MAPS = [
+    {"customer": "name", "name": None},
+    {"name": None},
+    {"copy": "id", "country": "'US'"},
+    {"id": "id", "who": "name", "__else__": None},
+]
+
+
+@pytest.mark.parametrize("maps", COLUMN_MAPS, ids=str)
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_maps_of_columns_keep_batches_and_give_the_same(maps: Any, format: str, mapped: Mapped) -> None:
+    expected = mapped.rows({"rows": maps}, in_tap=True, table="rows")
+    batches = {"encoding": {"format": format}, "storage": {"root": f"{mapped.folder}/stage"}}
+    config = {"streams": mapped.streams, "metadata_columns": False, "stream_maps": {"r*": maps}}
+    sent = mapped.programs("tap-s3-files", config=config | {"batch_config": batches}).check()
+    kinds = [json.loads(line)["type"] for line in sent.stdout.splitlines()]
+    assert "BATCH" in kinds
+    assert "RECORD" not in kinds
+    mapped.programs(mapped.warehouse.program, stdin=sent.stdout, config=mapped.warehouse.config).check()
+    assert mapped.warehouse.table("rows") == expected
+
+
+def test_another_map_makes_other_files_of_the_same_objects(mapped: Mapped) -> None:
+    """Two columns that change their names have the same names and types before and after."""
+    config = {
+        "streams": [{**mapped.streams[0], "schema": {"id": "string", "name": "string"}}],
+        "metadata_columns": False,
+        "batch_config": {"encoding": {"format": "jsonl"}, "storage": {"root": f"{mapped.folder}/stage"}},
+    }
+    found = []
+    for key, definition in (("a", {"a": "id", "b": "name"}), ("b", {"a": "name", "b": "id"})):
+        maps = {"rows": {**definition, "id": None, "name": None}}
+        sent = mapped.programs("tap-s3-files", config=config | {"stream_maps": maps}).check()
+        mapped.programs(mapped.warehouse.program, stdin=sent.stdout, config=mapped.warehouse.config).check()
+        found.append(mapped.warehouse.table("rows", order=key))
+        mapped.warehouse.query("DROP TABLE {rows}")
+        mapped.warehouse.query("DROP TABLE {_sdc_batches}")
+    assert found[0] == [{"a": str(row["id"]), "b": row["name"]} for row in ROWS]
+    assert found[1] == [{"a": row["name"], "b": str(row["id"])} for row in ROWS]
+
+
+def test_a_new_column_of_a_file_reaches_batches_behind_a_map(mapped: Mapped) -> None:
+    config = {
+        "streams": mapped.streams,
+        "metadata_columns": False,
+        "stream_maps": {"rows": {"customer": "name", "name": None}},
+        "batch_config": {"encoding": {"format": "parquet"}, "storage": {"root": f"{mapped.folder}/stage"}},
+    }
+    catalog = mapped.programs("tap-s3-files", "--discover", config=config).check().stdout
+    (mapped.folder / "catalog.json").write_text(catalog)
+    mapped.source.put("in/b.jsonl", json.dumps({"id": 3, "name": "c", "more": 5}) + "\n")
+    arguments = "--catalog", str(mapped.folder / "catalog.json")
+    sent = mapped.programs("tap-s3-files", *arguments, config=config).check()
+    mapped.programs(mapped.warehouse.program, stdin=sent.stdout, config=mapped.warehouse.config).check()
+    assert [row["more"] for row in mapped.warehouse.table("rows")] == [None, None, 5]
+
+    mapped.source.put("in/c.jsonl", json.dumps({"id": 4, "name": "c", "customer": "d"}) + "\n")
+    error = error_of(mapped.programs("tap-s3-files", *arguments, config=config))
+    assert "Stream 'rows': stream_maps makes a column 'customer', and now a file has one; give it a name" in error

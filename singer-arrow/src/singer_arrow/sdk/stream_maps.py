@@ -98,19 +98,34 @@ def keeps_values(stream_map: StreamMap, properties: Collection[str]) -> bool:
     Then batch files can be loaded as they are, with the columns of the map's `transformed_schema`. `properties` are
     those of the stream's SCHEMA; the map's `raw_schema` may lack some.
     """
+    made = columns_made(stream_map, properties)
+    return made is not None and all(name == source for name, source in made.items())
+
+
+def columns_made(stream_map: StreamMap, properties: Collection[str]) -> dict[str, str | pa.StringScalar] | None:
+    """Return the columns that a stream map makes of properties: each is one of those, or a text; None: it does more."""
     if is_plain(stream_map):
-        return True
+        return {name: name for name in properties}
     if type(stream_map) is not CustomStreamMap or not _is_flat(stream_map):
-        return False
+        return None
     if stream_map._filter_fn.__name__ != "always_true":
-        return False
-    parsed = inspect.getclosurevars(stream_map._transform_fn).nonlocals["stream_map_parsed"]
-    own = {*properties} - _NAMES
-    return all(
-        definition in (None, NULL_STRING)
-        or (name in own and name == definition and isinstance(expression.value, ast.Name))
-        for name, definition, expression in parsed
-    )
+        return None
+    found = inspect.getclosurevars(stream_map._transform_fn).nonlocals
+    kept = properties if found["include_by_default"] else stream_map.transformed_key_properties or ()
+    made: dict[str, str | pa.StringScalar] = {name: name for name in kept}
+    for name, definition, expression in found["stream_map_parsed"]:
+        value = expression and expression.value
+        if definition in (None, NULL_STRING):
+            made.pop(name, None)
+        elif name != definition and name in properties:  # in the type that this property has, or as a text
+            return None
+        elif isinstance(value, ast.Name) and value.id == definition and definition in {*properties} - _NAMES:
+            made[name] = definition
+        elif isinstance(value, ast.Constant) and isinstance(value.value, str):
+            made[name] = pa.scalar(value.value, pa.string())
+        else:
+            return None
+    return made
 
 
 def _is_flat(stream_map: StreamMap) -> bool:

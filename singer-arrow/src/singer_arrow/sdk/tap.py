@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
@@ -376,6 +376,8 @@ class ArrowStream(Stream):
     """For targets whose settings have none for the stream."""
     shard: str | None = None
     """Which part of the stream this run sends; None: all."""
+    maps_columns = False
+    """Whether its batches can have `columns_made` applied."""
     _sent_rows = _sent_batches = _sent_bytes = 0
     _began = _ended = 0.0  # times in seconds, by a monotonic clock
 
@@ -433,11 +435,24 @@ class ArrowStream(Stream):
     def records_needed_by(self) -> str | None:
         """Return the settings that change single records and so make batch files impossible; None if there are none."""
         maps = self.stream_maps
-        if len(maps) > 1 or not isinstance(maps[0], SameRecordTransform | RemoveRecordTransform):
-            return "stream_maps"
-        if maps[0].flattening_enabled and maps[0].transformed_schema != maps[0].raw_schema:
+        is_default = isinstance(maps[0], SameRecordTransform | RemoveRecordTransform)
+        if is_default and maps[0].flattening_enabled and maps[0].transformed_schema != maps[0].raw_schema:
             return "flattening_enabled"
+        is_batch = self.batch_encoding() is not None and self.is_whole_run
+        if len(maps) > 1 or not (is_default or (is_batch and self.columns_made())):
+            return "stream_maps"
         return None
+
+    def columns_made(self, names: Collection[str] = ()) -> Mapping[str, str | pa.StringScalar] | None:
+        """Return what `stream_maps` makes of columns, see `sdk.stream_maps`; None if it changes nothing, or more.
+
+        `names` are those of the columns, by default of SCHEMA.
+        """
+        from singer_arrow.sdk.stream_maps import columns_made, is_plain
+
+        (only,) = self.stream_maps
+        is_mapped = self.maps_columns and not isinstance(only, RemoveRecordTransform) and not is_plain(only)
+        return columns_made(only, names or only.raw_schema["properties"]) if is_mapped else None
 
     @property
     def sends_batches(self) -> bool:

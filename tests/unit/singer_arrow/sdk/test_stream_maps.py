@@ -7,10 +7,11 @@ import inspect
 import logging
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from singer_sdk.mapper import CustomStreamMap, PluginMapper, StreamMap
 
-from singer_arrow.sdk.stream_maps import is_plain, keeps_values
+from singer_arrow.sdk.stream_maps import columns_made, is_plain, keeps_values
 
 PLACE = {"type": ["object", "null"], "properties": {"x": {"type": "number"}}}
 SCHEMA: dict[str, Any] = {
@@ -37,6 +38,8 @@ def test_the_privates_that_are_used_exist() -> None:
     assert filtered._filter_fn.__name__ != "always_true"
     parsed = inspect.getclosurevars(custom._transform_fn).nonlocals["stream_map_parsed"]
     assert [(name, definition) for name, definition, _ in parsed] == [("name", None), ("twice", "id * 2")]
+    (chosen,) = maps_of(definition={"id": "id", "__else__": None})
+    assert inspect.getclosurevars(chosen._transform_fn).nonlocals["include_by_default"] is False
     assert {"md5", "sha256"} <= custom.expr_evaluator.functions.keys()
     assert callable(custom._eval)
 
@@ -80,3 +83,28 @@ def test_flattening_counts_where_there_is_something_to_flatten(definition: Any) 
         return {keeps_values(m, schema["properties"]) for m in maps_of(schema, definition, **flattening)}
 
     assert (keep(SCHEMA, 2), keep(NESTED, 2), keep(NESTED, 0)) == ({True}, {False}, {True})
+
+
+@pytest.mark.parametrize(
+    ("definition", "made"),
+    [
+        ({"other": "name", "name": None}, {"id": "id", "tag": "tag", "other": "name"}),
+        ({"id": "id", "kind": "'a'", "__else__": None}, {"id": "id", "kind": pa.scalar("a")}),
+        ({"kind": '"a"'}, {"id": "id", "name": "name", "tag": "tag", "kind": pa.scalar("a")}),
+        ({"tag": "name"}, None),
+        ({"tag": "'a'"}, None),
+        ({"kind": "5"}, None),
+        ({"kind": "_"}, None),
+        ({"kind": "record"}, None),
+        ({"kind": "missing"}, None),
+        ({"kind": "name or tag"}, None),
+        ({"kind": "str(name)"}, None),
+        ({"other": "name", "__filter__": "id > 1"}, None),
+    ],
+    ids=str,
+)
+def test_maps_that_make_columns(definition: Any, made: Any) -> None:
+    (found,) = maps_of(copy.deepcopy(SCHEMA), definition)
+    assert columns_made(found, SCHEMA["properties"]) == made
+    if made is not None:
+        assert found.transformed_schema["properties"].keys() == made.keys()
