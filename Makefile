@@ -27,7 +27,7 @@ setup: $(UV)  ## Install everything into .venv
 demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked, and once more
 	@$(RUN) local-cloud run --service s3,bigquery,redshift,flightsql --seed -- python -m local_cloud.demo
 
-test: setup  ## Run the tests: two cases of each that starts processes; SAMPLE= runs all
+test: setup  ## Run the tests: one case of each that starts processes; SAMPLE= runs all
 	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(SAMPLE) $(ARGS)
 
 faults: setup  ## Every fault at every step and request of the tap and both targets; prints the totals

@@ -41,7 +41,7 @@ _temporary = pytest.StashKey[str]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--sample`, which `make test` uses."""
-    text = "of each test that starts processes, run the first case and the last; leave out long tests"
+    text = "of each test that starts processes, run the first case or the last; leave out long tests"
     parser.addoption("--sample", action="store_true", help=text)
 
 
