@@ -27,13 +27,15 @@ class StreamFigures:
     inputs: tuple[str, ...] = ()  # URLs or queries
     outputs: tuple[str, ...] = ()  # folders of batch files, written to or read from
     watermark: datetime | None = None  # of the newest source object or replication key that is sent or loaded
+    complete_until: datetime | None = None  # all that there was then is sent or loaded: the stream is complete
     share: float | None = None  # of what is planned, from 0 to 1; None: not known
     total: Mapping[str, int] = field(default_factory=dict)  # planned: `objects`, `bytes`
     left: Mapping[str, int] = field(default_factory=dict)  # not done yet: `objects`, `bytes`, `batches`, `loads`
 
     def lag_seconds(self, now: datetime) -> float | None:
-        """Return how old the watermark is."""
-        return max(0.0, (now - self.watermark).total_seconds()) if self.watermark is not None else None
+        """Return how long ago all was sent or loaded that there was; of a stream that has not ended, the newest."""
+        moment = self.complete_until or self.watermark
+        return max(0.0, (now - moment).total_seconds()) if moment is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,6 +197,8 @@ class StreamPlan:
         self._counts: dict[Version, int] = {}
         self._has_warned = self._has_unchanged = False
         self._listed: datetime | None = None
+        self.complete_until: datetime | None = None
+        """All that was there at this time is in the plan; None: that is not known, as where others plan."""
 
     @property
     def since(self) -> datetime | None:
@@ -283,6 +285,7 @@ class StreamPlan:
             text = "Stream %r: its path was changed; objects from before %s, where its plan log begins, are not read"
             logger.warning(text, self.object_filter.stream, self._floor.last_modified)
         start, end = self.object_filter.window
+        self.complete_until = min(found.began, end or found.began)
         since = max((time for time in (start, self.since) if time is not None), default=None)
 
         def new_objects() -> Iterator[ObjectInfo]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -285,10 +286,14 @@ class SqsEvents:
         plan = self.plans[stream]
         yield chain(plan.unfinished_segments(), plan.queued_segments())
         while not self._over:
+            asked = time.time()
             with self._queue.heartbeat():
                 self._over = not self._round()
             yield plan.queued_segments()
             if self._over:
+                until = datetime.fromtimestamp(asked if len(self.plans) == 1 else self._began, UTC)
+                for each in self.plans.values():
+                    each.complete_until = min(until, each.object_filter.window[1] or until)
                 self._queue.release(self._kept.values())
                 counts, left = self._counts, "deleted" if self._settings.delete_unmatched else "left in the queue"
                 texts = {

@@ -396,6 +396,7 @@ class FileStream(ArrowStream):
         else:
             segments = self.run.listed_segments(self.settings, plan, self.progress.expect)
             yield self.progress.timed("plan", segments)
+        self.complete_until = plan.complete_until if self.run.settings.replication.manifest is None else None
         while self.progress.has_changed or plan.has_queued:
             if self.progress.has_changed:
                 plan.replan(self.run.storage, self.progress.take_changed())

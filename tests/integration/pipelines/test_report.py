@@ -11,7 +11,7 @@ from forked_programs import ForkedPrograms
 from local_settings import ONE_EACH
 from run_reports import count, reports
 from singer_lines import Batches, Message, rows, some_batches
-from tap_source import Source
+from tap_source import Source, moment, state_of
 from waiting import wait_until
 from warehouses import Warehouse
 
@@ -142,6 +142,35 @@ def test_both_connectors_and_all_runs_in_one_bucket(target: Target, source: Sour
     assert len(keys) == 7
     assert not [file for file in copies.iterdir() if "test-secret-key" in file.read_text()]
     assert "2 of 3" in (copies / "index.html").read_text()
+
+
+def test_the_lag_is_that_of_the_listing_once_a_stream_is_complete(target: Target, source: Source) -> None:
+    """Also with nothing new, and of full tables; before that it is the age of the newest object, here of 2024."""
+
+    def lags(tap: Ran, messages: list[Message]) -> tuple[bool, bool]:
+        """Return whether the lags of the tap and of the target are below two minutes."""
+        assert target.run(messages).code == 0
+        found = [reports(target.folder, name)[-1]["streams"][0] for name in ("tap-s3-files", target.warehouse.program)]
+        for stream in found:
+            assert (stream["complete_until"] is not None) == (stream["status"] == "succeeded")
+            assert set(stream["left"].values()) == {0}
+        return found[0]["lag_seconds"] < 120, found[1]["lag_seconds"] < 120
+
+    source.csv("in/a.csv", 0, at=moment(0))
+    options = {"batch_config": source.batches(), "report": str(target.folder)}
+    config = source.config(**options)
+    first = source.run(config)
+    cut = [m for m in first.messages if not (m["type"] == "STATE" and "end_of_stream" in m)]
+    assert lags(first, cut) == (True, False)
+    assert lags(first, first.messages) == (True, True)
+    second = source.run(config, state=state_of(first))
+    assert not second.of_type("BATCH")
+    assert lags(second, second.messages) == (True, True)
+    whole = source.run(source.config(**options, stream={"replication_method": "FULL_TABLE"}))
+    assert lags(whole, whole.messages) == (True, True)
+    past = source.run(source.config(**options, end_date="2024-06-01"))
+    assert lags(past, past.messages) == (False, True)
+    assert reports(target.folder, "tap-s3-files")[-1]["streams"][0]["complete_until"] == "2024-06-01T00:00:00.000Z"
 
 
 def test_lineage_leads_from_the_objects_to_the_table(target: Target, source: Source, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from flight_tap import ROWS, Tap, numbers
+from run_reports import reports
 
 from local_cloud.flightsql.client import FlightSql
 
@@ -34,8 +35,10 @@ def test_a_query_is_read_by_all_endpoints(flight: FlightSql, tap: Tap) -> None:
 
 def test_windows_follow_each_other(flight: FlightSql, tap: Tap) -> None:
     fill(flight, 100)
-    first = tap(INCREMENTAL).check()
+    first = tap(INCREMENTAL, report=str(tap.folder / "reports")).check()
     assert tap.ids(first) == list(range(100))
+    (stream,) = reports(tap.folder / "reports")[0]["streams"]
+    assert (stream["lag_seconds"] < 60, stream["complete_until"] is not None) == (True, True)
     state = first.of_type("STATE")[-1]["value"]
     entry = {
         "replication_key": "id",

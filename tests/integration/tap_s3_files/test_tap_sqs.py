@@ -7,6 +7,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from held_load_job import HELD_SECONDS
 from program_errors import error_of
 from queue_source import TYPES, QueueSource, log_lines
-from tap_source import state_of
+from run_reports import reports
+from tap_source import moment, state_of
 from waiting import wait_until
 
 from local_cloud import Cloud
@@ -49,6 +51,19 @@ def test_objects_of_events_are_read_once_and_the_queue_is_empty_then(batches: bo
     assert state_of(third) == state_of(second)
     state = state_of(third)["bookmarks"]["rows"]
     assert (state["segment"], state["done"], state["ahead"]) == (2, 0, [])
+
+
+def test_the_lag_counts_from_when_the_queue_was_empty(source: QueueSource, tmp_path: Path) -> None:
+    source.csv("in/a.csv", 0, at=moment(0))
+    began = datetime.now(UTC)
+    source.run(source.config(report=str(tmp_path / "reports")))
+    (stream,) = reports(tmp_path / "reports")[0]["streams"]
+    assert began < datetime.fromisoformat(stream["complete_until"]) < datetime.now(UTC)
+    assert (stream["lag_seconds"] < 60, stream["watermark"][:4], stream["left"]) == (
+        True,
+        "2024",
+        {"objects": 0, "bytes": 0},
+    )
 
 
 def test_the_same_messages_come_again_from_the_plan_when_the_state_is_lost(source: QueueSource) -> None:

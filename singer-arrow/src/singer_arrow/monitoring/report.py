@@ -129,6 +129,7 @@ def _stream(stream: StreamFigures, outcome: RunOutcome, now: datetime) -> dict[s
         "seconds": round(stream.seconds, 3),
         "seconds_by_phase": {name: round(seconds, 3) for name, seconds in stream.phases.items()},
         "watermark": _time(stream.watermark) if stream.watermark else None,
+        "complete_until": _time(stream.complete_until) if stream.complete_until else None,
         "lag_seconds": round(lag, 3) if lag is not None else None,
         "left": dict(stream.left),
     }

@@ -57,8 +57,8 @@ def sum_of(streams: Iterable[Mapping[str, Any]], name: str) -> int | None:
 
 
 def oldest_lag(streams: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the largest lag of streams that had rows in the run: a source without news is not behind."""
-    moved = (s for s in streams if s["counts"].get("rows_written"))
+    """Return the largest lag of streams that are complete or had rows: a source without news is not behind."""
+    moved = (s for s in streams if s["counts"].get("rows_written") or s.get("complete_until"))
     return max((s["lag_seconds"] for s in moved if s["lag_seconds"] is not None), default=None)
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_sdk import Stream, Tap
@@ -300,9 +301,15 @@ class ArrowTap(CheckedPlugin, Tap):
     def figures(self) -> RunFigures:
         """Return the counts of all streams so far."""
         streams = [s for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected]
-        shown = {s.name: replace(s.figures(), is_complete=s.is_finished, has_begun=s.has_begun) for s in streams} | {
-            name: StreamFigures(stream=name) for name in sorted(self.failures.keys() - {s.name for s in streams})
-        }
+        shown = {
+            s.name: replace(
+                s.figures(),
+                is_complete=s.is_finished,
+                has_begun=s.has_begun,
+                complete_until=s.complete_until if s.is_finished else None,
+            )
+            for s in streams
+        } | {name: StreamFigures(stream=name) for name in sorted(self.failures.keys() - {s.name for s in streams})}
         return RunFigures(
             streams=tuple(
                 replace(figures, error=str(self.failures[name]) if name in self.failures else None)
@@ -372,6 +379,8 @@ class ArrowStream(Stream):
     """Whether the turn of the stream came."""
     is_finished = False
     """Whether the whole stream was sent."""
+    complete_until: datetime | None = None
+    """When the stream looked for what is new in this run: all that there was then is sent once it is finished."""
     load_method: str | None = None
     """For targets whose settings have none for the stream."""
     shard: str | None = None
@@ -635,7 +644,7 @@ class ArrowStream(Stream):
     @contextmanager
     def _failing_alone(self) -> Iterator[None]:
         """Record an error of the block as that of this stream, unless it concerns the whole run."""
-        self.has_begun = True
+        self.has_begun, self.complete_until = True, self.complete_until or datetime.now(UTC)
         assert isinstance(self._tap, ArrowTap)
         try:
             yield

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -93,6 +93,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.is_read = False  # whether all input is read
         self.has_ended = False  # whether all input is loaded
         self.folders_read: dict[str, set[str]] = {}  # those of the batch files of each stream
+        self._began = datetime.now(UTC)
         self._clock: tuple[datetime, float] | None = None
         self._made: dict[tuple[Any, str], Any] = {}
 
@@ -146,10 +147,11 @@ class WarehouseRun(Generic[SettingsT_co]):
         tables = {stream: table for table, stream in dict(self._streams_of).items()}  # other threads add to it
         state, is_done = self.checkpoints.last, self.has_ended
         unfinished = self.finishing.unfinished if is_done else ()
+        announced = set[str]().union(*list(self.finishing.tables.values()))
         streams = (
             StreamFigures(
                 stream=tally.stream,
-                is_complete=is_done and tally.stream not in unfinished,
+                is_complete=(is_complete := is_done and tally.stream not in unfinished),
                 counts=tally.counts(),
                 seconds=tally.seconds,
                 phases=tally.phases(),
@@ -157,6 +159,7 @@ class WarehouseRun(Generic[SettingsT_co]):
                 dataset=(self.namespace, f"{self.catalog}{table}") if table else None,
                 inputs=tuple(sorted(self.folders_read.get(tally.stream, ()))),
                 watermark=watermark_of(state, tally.stream),
+                complete_until=self._began if is_complete and tally.stream in announced else None,
                 left={"batches": waiting[tally.stream], "loads": self.scheduler.running},
             )
             for tally in self.tallies
