@@ -288,7 +288,8 @@ def inferred_schemas(
             folders[stream.name] = partition_columns(stream, listed)
             bookmark = run.bookmark(stream.name)
             may_be_empty = settings.sqs or settings.may_be_empty(stream)
-            if not listed and not may_be_empty and not (bookmark and bookmark.watermark):
+            is_known = bookmark and bookmark.watermark and stream.replication_method != "FULL_TABLE"
+            if not listed and not may_be_empty and not is_known:
                 raise no_match(stream)
             if not listed and stream.pattern:
                 logger.info("Folder %s has no object of stream %r", stream.places[0], stream.pattern)

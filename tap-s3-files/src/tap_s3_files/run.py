@@ -168,7 +168,8 @@ class TapRun:
         if plan.shard is not None:
             return
         found = self.listing(stream, begin=plan.last_key if self.settings.replication.keys_ascend else None)
-        if not found and plan.since is None and not plan.is_begun and not self.settings.may_be_empty(stream):
+        may_be_empty = self.settings.may_be_empty(stream) and stream.name not in self._full_tables
+        if not found and plan.since is None and not plan.is_begun and not may_be_empty:
             raise no_match(stream)
         expect(*plan.probably_new(found))
         yield from plan.plan_listed(found)

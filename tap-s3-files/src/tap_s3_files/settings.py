@@ -471,7 +471,8 @@ class Settings:
 
     def may_be_empty(self, stream: StreamSettings) -> bool:
         """Return whether it is no error if nothing is found: in places of some dates, in found folders."""
-        return (stream.is_dated and self.start is not None) or stream.pattern != ""
+        is_full = stream.replication_method == "FULL_TABLE"  # nothing would take the place of a table
+        return (stream.is_dated and self.start is not None and not is_full) or stream.pattern != ""
 
 
 def tap_schema() -> dict[str, Any]:

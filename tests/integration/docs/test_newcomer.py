@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = (
     "first-try",
     "getting-started",
+    "streams",
     "upsert",
     "partition-and-cluster",
     "columns",
@@ -78,6 +79,8 @@ def test_a_newcomer_runs_every_command(tmp_path: Path) -> None:
     for pattern in (
         r"Loaded weather: 26,115 rows",
         r"Loaded planes: 3,322 rows",
+        r"airlines: 16 rows",
+        r"replaced",
         r"unique",
         r"equal",
         r"Loaded flights: 1,7\d\d rows",

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -327,6 +328,32 @@ def test_a_full_refresh_loads_again_what_can_be_loaded_again(
     log = run(programs, path)
     assert "rows: 0 rows" in log, "the STATE of the stream that was not refreshed is kept"
     assert (ids(warehouse, "rows"), ids(warehouse, "large")) == ([*range(50, 100)], [*range(100, 1000)])
+
+
+@pytest.mark.parametrize("has_catalog", [True, False], ids=["catalog", "discovery"])
+def test_a_day_without_its_file_replaces_no_table(
+    programs: Programs, s3: Any, warehouse: Warehouse, write: Write, has_catalog: bool
+) -> None:
+    path = write()
+    bucket = yaml.safe_load(path.read_text())["state"].split("/")[2]
+    day = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%d}"
+    s3.put_object(Bucket=bucket, Key=f"prices/{day}.csv", Body=b"id,price\n1,2\n")
+    stream = {"name": "prices", "path": f"s3://{bucket}/prices/{{date:%Y-%m-%d}}.csv"}
+    stream |= {"replication_method": "FULL_TABLE", "load_method": "overwrite"}
+
+    def daily(described: dict[str, Any]) -> None:
+        described["tap"]["config"] |= {"streams": [stream], "start_date": "yesterday", "end_date": "today"}
+
+    change(path, daily)
+    if has_catalog:
+        config = yaml.safe_load(path.read_text())["tap"]["config"] | {"batch_config": None}
+        (path.parent / "catalog.json").write_text(programs("tap-s3-files", "--discover", config=config).check().stdout)
+        change(path, lambda described: described["tap"].update(catalog="catalog.json"))
+    run(programs, path)
+    assert ids(warehouse, "prices") == [1]
+    s3.delete_object(Bucket=bucket, Key=f"prices/{day}.csv")
+    assert "Stream 'prices': no object matches s3://" in run(programs, path, code=1)
+    assert ids(warehouse, "prices") == [1]
 
 
 def test_streams_alone_have_the_settings_of_the_target_by_whatever_name(
