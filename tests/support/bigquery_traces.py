@@ -7,9 +7,9 @@ from typing import Any
 from google.api_core.exceptions import NotFound
 
 
-def load_jobs(bq: Any, dataset: str) -> list[Any]:
-    """Return the load jobs into a dataset, newest first."""
-    return [j for j in bq.list_jobs() if j.job_type == "load" and j.destination.dataset_id == dataset]
+def load_jobs(bq: Any, dataset: str, project: str | None = None) -> list[Any]:
+    """Return the load jobs into a dataset, newest first, that run in a project, by default the data's."""
+    return [j for j in bq.list_jobs(project=project) if j.job_type == "load" and j.destination.dataset_id == dataset]
 
 
 def entries(bq: Any, dataset: str) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,9 @@ class Client:
 
     def path(self, table: str) -> str:
         return f"p.d.{table}"
+
+    def new_job_id(self, prefix: str) -> str:
+        return f"{prefix}{uuid.uuid4().hex}"
 
     def quoted(self, table: str) -> str:
         return f"`p`.`d`.`{table}`"

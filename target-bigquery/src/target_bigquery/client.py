@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -118,10 +119,13 @@ class BigQuery(Connection):
     """One project and dataset; safe to use from any thread, and opened on first use.
 
     Jobs are inserted under an id of ours, so that a second try of an insertion whose answer was lost finds the first.
+    Behind `@` it has the job's project where that is not the data's, also in the ledger: whatever `job_project` a later
+    run has, it looks for the job where it is, and an earlier version finds no such id anywhere, which is an error.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
+        self._project = settings.job_project or settings.project  # of new jobs
         self.load_quota = LoadJobQuota(self.destinations)
         self.bytes_billed = 0  # for the queries
         self._bill = threading.Lock()
@@ -303,6 +307,17 @@ class BigQuery(Connection):
 
     # Jobs
 
+    def new_job_id(self, prefix: str = "target_bigquery_") -> str:
+        """Return a new id for a job of this run; it has no ":", with which the ledger's `COMMITTED` begins."""
+        elsewhere = f"@{self._project.replace(':', '/')}" if self._project != self.settings.project else ""
+        return f"{prefix}{uuid.uuid4().hex}{elsewhere}"
+
+    def _reference(self, job_id: str) -> dict[str, Any]:
+        """Return where a job is, as Google's library takes it: in the location of the dataset, whatever its project."""
+        name, _, project = job_id.partition("@")
+        project = project.replace("/", ":") or self.settings.project
+        return {"job_id": name, "project": project, "location": self.location}
+
     def destinations(self, since: datetime, until: datetime) -> list[str]:
         """Return the tables (`project.dataset.table`) of load and copy jobs: all users', or else only one's own.
 
@@ -312,6 +327,7 @@ class BigQuery(Connection):
 
         def listed(*, all_users: bool) -> list[str]:
             jobs = self.client.list_jobs(
+                project=self._project,
                 min_creation_time=since,
                 max_creation_time=until,
                 max_results=MOST_LISTED,
@@ -335,7 +351,7 @@ class BigQuery(Connection):
         job = self._run(
             what,
             lambda job_id: self.client.query(
-                text, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
+                text, job_config=config, job_retry=None, **self._reference(job_id), **ONCE
             ),
         )
         with self._bill:
@@ -356,7 +372,13 @@ class BigQuery(Connection):
         job = self.call_once(
             what,
             lambda: self.client.query(
-                text, job_config=config, location=self.location, job_retry=None, retry=None, timeout=ESTIMATE_SECONDS
+                text,
+                job_config=config,
+                project=self._project,
+                location=self.location,
+                job_retry=None,
+                retry=None,
+                timeout=ESTIMATE_SECONDS,
             ),
         )
         return int(job.total_bytes_processed or 0)
@@ -400,8 +422,8 @@ class BigQuery(Connection):
         config = self._completed(bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE"))
 
         def insert(job_id: str) -> Any:
-            where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": config}
-            return self.client.copy_table(self.path(source), self.path(target), **where, **ONCE)
+            where = self._reference(job_id)
+            return self.client.copy_table(self.path(source), self.path(target), job_config=config, **where, **ONCE)
 
         return self._run(what, insert)
 
@@ -429,7 +451,7 @@ class BigQuery(Connection):
         completed = self._completed(config)
 
         def insert(job_id: str) -> Any:
-            where: dict[str, Any] = {"job_id": job_id, "location": self.location, "job_config": completed}
+            where = {"job_config": completed, **self._reference(job_id)}
             if not isinstance(source, Path):
                 return self.client.load_table_from_uri(list(source), self.path(table), **where, **ONCE)
             size = source.stat().st_size
@@ -453,9 +475,7 @@ class BigQuery(Connection):
 
         def insert() -> Any:
             config = self._query_config(has_result=True)
-            return self.client.query(
-                text, job_config=config, job_id=job_id, location=self.location, job_retry=None, **ONCE
-            )
+            return self.client.query(text, job_config=config, job_retry=None, **self._reference(job_id), **ONCE)
 
         try:
             _asked_for(resources.job(self.call(f"Taking job id {job_id}", insert)), job_id)
@@ -472,8 +492,7 @@ class BigQuery(Connection):
         for pause in pauses(patience):
             try:
                 found = self.call(
-                    f"Reading job {job_id}",
-                    lambda: self.client.get_job(job_id, location=self.location, **ONCE),
+                    f"Reading job {job_id}", lambda: self.client.get_job(**self._reference(job_id), **ONCE)
                 )
             except NotFoundError:
                 if pause is None:
@@ -499,7 +518,7 @@ class BigQuery(Connection):
         """Run an idempotent job under new ids until it succeeds or fails with a permanent error."""
         waiting = Waiting(logger)
         for pause in pauses(connection.DEADLINE_SECONDS):
-            job = self._insert(what, insert, f"target_bigquery_{uuid.uuid4().hex}")
+            job = self._insert(what, insert, self.new_job_id())
             if job.error is None:
                 return job
             if job.error_kind is not ErrorKind.RETRY or pause is None:
@@ -518,9 +537,9 @@ class BigQuery(Connection):
 
 def _asked_for(job: Job, job_id: str) -> Job:
     """Return the job if it has the id under which it was inserted, by which later runs know what is loaded."""
-    if job.id != job_id:
+    if job.id != job_id.partition("@")[0]:
         raise LoadError(
             f"BigQuery was asked for job {job_id} and answers with job {job.id}, so it cannot be known what is loaded; "
             "set api_endpoint to a service that runs a job under the id that it is given, and empty what was loaded"
         )
-    return job
+    return replace(job, id=job_id)

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -52,7 +51,7 @@ FORGOTTEN = timedelta(days=150)
 _FIELDS = [
     {"name": "batch_id", "type": "STRING", "description": "The tap's id of the batch; empty: a mark"},
     {"name": "stream", "type": "STRING"},
-    {"name": "job_id", "type": "STRING", "description": "The load job that holds the batch"},
+    {"name": "job_id", "type": "STRING", "description": "The load job that holds the batch, @ and its project"},
     {"name": "rows", "type": "INTEGER"},
     {"name": "started_at", "type": "TIMESTAMP"},
 ]
@@ -149,7 +148,7 @@ class StreamLedger(Ledger):
         no use: begin again without them.
         """
         self._open(create=bool(batches))
-        job_id = f"{self.prefix}{uuid.uuid4().hex}"
+        job_id = self.client.new_job_id(self.prefix)
         with self._lock:
             self._ours.add(job_id)
         if not batches:

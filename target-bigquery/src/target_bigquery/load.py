@@ -92,7 +92,7 @@ def run_until_done(bigquery: BigQuery, upload: Upload, table: str, fields: Field
         waiting = Waiting(logger)
         for pause in pauses(connection.DEADLINE_SECONDS):
             try:
-                run_load_job(bigquery, some, table, fields, f"{job_prefix(table)}{uuid.uuid4().hex}")
+                run_load_job(bigquery, some, table, fields, bigquery.new_job_id(job_prefix(table)))
                 break
             except BusyError as error:
                 if pause is None:

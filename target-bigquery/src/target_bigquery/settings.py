@@ -38,6 +38,10 @@ class Settings(LoadSettings):
     """The settings of one run; `checked` requires more than the JSON Schema, with better messages."""
 
     project: str = setting("Google Cloud project of the dataset.", required=True, minLength=1, examples=["my-project"])
+    job_project: str | None = setting(
+        "Google Cloud project in which jobs run, and which is billed for them; by default project. What storage_write "
+        "sends is no job."
+    )
     dataset: str = setting(
         "Dataset to load into; created if it does not exist. Required, here or as default_target_schema.", default=""
     )
@@ -179,8 +183,10 @@ class Settings(LoadSettings):
         for columns in each_value(self.cluster_by):
             if len(columns) > 4:
                 raise ConfigError(f"Setting 'cluster_by' names {len(columns)} columns; BigQuery takes four at most")
-        if not re.fullmatch(r"[\w.:-]+", self.project, re.ASCII):
-            raise ConfigError(f"Setting 'project' is {self.project!r}; a project's id has letters, digits and hyphens")
+        for setting_name, given in {"project": self.project, "job_project": self.job_project}.items():
+            if given is not None and not re.fullmatch(r"[\w.:-]+", given, re.ASCII):
+                msg = f"Setting {setting_name!r} is {given!r}; a project's id has letters, digits and hyphens"
+                raise ConfigError(msg)
         host, endpoint = "", self.api_endpoint
         if endpoint:
             try:

@@ -80,9 +80,9 @@ def test_killed_between_the_ledger_and_the_job(
     assert len(load_jobs(bq, dataset)) == 1
 
 
-def killed_while_a_job_runs(victim: Running, bq: Any, dataset: str) -> None:
+def killed_while_a_job_runs(victim: Running, bq: Any, dataset: str, project: str | None = None) -> None:
     victim.close()
-    wait_until(lambda: [j for j in load_jobs(bq, dataset) if j.state == "RUNNING"])
+    wait_until(lambda: [j for j in load_jobs(bq, dataset, project) if j.state == "RUNNING"])
     victim.kill()
 
 
@@ -122,6 +122,59 @@ def test_killed_between_the_job_and_its_state(
     target = load(run, config)
     assert ids() == list(range(12))
     assert target.run.tallies.of("rows").counts()["skipped"] == 6
+
+
+def billed_to(project: str | None) -> Config:
+    return {"job_project": project} if project else {}
+
+
+job_projects = pytest.mark.parametrize(("before", "now"), [("payer", None), (None, "payer"), ("payer", "other-payer")])
+
+
+@job_projects
+def test_killed_before_its_job_in_another_project(
+    start: Any,
+    config: Config,
+    batch: Batches,
+    ids: Any,
+    bq: Any,
+    dataset: str,
+    bq_faults: FaultProxy,
+    before: Any,
+    now: Any,
+) -> None:
+    run = some_batches(batch)
+    bq_faults.set({"match": UPLOAD, "action": "reset", "delay_ms": HELD_SECONDS * 1000})
+    victim = start(run, billed_to(before), TARGET_BIGQUERY_API_ENDPOINT=bq_faults.url)
+    victim.close()
+    wait_until(lambda: len(entries(bq, dataset)) == 6)
+    victim.process.kill()
+    job_id, _, project = entries(bq, dataset)[0]["job_id"].partition("@")
+    load(run, config | billed_to(now))
+    assert ids() == list(range(12))
+    assert bq.get_job(job_id, project=project or None).job_type == "query"  # where the killed one was to run
+    assert [len(load_jobs(bq, dataset, p)) for p in (before, now)] == [0, 1]
+
+
+@job_projects
+def test_killed_while_its_job_runs_in_another_project(
+    start: Any,
+    config: Config,
+    batch: Batches,
+    ids: Any,
+    bq: Any,
+    dataset: str,
+    fail_jobs: Any,
+    caplog: Any,
+    before: Any,
+    now: Any,
+) -> None:
+    run = some_batches(batch)
+    fail_jobs({"job": "load", "match": dataset, "delay_s": HELD_SECONDS})
+    killed_while_a_job_runs(start(run, billed_to(before)), bq, dataset, before)
+    load_beside_a_held_job(run, config | billed_to(now), fail_jobs, caplog)
+    assert ids() == list(range(12))
+    assert [len(load_jobs(bq, dataset, p)) for p in (before, now)] == [1, 0]
 
 
 def test_a_paused_twin_that_wakes_loads_nothing_again(

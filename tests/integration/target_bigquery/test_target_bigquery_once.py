@@ -142,3 +142,25 @@ def test_a_new_ledger_has_partitions_and_one_without_them_still_works(
     load(run, config)
     assert ids() == list(range(6))
     assert bq.get_table(ledger.reference).time_partitioning is None
+
+
+@pytest.mark.parametrize("via", ["load_job", "storage_write"])
+def test_batches_are_recognised_whatever_project_their_jobs_ran_in(
+    via: str, config: Config, batch: Batches, ids: Any
+) -> None:
+    config, run = config | {"load_via": via}, some_batches(batch)
+    for count, project in enumerate(("payer", None, "other-payer", config["project"], "example.com:payer")):
+        target = load(run[: 5 + 2 * count], config | ({"job_project": project} if project else {}))
+        assert ids() == list(range(4 + 2 * count))
+        assert target.run.tallies.of("rows").counts()["skipped"] == (2 + count - 1 if count else 0)
+
+
+@pytest.mark.parametrize("load_method", ["append-only", "upsert", "overwrite"])
+def test_all_jobs_run_in_the_project_that_is_set(
+    load_method: str, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str
+) -> None:
+    load(some_batches(batch), config | {"load_method": load_method, "job_project": "payer"})
+    payer, own = ([j for j in bq.list_jobs(project=p) if dataset in str(j.to_api_repr())] for p in ("payer", None))
+    other = "copy" if load_method == "overwrite" else "query"
+    assert (len(own), {"load", other} <= {j.job_type for j in payer}) == (0, True)
+    assert ids() == list(range(12))

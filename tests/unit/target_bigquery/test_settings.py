@@ -105,6 +105,7 @@ def test_default_target_schema_names_the_dataset() -> None:
         ({"api_endpoint": "http://u:hidden@h"}, "'api_endpoint' is 'http://h'; .* no user"),
         ({"api_endpoint": "http://h:x"}, "'api_endpoint' is 'http://h:x'"),
         ({"project": "a/b c"}, "'project' is 'a/b c'; a project's id has letters, digits and hyphens"),
+        ({"job_project": "a@b"}, "'job_project' is 'a@b'; a project's id has letters, digits and hyphens"),
         ({"gcs_stage": "gs://b/p*"}, "'gcs_stage' is .* it reads gs://bucket/prefix"),
         ({"clean_up_batch_files": True}, "'clean_up_batch_files' needs 'manifest_roots'"),
         (
