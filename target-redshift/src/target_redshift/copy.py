@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,21 +92,22 @@ class StagingTables:
         self._made.append(name)
         return name
 
-    def copy(self, copy_batch: CopyBatch, what: str) -> None:
+    def copy(self, copy_batch: CopyBatch, what: str, options: Sequence[str] = ()) -> None:
         """Make a staging table, and COPY files into it; it is an error if Redshift takes another number of rows.
 
         `ServiceError` also if credentials expired meanwhile and there are new ones.
         """
         name = self.name()
         self.session.execute(sql.create_staging(name, copy_batch.layout.columns), what=what)
-        access, layout, manifest = self._client.access(), copy_batch.layout, str(copy_batch.manifest)
+        access, layout = self._client.access(), copy_batch.layout
+        given: dict[str, Any] = {"manifest": str(copy_batch.manifest), "access": access, "options": options}
         if layout.file_format == "parquet":
-            text = sql.copy_parquet(name, manifest, access, nested=has_nested(layout.columns))
+            text = sql.copy_parquet(name, **given, nested=has_nested(layout.columns))
         elif layout.file_format == "csv":
-            text = sql.copy_csv(name, manifest, access, compression=layout.compression)
+            text = sql.copy_csv(name, **given, compression=layout.compression)
         else:
             ignore_case = ignores_case(layout.columns)
-            text = sql.copy_json(name, manifest, access, compression=layout.compression, ignore_case=ignore_case)
+            text = sql.copy_json(name, **given, compression=layout.compression, ignore_case=ignore_case)
         try:
             self.session.execute(text, what=what)
         except ExpiredError as error:

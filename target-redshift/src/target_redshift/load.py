@@ -226,6 +226,7 @@ class RedshiftContext(LoadContext):
     ledger: StreamLedger
     overwrite_staging: OverwriteStaging
     dead_letter_table: DeadLetterTable
+    copy_options: tuple[str, ...] = ()
 
 
 class _RollBackError(Exception):
@@ -324,7 +325,7 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         context = self.context
         for copy_batch in group.copy_batches:
             try:
-                tables.copy(copy_batch, self.what)
+                tables.copy(copy_batch, self.what, context.copy_options)
             except LoadError as error:
                 puts_aside = context.most_rejected is not None and not copy_batch.is_staged_here
                 if isinstance(error, CountError) or puts_aside:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -26,6 +26,40 @@ _LOGIN = {"host": "names the cluster", "user": "names who logs in", "password": 
 def _check_schema(what: str, name: str) -> None:
     if "\0" in name or len(name.encode("utf-8", "replace")) > 127 or not name.isprintable():
         raise ConfigError(f"Setting {what} not the name of a schema: at most 127 bytes, all of them printable")
+
+
+_COPY_OPTION = re.compile(
+    r"(?:COMPUPDATE(?:\s+(?:ON|OFF|TRUE|FALSE|PRESET))?|STATUPDATE(?:\s+(?:ON|OFF|TRUE|FALSE))?|COMPROWS\s+\d+|"
+    r"REGION\s+(?:AS\s+)?'[\w-]+')(?:\s+|$)",
+    re.ASCII | re.IGNORECASE,
+)
+_NO_COPY_OPTIONS = {
+    "rows would be left out that count as loaded; set on_bad_row": "MAXERROR IGNOREALLERRORS NOLOAD",
+    "texts would be cut; set long_text": "TRUNCATECOLUMNS",
+    "texts would change, also of keys; set csv.encoding in the tap": "ACCEPTINVCHARS ENCODING",
+    "what a value becomes would depend on the format of its file; change it in the tap": "ACCEPTANYDATE BLANKSASNULL "
+    "DATEFORMAT EMPTYASNULL NULL ROUNDEC TIMEFORMAT TRIMBLANKS",
+    "set copy_role_arn, or credentials in aws": "ACCESS_KEY_ID CREDENTIALS IAM_ROLE SECRET_ACCESS_KEY SESSION_TOKEN",
+    "it is set by the files that are loaded": "AVRO BZIP2 CSV DELIMITER ENCRYPTED ESCAPE EXPLICIT_IDS FILLRECORD "
+    "FIXEDWIDTH FORMAT GZIP IGNOREBLANKLINES IGNOREHEADER JSON LZOP MANIFEST MASTER_SYMMETRIC_KEY ORC PARQUET QUOTE "
+    "READRATIO REMOVEQUOTES SERIALIZETOJSON SHAPEFILE SSH ZSTD",
+}
+"""Options of COPY that would break a promise, by the reason."""
+
+
+def _copy_options(given: Sequence[str]) -> tuple[str, ...]:
+    """Read options of COPY, in one text or several."""
+    text, found = " ".join(given).strip(), list[str]()
+    while text:
+        if (option := _COPY_OPTION.match(text)) is None:
+            name = re.split(r"\W", text, maxsplit=1)[0].upper()
+            whys = (why for why, names in _NO_COPY_OPTIONS.items() if name in names.split())
+            other = "it takes COMPUPDATE, COMPROWS, STATUPDATE and REGION, as COPY spells them"
+            raise ConfigError(f"Setting 'copy_options' has {text[:60]!r}; {next(whys, other)}")
+        name, *values = option[0].split()
+        found.append(" ".join([name.upper(), *values]))
+        text = text[option.end() :]
+    return tuple(found)
 
 
 def _stage(given: str) -> Url:
@@ -91,6 +125,14 @@ class Settings(LoadSettings):
     copy_role_arn: str | None = setting(
         "Role with which Redshift reads S3; or several, separated by commas, each assuming the next; or default. "
         "Without it, COPY gets temporary credentials from aws."
+    )
+    copy_options: tuple[str, ...] = setting(
+        "Options of COPY, as COPY spells them: `COMPUPDATE`, `COMPROWS` and `REGION`, which COPY of Parquet does not "
+        "take and is not given, and `STATUPDATE`. They apply to the temporary tables that files are copied into. By "
+        "default `COMPUPDATE OFF` and `STATUPDATE OFF`.",
+        default=(),
+        parse=_copy_options,
+        scope="run and stream",
     )
     load_format: Literal["auto", "parquet", "jsonl", "csv"] = setting(
         "Format of uploads for COPY; auto means Parquet. Files on S3 that COPY can load as they are need no upload.",

@@ -189,14 +189,17 @@ class Access:
         return f"CREDENTIALS {literal(keys)}"
 
 
-def copy_parquet(table: str, manifest: str, access: Access, *, nested: bool = False) -> str:
+def copy_parquet(
+    table: str, manifest: str, access: Access, *, nested: bool = False, options: Sequence[str] = ()
+) -> str:
     """COPY Parquet files into a table whose columns are theirs, in order; `nested` if there are structs or lists.
 
-    The entries of the manifest have `meta.content_length`.
+    The entries of the manifest have `meta.content_length`. Of the `options` it takes STATUPDATE alone.
     """
     serialized = " SERIALIZETOJSON" if nested else ""
     source = f"FROM {literal(manifest)} {access.clause}"
-    return f"COPY {table} {source} FORMAT AS PARQUET{serialized} MANIFEST STATUPDATE OFF"
+    statistics = next((option for option in options if option.startswith("STATUPDATE")), "STATUPDATE OFF")
+    return f"COPY {table} {source} FORMAT AS PARQUET{serialized} MANIFEST {statistics}"
 
 
 def copy_json(
@@ -206,20 +209,25 @@ def copy_json(
     *,
     compression: str | None = "gzip",
     ignore_case: bool = False,
+    options: Sequence[str] = (),
 ) -> str:
     """COPY JSON Lines into a table whose columns are named as their keys, with `ignore_case` but for case."""
     keys = literal("auto ignorecase" if ignore_case else "auto")
-    return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS JSON {keys}{_text(compression)}"
+    text = _text(compression, options)
+    return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS JSON {keys}{text}"
 
 
-def copy_csv(table: str, manifest: str, access: Access, *, compression: str | None = "gzip") -> str:
+def copy_csv(
+    table: str, manifest: str, access: Access, *, compression: str | None = "gzip", options: Sequence[str] = ()
+) -> str:
     """COPY CSV without a header, in which `NULL_TEXT` is null; the arguments are those of `copy_json`."""
-    null = f" NULL AS {literal(NULL_TEXT)}"
-    return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS CSV{null}{_text(compression)}"
+    null, text = f" NULL AS {literal(NULL_TEXT)}", _text(compression, options)
+    return f"COPY {table} FROM {literal(manifest)} {access.clause} FORMAT AS CSV{null}{text}"
 
 
-def _text(compression: str | None) -> str:
-    return f"{_CODECS[compression]} MANIFEST DATEFORMAT 'auto' TIMEFORMAT 'auto' COMPUPDATE OFF STATUPDATE OFF"
+def _text(compression: str | None, options: Sequence[str]) -> str:
+    by_name = {option.partition(" ")[0]: option for option in ("COMPUPDATE OFF", "STATUPDATE OFF", *options)}
+    return f"{_CODECS[compression]} MANIFEST DATEFORMAT 'auto' TIMEFORMAT 'auto' {' '.join(by_name.values())}"
 
 
 def role_of(text: str) -> str | None:

@@ -136,6 +136,7 @@ class RedshiftStreamTable(WarehouseTable):
             files=run.files,
             staging_folder=run.staging_folder,
             destination=destination,
+            copy_options=self.settings.copy_options,
             ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, replay),
             overwrite_staging=run.once(load.OverwriteStaging, path, client),
             dead_letter_table=run.once(load.DeadLetterTable, client.path(REJECTED), client),

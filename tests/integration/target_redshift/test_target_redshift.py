@@ -14,6 +14,7 @@ from redshift_lines import Loads
 from singer_lines import record, rows, schema, state, states
 
 from local_cloud import Cloud
+from singer_arrow.errors import LoadError
 from singer_arrow.storage.store import Storage
 
 # Formats and types
@@ -55,6 +56,21 @@ def test_every_format_is_copied_as_it_should(file_format: str, load_format: str,
     if expected is None:
         expected = "FORMAT AS JSON" if file_format == "jsonl" else "FORMAT AS PARQUET"
     assert expected in copies[-1]
+
+
+def test_options_of_copy_are_those_of_the_stream_or_the_run(redshift: Loads, cloud: Cloud) -> None:
+    lines = redshift.batch(rows(0, 3), file_format="jsonl", batch_id="a")  # loaded as they are, like Parquet
+    run, options = [schema(), lines, redshift.batch(rows(3, 3)), state(1)], ["compupdate PRESET STATUPDATE ON"]
+    redshift.run(run, copy_options=[*options, "REGION 'us-east-1'"], replay="load")
+    redshift.run(run, copy_options=options, streams={"rows": {"copy_options": ["STATUPDATE"]}}, replay="load")
+    redshift.run(run, copy_options=["COMPUPDATE OFF STATUPDATE OFF"], replay="load")
+    assert redshift.ids() == sorted([*range(6)] * 3)
+    copies = [s.partition("MANIFEST ")[2] for s in cloud.redshift_statements() if s.startswith("COPY")][-6:]
+    text, own = "DATEFORMAT 'auto' TIMEFORMAT 'auto' COMPUPDATE", "REGION 'us-east-1'"
+    with_options = [f"{text} PRESET STATUPDATE ON {own}", "STATUPDATE ON", f"{text} OFF STATUPDATE", "STATUPDATE"]
+    assert sorted(copies) == sorted([*with_options, f"{text} OFF STATUPDATE OFF", "STATUPDATE OFF"])
+    with pytest.raises(LoadError, match="us-east-1"):
+        redshift.run(run, copy_options=["REGION 'eu-west-1'"], replay="load")
 
 
 def test_of_files_on_s3_only_footers_pass_through(redshift: Loads, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,18 @@ def test_empty_text_and_null_mean_not_set() -> None:
         ({"iam": {"workgroup": "w", "cluster_identifier": "c"}, "password": None}, "one of cluster_identifier"),
         ({"iam": {"cluster_identifier": "c"}, "user": None, "password": None}, "'iam.db_user' is missing"),
         ({"iam": {"workgroup": "w"}, "password": None, "ssl": False}, "iam needs it"),
+        ({"copy_options": ["STATUPDATE ON", "maxerror 5"]}, "'copy_options' has 'maxerror 5'; rows would be left out"),
+        ({"copy_options": ["TRUNCATECOLUMNS"]}, "texts would be cut; set long_text"),
+        ({"copy_options": ["ACCEPTINVCHARS AS '?'"]}, "texts would change, also of keys"),
+        ({"copy_options": ["FILLRECORD"]}, "it is set by the files"),
+        ({"copy_options": ["EMPTYASNULL BLANKSASNULL"]}, "depend on the format of its file"),
+        ({"copy_options": ["NULL AS 'x'"]}, "depend on the format of its file"),
+        ({"copy_options": ["IAM_ROLE 'x'"]}, "set copy_role_arn"),
+        ({"copy_options": ["CSV QUOTE AS '%'"]}, "it is set by the files"),
+        ({"copy_options": ["STATUPDATE PRESET"]}, "has 'PRESET'; it takes COMPUPDATE, COMPROWS, STATUPDATE and REGION"),
+        ({"copy_options": ["COMPUPDATE ONLY"]}, "has 'ONLY'; it takes"),
+        ({"copy_options": ["REGION 'x' ; DROP TABLE t"]}, "has '; DROP TABLE t'; it takes"),
+        ({"streams": {"a": {"copy_options": ["NOLOAD"]}}}, "'copy_options' has 'NOLOAD'; rows would be left out"),
     ],
 )
 def test_what_is_wrong_is_named(given: dict[str, Any], message: str) -> None:
@@ -107,6 +119,14 @@ def test_what_is_given_stream_by_stream() -> None:
     assert settings.distribution("events_x") == "x"
     assert settings.distribution("orders") is None
     assert settings.sorting("orders") == ["at", "id"]
+
+
+def test_options_of_copy_in_one_text_or_several() -> None:
+    several = ["compupdate  on", "COMPROWS 200000", "STATUPDATE", "REGION AS 'eu-west-1'"]
+    found = ("COMPUPDATE on", "COMPROWS 200000", "STATUPDATE", "REGION AS 'eu-west-1'")
+    assert read(copy_options=several).copy_options == read(copy_options=[" ".join(several)]).copy_options == found
+    settings = read(copy_options=several, streams={"a": {"copy_options": []}})
+    assert (settings.of_stream("a").copy_options, settings.of_stream("b").copy_options) == ((), found)
 
 
 def test_grants_one_by_one() -> None:
