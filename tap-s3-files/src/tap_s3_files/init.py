@@ -242,7 +242,7 @@ def _numbers(rows: pa.Table) -> Iterator[Doubt]:
                 yield Doubt(f"decimal(18,{digits})", reason, field.name)
 
 
-# Settings with comments, as a configuration file or as a meltano.yml. Pure.
+# Settings with comments, as a configuration file, a pipeline or a meltano.yml. Pure.
 
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*(?:://[\w./-]*)?")
 _RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
@@ -251,6 +251,22 @@ _HEAD = """\
 #   tap-s3-files --config {file} --preview
 #   set -o pipefail; tap-s3-files --config {file} | target-bigquery --config=ENV --dataset raw
 # Lines that begin with `# ` and a setting are suggestions: remove the `# ` of those that are right.
+
+{config}
+"""
+_PIPELINE_HEAD = """\
+# Written by `tap-s3-files init --pipeline`. It runs as it is:
+#   singer-arrow run {file} --dry-run
+#   singer-arrow run {file}
+# Lines that begin with `# ` and a setting are suggestions: remove the `# ` of those that are right.
+tap:
+  name: tap-s3-files
+  config:
+{config}
+target:
+  # Set the environment variables TARGET_BIGQUERY_PROJECT and TARGET_BIGQUERY_DATASET, or a `config:` here.
+  name: target-bigquery
+# state: s3://BUCKET/state.json  # otherwise a file beside this one
 """
 _MELTANO_HEAD = """\
 # Written by `tap-s3-files init --meltano`. With tap-s3-files and the target on the PATH, it runs as it is:
@@ -276,6 +292,8 @@ plugins:
       executable: target-bigquery
       settings: [{{name: project}}, {{name: dataset}}, {{name: location}}, {{name: api_endpoint}}]
 """
+_HEADS = {"config": (_HEAD, 0), "pipeline": (_PIPELINE_HEAD, 4), "meltano": (_MELTANO_HEAD, 8)}
+"""What is around the settings, by the kind of file, and how far they are indented."""
 _BATCHES = """\
 # Batch files: rows go to the target as files, not as records. Any folder that tap and target can both reach.
 {mark}batch_config:
@@ -329,17 +347,16 @@ def has_partitions(path: str) -> bool:
 
 
 def configuration(
-    streams: Sequence[StreamText], notes: Iterable[str], file: Path, *, meltano: bool, batch_root: str | None
+    streams: Sequence[StreamText], notes: Iterable[str], file: Path, *, kind: str, batch_root: str | None
 ) -> str:
-    """Return a file for `--config`, or a meltano.yml; without `batch_root`, `batch_config` is a comment."""
+    """Return a file of a kind, see `_HEADS`; without `batch_root`, `batch_config` is a comment."""
     lines = ["streams:", *(line for stream in streams for line in _stream_lines(stream))]
     lines += [f"  # {one_line(note)}" for note in notes]
     mark = "" if batch_root else "# "
     text = "\n".join([*lines, "", _BATCHES.format(mark=mark, root=_scalar(batch_root or "s3://BUCKET/batches"))])
-    if meltano:
-        project = _scalar(file.absolute().parent.name)
-        return _MELTANO_HEAD.format(project=project, config=indent(text.rstrip(), " " * 8))
-    return f"{_HEAD.format(file=file)}\n{text}"
+    head, places = _HEADS[kind]
+    project = _scalar(file.absolute().parent.name)
+    return head.format(file=file, project=project, config=indent(text.rstrip(), " " * places))
 
 
 def _stream_lines(stream: StreamText) -> Iterator[str]:
@@ -383,7 +400,7 @@ MAX_OBJECTS = 20_000
 
 
 def write_config(
-    urls: Sequence[str], config: Mapping[str, Any], *, output: Path, meltano: bool, batch_root: str | None
+    urls: Sequence[str], config: Mapping[str, Any], *, output: Path, kind: str, batch_root: str | None
 ) -> list[str]:
     """Write a configuration for the objects below some URLs, and return the names of its streams.
 
@@ -401,7 +418,7 @@ def write_config(
     streams = with_patterns(streams)
     if all(isinstance(s.found, str) for s in streams):
         raise NotFoundError(f"{', '.join(urls)}: no object can be read: {streams[0].found}")
-    text = configuration(streams, inspection.notes, output, meltano=meltano, batch_root=batch_root)
+    text = configuration(streams, inspection.notes, output, kind=kind, batch_root=batch_root)
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -473,16 +490,17 @@ class _Inspection:
 
 def command(read_config: Callable[[Sequence[str]], Mapping[str, Any]]) -> click.Command:
     about = "Look at a bucket or a folder, and write a commented configuration for what is there."
-    output_help = "The file to write; tap-s3-files.yml, or meltano.yml with --meltano, unless given. It must not exist."
-    meltano_help = "Write a meltano.yml instead of a file for --config."
+    output_help = "The file to write, unless it is tap-s3-files.yml, pipeline.yml or meltano.yml. It must not exist."
+    pipeline_help = "Write a pipeline.yml, for singer-arrow run, instead of a file for --config."
+    meltano_help = "Write a meltano.yml instead."
     root = "URL below which batch files are to be written; without it, it is a comment in the file."
     config_help = "Settings for access (aws): a file, or ENV for the environment."
 
     def run(
-        *, urls: tuple[str, ...], output: Path | None, meltano: bool, batch_root: str | None, config: tuple[str, ...]
+        *, urls: tuple[str, ...], output: Path | None, kind: str | None, batch_root: str | None, config: tuple[str, ...]
     ) -> None:
-        file = output or Path("meltano.yml" if meltano else "tap-s3-files.yml")
-        names = write_config(urls, read_config(config), output=file, meltano=meltano, batch_root=batch_root)
+        file = output or Path(f"{kind or 'tap-s3-files'}.yml")
+        names = write_config(urls, read_config(config), output=file, kind=kind or "config", batch_root=batch_root)
         click.echo(f"{file}: {counted(len(names), 'stream')}: {', '.join(names)}")
 
     return click.Command(
@@ -492,7 +510,8 @@ def command(read_config: Callable[[Sequence[str]], Mapping[str, Any]]) -> click.
         params=[
             click.Argument(["urls"], nargs=-1, required=True, metavar="URL..."),
             click.Option(["--output"], type=click.Path(path_type=Path), help=output_help, metavar="FILE"),
-            click.Option(["--meltano"], is_flag=True, help=meltano_help),
+            click.Option(["--pipeline", "kind"], flag_value="pipeline", help=pipeline_help),
+            click.Option(["--meltano", "kind"], flag_value="meltano", help=meltano_help),
             click.Option(["--batch-root"], help=root, metavar="URL"),
             click.Option(["--config"], multiple=True, help=config_help, metavar="FILE"),
         ],

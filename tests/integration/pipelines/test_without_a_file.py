@@ -84,6 +84,19 @@ def test_the_meltano_yml_of_init_runs_as_it_is(
     assert row["n"] == 2
 
 
+def test_the_pipeline_of_init_runs_as_it_is(
+    run: Programs, bq: object, dataset: str, s3: Any, bucket: str, tmp_path: Path
+) -> None:
+    s3.put_object(Bucket=bucket, Key="orders/a.csv", Body=b"order_id,name\n1,a\n2,b\n")
+    file = tmp_path / "pipeline.yml"
+    root = f"s3://{bucket}/batches"
+    run("tap-s3-files", "init", f"s3://{bucket}", "--pipeline", "--batch-root", root, "--output", file).check()
+    run("singer-arrow", "run", file, env={"TARGET_BIGQUERY_DATASET": dataset}).check()
+    (row,) = bq.query(f"SELECT COUNT(*) AS n FROM `{dataset}.orders`").result()  # type: ignore[attr-defined]
+    assert row["n"] == 2
+    assert "orders: 0 rows" in run("singer-arrow", "run", file, env={"TARGET_BIGQUERY_DATASET": dataset}).check().stderr
+
+
 def test_a_plan_shows_what_targets_need_and_columns_of_a_catalog(run: Programs, tmp_path: Path) -> None:
     (tmp_path / "orders.csv").write_text("id,name\n1,a\n")
     found = run("tap-s3-files", f"{tmp_path}/orders.csv", "--discover").check()

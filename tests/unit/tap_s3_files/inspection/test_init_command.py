@@ -25,7 +25,7 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def init(folder: Path, url: str | Path, **options: Any) -> str:
-    given: dict[str, Any] = {"output": folder / "written.yml", "meltano": False, "batch_root": None, **options}
+    given: dict[str, Any] = {"output": folder / "written.yml", "kind": "config", "batch_root": None, **options}
     write_config([str(url)], {}, **given)
     text: str = given["output"].read_text()
     return text
