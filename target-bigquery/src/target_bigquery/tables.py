@@ -20,7 +20,7 @@ from target_bigquery.client import BigQuery, Fields
 from target_bigquery.columns import NO_DESCRIPTIONS, ColumnEvolution, columns_of, relaxed, with_columns
 from target_bigquery.resources import AlreadyExistsError, ChangedError, RefusedError, Table
 from target_bigquery.settings import ARRIVAL
-from target_bigquery.types import RULES, Column, missing_required, new_columns, nullable_required
+from target_bigquery.types import RULES, Column, count_of, missing_required, new_columns, nullable_required
 
 # The columns by which new tables are partitioned and clustered.
 
@@ -74,6 +74,7 @@ class Destination:
         """The columns of upload files as the table has them, for load jobs."""
         self.siblings = siblings(columns, table.columns)
         """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        self.changes = 0  # columns that were added for the stream's properties, or widened
 
 
 def prepare_dataset(client: BigQuery) -> None:
@@ -109,7 +110,7 @@ def prepare_table(
     Keys have no variants; `nullable` are the properties that may be null, each with those that it is in; `descriptions`
     are given to what has none.
     """
-    settings, fixed = client.settings.of_stream(stream), set[str]()
+    settings, fixed, widened = client.settings.of_stream(stream), set[str](), 0
     for _ in range(_TRIES):
         name, distinct = settings.table_names(stream, RULES)
         table = client.table(name)
@@ -132,10 +133,14 @@ def prepare_table(
             except SchemaError as error:
                 raise SchemaError(f"Table {client.path(name)}: {error}") from None
             if wider := drift.widened(columns, table.columns):
-                fixed |= {c.name for c in wider if not _widen(client, name, c)}
+                refused = {c.name for c in wider if not _widen(client, name, c)}
+                fixed, widened = fixed | refused, widened + len(wider) - len(refused)
             else:
                 may_be_null = frozenset(nullable) - {(key,) for key in keys}
-                return _fit(client, stream, table, columns, keys, nullable=may_be_null, descriptions=descriptions)
+                found = _fit(client, stream, table, columns, keys, nullable=may_be_null, descriptions=descriptions)
+                own = [c for c in columns if not c.source.startswith("_sdc_")]
+                found.changes = widened + count_of(own, table.columns) - count_of((), table.columns)
+                return found
         except (AlreadyExistsError, ChangedError):
             logger.debug("Somebody else changed table %s; looking again", name)
     path = client.path(settings.table_names(stream, RULES)[0])

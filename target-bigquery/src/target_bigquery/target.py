@@ -149,6 +149,8 @@ class BigQueryStreamTable(WarehouseTable):
             descriptions=descriptions_of(self.schema),
         )
         self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
+        if self.destination.changes:
+            self.tally.add(schema_changes=self.destination.changes)
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> load.BigQueryLoadMethod:

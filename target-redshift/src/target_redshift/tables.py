@@ -163,6 +163,7 @@ class Destination:
         """The names of its VARCHAR columns that the stream fills."""
         self.siblings = siblings(columns, table.columns)
         """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        self.changes = 0  # columns that were added for the stream's properties
 
 
 def prepare_schema(client: Redshift) -> None:
@@ -203,6 +204,7 @@ def prepare_table(
         rescued_texts=set(schema.names).difference(compared) if settings.long_text == RESCUE else None,
         drift=ColumnEvolution(settings.on_drift == EVOLVE, keys),
     )
+    changes = 0
     for _ in range(_TRIES):
         name, distinct = settings.table_names(stream, RULES)
         table = client.table(name)
@@ -228,7 +230,9 @@ def prepare_table(
             if not added:
                 _warn_of_layout(client, stream, table, columns)
                 write_comments(client, stream, table, columns, descriptions)
-                return Destination(table, columns)
+                found = Destination(table, columns)
+                found.changes = changes
+                return found
             # the owners are written before columns are added
             write_comments(client, stream, table, columns, descriptions)
             found_by = keys if RANK in schema.names else ()
@@ -236,6 +240,7 @@ def prepare_table(
             log_new(path, stream, columns, table.columns, variants, rules=RULES, keys=found_by, logger=logger)
             for column in added:
                 _add_column(client, name, column, descriptions)
+                changes += not column.source.startswith("_sdc_")
         except AlreadyExistsError:
             logger.debug("Somebody else changed table %s; looking again", name)
     path = client.path(settings.table_names(stream, RULES)[0])

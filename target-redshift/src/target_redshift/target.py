@@ -123,6 +123,8 @@ class RedshiftStreamTable(WarehouseTable):
             self.client, self.stream_name, self.given, keys, descriptions=descriptions
         )
         self.run.claim_table(self.client.path(self.destination.name), self.stream_name)
+        if self.destination.changes:
+            self.tally.add(schema_changes=self.destination.changes)
         return self.destination.columns
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> load.RedshiftLoadMethod:

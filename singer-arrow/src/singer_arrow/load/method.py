@@ -28,7 +28,7 @@ PAGE = 2_000
 """How many entries of a ledger are read that follow a batch that was found."""
 _MOST_LEFT_OUT = 20  # maximum number of properties that are named because they were left out
 _MOST_LINES = 10  # maximum number of streams with a progress line each; more of them get one line together
-_RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "rejected")
+_RARE = ("rows_before", "nul_characters", "long_texts", "write_streams", "rejected", "schema_changes")
 
 # What the messages of a stream bring to its load method.
 
@@ -88,6 +88,7 @@ class LoadCounts:
     long_texts: int = 0  # moved to another column because they are too long for their own
     write_streams: int = 0  # of BigQuery's Storage Write API, used instead of load jobs
     rejected: int = 0  # rows written to the table `_sdc_rejected` instead
+    schema_changes: int = 0  # columns that its table got, or that were widened
 
 
 class Tally:
