@@ -4,7 +4,8 @@
 FROM python:3.13-slim
 RUN --mount=type=bind,source=dist,target=/dist \
     pip install --no-cache-dir --find-links /dist \
-    'singer-arrow-tap-s3-files[all]' singer-arrow-tap-flight-sql singer-arrow-target-bigquery singer-arrow-target-redshift \
+    'singer-arrow[notify,prometheus,opentelemetry]' 'singer-arrow-tap-s3-files[all]' \
+    singer-arrow-tap-flight-sql singer-arrow-target-bigquery singer-arrow-target-redshift \
     && useradd --create-home --uid 1000 singer
 USER singer
 WORKDIR /data

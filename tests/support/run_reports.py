@@ -40,10 +40,13 @@ def made(
     hours: int = 0,
     connector: str = "target-x",
     bytes_billed: int | None = None,
+    pipeline: tuple[str, ...] = (),
 ) -> tuple[str, Report]:
     """Return name and report of a run of 90 seconds."""
     start = BEGIN + timedelta(hours=hours)
-    run = RunIdentity(connector=connector, version="1.0", host="machine", started_at=start, id=f"{hours:08x}")
+    run = RunIdentity(
+        connector=connector, version="1.0", host="machine", started_at=start, pipeline=pipeline, id=f"{hours:08x}"
+    )
     report = make_report(
         run,
         outcome or RunOutcome(status="succeeded", exit_code=0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import fnmatch
 import json
+import logging
 import os
 import re
 import secrets
@@ -29,16 +30,22 @@ from singer_arrow.errors import (
     NotFoundError,
     SingerArrowError,
     UnfinishedStreamError,
+    one_line,
     with_code,
 )
 from singer_arrow.load.stream_ends import ONLY
-from singer_arrow.monitoring.report_pages import ReportFolder, main
+from singer_arrow.monitoring.alerts import UNITS, Alerts, MetricsSettings, NotifySettings
+from singer_arrow.monitoring.monitor import report_folder
+from singer_arrow.monitoring.report import FAILED, INTERRUPTED, SUCCEEDED, Report, RunIdentity, RunOutcome, error_of
+from singer_arrow.monitoring.report_pages import ReportFolder, main, run_page
 from singer_arrow.naming import counted
-from singer_arrow.runtime.process import FIGURES, temporary_folder
+from singer_arrow.runtime.process import FIGURES, PIPELINE, temporary_folder
 from singer_arrow.sdk.settings import json_object, load_environment_file, object_file, problems, with_variables
 from singer_arrow.settings import json_schema, read_settings, setting
 from singer_arrow.storage.store import Storage, Version
 from singer_arrow.storage.urls import Url
+
+logger = logging.getLogger("singer-arrow")
 
 # The description: which tap, which target, where STATE is.
 
@@ -67,7 +74,14 @@ class Pipeline:
         "environment. By default a file beside this one: pipeline.state.json beside pipeline.yml. One run at a time "
         "has it."
     )
+    name: str = setting(
+        "Its name in reports, messages and metrics; by default that of its file, without `.yml`.",
+        default="pipeline",
+        pattern=r"^[\w.-]+$",
+    )
     report: str | None = setting("Setting report of both, where they have none of their own.")
+    notify: NotifySettings | None = setting("Messages at the end of a run.")
+    metrics: MetricsSettings | None = setting("Metrics at the end of a run.")
 
 
 def read_pipeline(given: str | Path | Mapping[str, Any]) -> tuple[Pipeline, Path]:
@@ -80,6 +94,7 @@ def read_pipeline(given: str | Path | Mapping[str, Any]) -> tuple[Pipeline, Path
         load_environment_file(folder)
         config = object_file(str(given), what)
         config.setdefault("state", f"{Path(given).stem}.state.json")
+        config.setdefault("name", re.sub(r"[^\w.-]", "_", Path(given).stem))
     schema = json_schema(Pipeline)
     for name in set(config) - {"tap", "target"}:  # those of tap and target are replaced by these, by their own types
         config[name] = with_variables(config[name], schema["properties"].get(name, {}), os.environ, what)
@@ -268,16 +283,24 @@ def run(
     """
     signals = _Signals()
     with signals.handled():
-        return _run(pipeline, only, signals, full_refresh=full_refresh)
+        return _run(pipeline, only, signals, set(), full_refresh=full_refresh)
 
 
 def _run(
-    pipeline: str | Path | Mapping[str, Any], only: Sequence[str], signals: _Signals, *, full_refresh: bool
+    pipeline: str | Path | Mapping[str, Any],
+    only: Sequence[str],
+    signals: _Signals,
+    under_way: set[tuple[str, str]],
+    *,
+    full_refresh: bool,
 ) -> PipelineResult:
     described, folder = read_pipeline(pipeline)
+    alerts = Alerts(described.name, folder, described.notify, described.metrics)
+    identity = RunIdentity(connector=described.name, version="", host="", started_at=datetime.now(UTC))
     with ExitStack() as stack:
         # both commands; the STATE of the tap
         temporary = stack.enter_context(temporary_folder("pipeline-"))
+        stack.enter_context(_reported(identity, temporary, signals, alerts, under_way))
         tap = _command(described, "tap", only, folder, temporary)
         target = _command(described, "target", only, folder, temporary)
         file = StateFile(Storage(), _place(described.state, folder)) if described.state else None
@@ -290,7 +313,8 @@ def _run(
             tap += ["--state", str(temporary / "state.json")]
 
         # both processes, until the target closes its output
-        environment = {**os.environ, FIGURES: str(temporary / "figures")} | ({ONLY: "1"} if only else {})
+        environment = {**os.environ, FIGURES: str(temporary / "figures"), PIPELINE: f"{described.name} {identity.name}"}
+        environment |= {ONLY: "1"} if only else {}
         source = subprocess.Popen(tap, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
         lock = file.lock if file is not None else ()  # also of the target, which may outlive this process
         sink = subprocess.Popen(target, stdin=source.stdout, stdout=subprocess.PIPE, env=environment, pass_fds=lock)
@@ -316,7 +340,7 @@ def _run(
 
         # what they have counted, or the error of the target, else of the tap
         names = described.target.name, described.tap.name
-        figures = {found["run"]["connector"]: found for found in _figures(temporary)}
+        figures = {found["run"]["connector"]: found for found in _figures(temporary).values()}
         failed = [(name, code) for name, code in zip(names, codes, strict=True) if code]
         if failed:
             errors = [(figures.get(name) or {}).get("error") or {} for name, _ in failed]
@@ -342,7 +366,7 @@ def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, t
     given = part.config
     config = object_file(str(folder / given), f"'{role}.config'") if isinstance(given, str) else dict(given or {})
     if pipeline.report:
-        config.setdefault("report", pipeline.report)
+        config.setdefault("report", str(_place(pipeline.report, folder)))
     streams = config.get("streams")
     # names with a bracket are found in the bucket; other taps may have other streams
     has_names = isinstance(streams, list) and all(
@@ -436,11 +460,43 @@ def _state_in(line: bytes) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
-def _figures(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the reports that tap and target have written for this run."""
+def _figures(folder: Path) -> dict[str, Report]:
+    """Return the reports that tap and target have written for this run, by their names."""
     written = ReportFolder(Storage(), Url.parse(str(folder / "figures")))
     with suppress(NotFoundError):
-        yield from filter(None, map(written.read, written.names()))
+        return {name: found for name in written.names() if (found := written.read(name)) is not None}
+    return {}
+
+
+@contextmanager
+def _reported(
+    identity: RunIdentity, folder: Path, signals: _Signals, alerts: Alerts, under_way: set[tuple[str, str]]
+) -> Iterator[None]:
+    """Make one page of the reports of tap and target, and send alerts; what fails here is a warning."""
+    outcome = RunOutcome(status=SUCCEEDED, exit_code=0)
+    try:
+        yield
+    except BaseException as error:
+        status = INTERRUPTED if signals.received else FAILED
+        described = type(error).__name__, str(error), getattr(error, "code", None)
+        outcome = RunOutcome(status=status, exit_code=getattr(error, "exit_code", 1), error=described)
+        raise
+    finally:
+        end = {"status": outcome.status, "exit_code": outcome.exit_code, "error": error_of(outcome)}
+        reports = _figures(folder)
+        for report in reports.values():
+            report["pipeline"] = {"name": identity.connector, "run": identity.name, **end}
+        for where in {where for report in reports.values() if (where := report["settings"].get("report"))}:
+            try:
+                configs = [json.loads((folder / f"{role}.json").read_text()) for role in ("tap", "target")]
+                written = report_folder(where, next(filter(None, (config.get("aws") for config in configs)), None))
+                for name, report in reports.items():
+                    if report["settings"].get("report") == where:
+                        written.write(name, report, page=False)
+                written.write_page(f"{identity.name}.html", run_page(*reports.values()))
+            except Exception as error:  # noqa: BLE001 - the observation is no reason for a run to fail
+                logger.warning("The page of this run could not be written: %s", one_line(str(error)))
+        alerts.send(identity.started_at, outcome, list(reports.values()), under_way)
 
 
 def _place(text: str, folder: Path) -> Url:
@@ -449,7 +505,6 @@ def _place(text: str, folder: Path) -> Url:
 
 # The command `singer-arrow run`.
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _MOST_PAUSE = 3600.0
 
 
@@ -460,7 +515,7 @@ class _Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         if found := re.fullmatch(r"(\d+)([smhd])", str(value), re.ASCII):
-            return float(found[1]) * _UNITS[found[2]]
+            return float(found[1]) * UNITS[found[2]]
         raise click.BadParameter(f"{value!r} is no duration; it reads 30s, 5m, 1h or 1d", ctx, param)
 
 
@@ -483,10 +538,10 @@ def run_command(
         sys.exit(_show_plan(file, only))
     if every is not None and full_refresh:
         raise click.UsageError("--full-refresh is for one run: leave out --every, and start that afterwards")
-    signals, failures = _Signals(), 0
+    signals, failures, under_way = _Signals(), 0, set[tuple[str, str]]()
     with signals.handled():
         while True:
-            code, line = _run_once(file, only, signals, full_refresh=full_refresh)
+            code, line = _run_once(file, only, signals, under_way, full_refresh=full_refresh)
             signals.processes = ()  # from here on, a signal ends this process
             if signals.received:
                 sys.exit(code)
@@ -511,10 +566,12 @@ def run_command(
                 sys.exit(0)
 
 
-def _run_once(file: str, only: Sequence[str], signals: _Signals, *, full_refresh: bool) -> tuple[int, str | None]:
+def _run_once(
+    file: str, only: Sequence[str], signals: _Signals, under_way: set[tuple[str, str]], *, full_refresh: bool
+) -> tuple[int, str | None]:
     """Run a pipeline, and return its exit code and the line of its error."""
     try:
-        result = _run(file, only, signals, full_refresh=full_refresh)
+        result = _run(file, only, signals, under_way, full_refresh=full_refresh)
     except (SingerArrowError, OSError) as error:
         line = with_code(str(error), getattr(error, "code", "disk"))
         click.echo(f"singer-arrow: {line}", err=True)

@@ -53,6 +53,15 @@ def commands(page: str) -> str:
             ],
         ),
         (
+            "docs/alerts.md",
+            "s3,bigquery",
+            [
+                r"(?m)^airports: 1,458 rows$",
+                r'singer_run_rows{pipeline="airports",stream="airports"} 1458',
+                r"(?m)^reports/index.html$|^file://.*/reports/index.html$",
+            ],
+        ),
+        (
             "docs/shards.md",
             "s3,bigquery",
             [

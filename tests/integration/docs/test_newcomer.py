@@ -27,6 +27,7 @@ PAGES = (
     "run-a-pipeline",
     "run-anywhere",
     "monitoring",
+    "alerts",
     "clean-up",
 )
 TESTED = re.compile(r"^( *)<!-- tested -->\n *```(sh|sql)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -37,7 +37,7 @@ from singer_arrow.monitoring.report import (
     make_report,
 )
 from singer_arrow.run_figures import RunFigures
-from singer_arrow.runtime.process import FIGURES
+from singer_arrow.runtime.process import FIGURES, PIPELINE
 from singer_arrow.runtime.threads import join_thread, within
 
 if TYPE_CHECKING:
@@ -65,12 +65,16 @@ class RunMonitor:
         self._logger, self._warnings = logging.getLogger(name), set[str]()
         self._config, self._schema = copy.deepcopy(dict(config)), schema  # the SDK adds defaults later
         self._run = RunIdentity(
-            connector=name, version=version, host=socket.gethostname(), started_at=datetime.now(UTC)
+            connector=name,
+            version=version,
+            host=socket.gethostname(),
+            started_at=datetime.now(UTC),
+            pipeline=tuple(os.environ.get(PIPELINE, "").split()),
         )
         self._figures: Callable[[], RunFigures] = RunFigures
         places = [(config.get("report"), config.get("aws")), (os.environ.get(FIGURES), None)]
         self._folders = [
-            folder for where, aws in places if where and (folder := self._tried(partial(_report_folder, where, aws)))
+            folder for where, aws in places if where and (folder := self._tried(partial(report_folder, where, aws)))
         ]
         self._lineage = self._tried(lambda: LineageEndpoint.from_config(self._config), _NOT_SENT)
         self._display: TerminalProgress | None = None
@@ -184,7 +188,8 @@ class RunMonitor:
             folder.write(self._run.name, masked, page=page)
 
 
-def _report_folder(where: str, aws: Mapping[str, Any] | None) -> ReportFolder:
+def report_folder(where: str, aws: Mapping[str, Any] | None) -> ReportFolder:
+    """Return the folder of a setting `report`, with the credentials of a setting `aws`."""
     from singer_arrow.monitoring.report_pages import ReportFolder
     from singer_arrow.storage.aws import AwsOptions
     from singer_arrow.storage.store import Storage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -41,6 +41,7 @@ class RunIdentity:
     version: str
     host: str
     started_at: datetime
+    pipeline: tuple[str, ...] = ()  # the names of the pipeline and of its run, if it is a part of one
     id: str = field(default_factory=lambda: os.urandom(4).hex())
 
     @property
@@ -85,7 +86,8 @@ def make_report(
             "status": outcome.status,
             "exit_code": outcome.exit_code,
         },
-        "error": dict(zip(("type", "message", "code"), outcome.error, strict=True)) if outcome.error else None,
+        "pipeline": dict(zip(("name", "run"), run.pipeline, strict=True)) if run.pipeline else None,
+        "error": error_of(outcome),
         "bytes_billed": figures.bytes_billed,
         "streams": [_stream(stream, outcome, now) for stream in figures.streams],
         "settings": flat,
@@ -96,6 +98,35 @@ def make_report(
         ],
         "previous_run": previous["run"]["id"] if previous else None,
     }
+
+
+def error_of(outcome: RunOutcome) -> dict[str, str | None] | None:
+    """Return the error of a run as reports have it."""
+    return dict(zip(("type", "message", "code"), outcome.error, strict=True)) if outcome.error else None
+
+
+def is_of_target(report: Report) -> bool:
+    """Return whether a report is that of a target, by Singer's names."""
+    return str(report["run"]["connector"]).startswith("target-")
+
+
+def joined(reports: Sequence[Report]) -> Report:
+    """Return the reports of the tap and the target of one run as one, which has them as `parts`; also of one alone.
+
+    Its figures are those of the target, its name is the pipeline's, its status and error are those that the pipeline
+    ended with.
+    """
+    parts = sorted(reports, key=is_of_target)
+    last, runs = parts[-1], [part["run"] for part in parts]
+    if not (end := last.get("pipeline")):
+        return last | {"parts": parts}
+    order = [RUNNING, FAILED, INTERRUPTED, INCOMPLETE, SUCCEEDED]
+    run = last["run"] | {"connector": end["name"], "status": min((run["status"] for run in runs), key=order.index)}
+    run |= {"started_at": min(run["started_at"] for run in runs), "updated_at": max(run["updated_at"] for run in runs)}
+    run |= {name: end[name] for name in ("status", "exit_code") if name in end}
+    begin, now = (datetime.fromisoformat(run[name]) for name in ("started_at", "updated_at"))
+    error = end.get("error") or next((part["error"] for part in parts[::-1] if part["error"]), None)
+    return last | {"run": run | {"seconds": (now - begin).total_seconds()}, "error": error, "parts": parts}
 
 
 def flattened(settings: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from singer_arrow.errors import NotFoundError, SingerArrowError, visible, with_code
-from singer_arrow.monitoring.report import RUNNING, SUCCEEDED, Report
+from singer_arrow.monitoring.report import RUNNING, SUCCEEDED, Report, joined
 from singer_arrow.naming import bytes_in_words, counted
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
@@ -82,6 +82,7 @@ _COUNTS = {
     "skipped_batches": "Skipped batches",
     "nul_characters": "NUL characters",
     "long_texts": "Long texts",
+    "schema_changes": "Schema changes",
 }
 _ALWAYS = ("rows_written", "bytes")
 KILLED = "killed"
@@ -114,18 +115,24 @@ def _page(template: str, values: Mapping[str, Any]) -> str:
     return "\n".join(map(visible, _TEMPLATES.get_template(template).render(values).split("\n"))) + "\n"
 
 
-def run_page(report: Report) -> str:
-    """Return the page of a run."""
-    streams = report["streams"]
-    counts = {name: title for name, title in _COUNTS.items() if name in _ALWAYS or sum_of(streams, name)}
-    has_lag = any(stream["lag_seconds"] is not None for stream in streams)
-    return _page("run.html", report | {"counts": counts, "has_lag": has_lag})
+def run_page(*reports: Report) -> str:
+    """Return the page of a run, with the report of its tap and of its target, or of one of them."""
+    whole = joined(reports)
+    shown = [
+        {name: title for name, title in _COUNTS.items() if name in _ALWAYS or sum_of(part["streams"], name)}
+        for part in whole["parts"]
+    ]
+    return _page("run.html", whole | {"parts": list(zip(whole["parts"], shown, strict=True))})
 
 
-def history_page(reports: Sequence[Named], *, now: datetime, runs: int) -> str:
-    """Return the page of many runs, the newest of so many `runs`, with their names, those of earlier runs first."""
-    checked = []
+def history_page(reports: Sequence[Named], *, now: datetime, last: int) -> str:
+    """Return the page of the `last` runs of reports with their names, those of earlier runs first."""
+    of_run: dict[str, list[Report]] = {}
     for name, report in reports:
+        of_run.setdefault((report.get("pipeline") or {}).get("run") or name, []).append(report)
+    checked = []
+    for name, parts in list(of_run.items())[-last:]:
+        report = joined(parts)
         run = report["run"]
         is_killed = run["status"] == RUNNING and now - datetime.fromisoformat(run["updated_at"]) > SILENT
         checked.append((name, report | {"run": run | {"status": KILLED}} if is_killed else report))
@@ -143,7 +150,7 @@ def history_page(reports: Sequence[Named], *, now: datetime, runs: int) -> str:
         "Lag": [duration_text(oldest_lag(r["streams"])) for _, r in newest],
     }
     values = {
-        "shown": counted(runs, "run") if runs == len(checked) else f"The last {len(checked):,} of {runs:,} runs",
+        "shown": counted(len(of_run), "run") if len(of_run) <= last else f"The last {last:,} runs",
         "now": now.isoformat(),
         "succeeded": f"{sum(ended):,} of {len(ended):,}" if ended else "",
         "some_failed": not all(ended),
@@ -210,7 +217,7 @@ class ReportFolder:
         text = json.dumps(report, indent=1, ensure_ascii=False, default=str)
         self._storage.put(self._url.join(name + _SUFFIX), text.encode())
         if page:
-            self.write_page(f"{name}.html", run_page(report))
+            self.write_page(f"{(report.get('pipeline') or {}).get('run') or name}.html", run_page(report))
 
     def write_page(self, name: str, text: str) -> Url:
         """Write a page, and return its URL."""
@@ -266,8 +273,9 @@ def report(folder: str, last: int) -> None:
         names = reports.names()
         if not names:
             raise NotFoundError(f"{folder} has no report; give the connectors the setting report, with this folder")
-        found = [(name, one) for name in names[-last:] if (one := reports.read(name)) is not None]
-        text = history_page(found, now=datetime.now(UTC), runs=len(names))
+        # of one run more, to know whether there are more; a run has two reports at most
+        found = [(name, one) for name in names[-2 * (last + 1) :] if (one := reports.read(name)) is not None]
+        text = history_page(found, now=datetime.now(UTC), last=last)
         click.echo(reports.write_page(INDEX, text))
     except SingerArrowError as error:
         raise click.ClickException(with_code(str(error), error.code)) from None

@@ -47,6 +47,8 @@ def limit_arenas() -> None:
 
 FIGURES = "SINGER_ARROW_FIGURES"
 """The variable with a folder for a second copy of the report."""
+PIPELINE = "SINGER_ARROW_PIPELINE"
+"""The variable with the names of the pipeline and of its run, with a space between them."""
 
 
 def end_with_runner() -> None:

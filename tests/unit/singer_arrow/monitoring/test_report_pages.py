@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from run_reports import BEGIN, made
 
-from singer_arrow.monitoring.report import RunOutcome
+from singer_arrow.monitoring.report import Report, RunOutcome, joined
 from singer_arrow.monitoring.report_pages import duration_text, history_page, main, nice_seconds, nice_top, run_page
 from singer_arrow.run_figures import StreamFigures
 
@@ -50,6 +50,24 @@ def failed_run() -> str:
     return run_page(made(figures(), StreamFigures(stream="late"), outcome=FAILED)[1])
 
 
+def pipeline_runs() -> list[tuple[str, Report]]:
+    """Return the reports of three runs of a pipeline; of the second the tap failed, and the target was killed."""
+    found = []
+    for n in range(3):
+        of = {"hours": n, "pipeline": ("sales", f"run-{n}")}
+        outcomes = (FAILED, RunOutcome()) if n == 1 else (None, None)
+        found.append(made(figures(rows=10), connector="tap-s3-files", outcome=outcomes[0], **of))
+        found.append(made(figures(rows=7), connector="target-x", outcome=outcomes[1], **of))
+    for _, report in found[2:4]:
+        error = {"type": "PipelineError", "message": "the <cause>", "code": "data"}
+        report["pipeline"] |= {"status": "failed", "exit_code": 137, "error": error}
+    return found
+
+
+def pipeline_run() -> str:
+    return run_page(*(report for _, report in pipeline_runs()[2:4]))
+
+
 def history() -> str:
     runs = [
         made(
@@ -61,15 +79,19 @@ def history() -> str:
         for n in range(40)
     ]
     runs.append(made(outcome=RunOutcome(), hours=40))
-    return history_page(runs, now=BEGIN + timedelta(days=3), runs=55)
+    return history_page(runs, now=BEGIN + timedelta(days=3), last=40)
 
 
 PAGES: dict[str, tuple[Callable[[], str], list[str]]] = {
     "good": (good_run, ["1,234", "5.6 MB", "12.5 s", "project.raw.orders", "30 files", "dataset", LONG, "succeeded"]),
     "failed": (failed_run, ["s3://b/&lt;a&gt;.csv, line 3", "DataError", "late", "failed"]),
+    "pipeline": (
+        pipeline_run,
+        ["sales", "tap-s3-files", "target-x", "the &lt;cause&gt;", "s3://b/&lt;a&gt;.csv, line 3"],
+    ),
     "history": (
         history,
-        ["The last 41 of 55 runs", "39 of 41", "tap-s3-files", "target-x", "killed", "<rect", "<polyline"],
+        ["The last 40 runs", "38 of 40", "tap-s3-files", "target-x", "killed", "<rect", "<polyline"],
     ),
 }
 MEASURE = """<script>
@@ -141,6 +163,35 @@ def test_a_stream_without_facts_and_no_settings_take_no_room() -> None:
     assert page.count('<div class="card"') == 1
     assert "<h2>Settings" not in page
     assert "1 setting, without" in good_run()
+
+
+def test_tap_and_target_of_a_run_are_one_entry_with_the_figures_of_the_target() -> None:
+    page = history_page([*pipeline_runs(), made(figures(), hours=5)], now=BEGIN + timedelta(days=3), last=10)
+    assert re.findall("<h2>(.*?)</h2>", page) == ["sales", "target-x", "All runs"]
+    assert re.findall('href="(.*?).html"', page) == [made(hours=5)[0], "run-2", "run-1", "run-0"]
+    assert "4 runs" in page
+    assert "3 of 4" in page
+    assert page.count('class="status failed"') == 1
+    assert page.count('data-name="Rows written">7<') == 3
+    whole = joined([report for _, report in reversed(pipeline_runs()[:2])])
+    assert [part["run"]["connector"] for part in whole["parts"]] == ["tap-s3-files", "target-x"]
+    assert (whole["run"]["connector"], whole["run"]["status"], whole["run"]["seconds"]) == ("sales", "succeeded", 90)
+
+
+def test_while_a_part_runs_the_whole_runs_and_then_its_error_is_that_of_a_part() -> None:
+    _, tap = made(outcome=FAILED, connector="tap-x", pipeline=("sales", "run"))
+    for outcome, status in ((RunOutcome(), "running"), (None, "failed")):
+        whole = joined([tap, made(outcome=outcome, pipeline=("sales", "run"))[1]])
+        assert (whole["run"]["status"], whole["error"]["code"]) == (status, "data")
+
+
+def test_reports_of_earlier_versions_are_read() -> None:
+    name, report = made(figures())
+    del report["pipeline"]
+    for stream in report["streams"]:
+        del stream["complete_until"]
+    assert "1,234" in run_page(report)
+    assert f'href="{name}.html"' in history_page([(name, report)], now=BEGIN, last=1)
 
 
 def test_a_folder_without_reports_is_an_error(tmp_path: Path) -> None:
