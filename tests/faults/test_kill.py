@@ -4,7 +4,8 @@ The rerun starts from the last STATE that was written; every other one has lost 
 target and for the tap before it, of which `make test` tries two. Several tasks, batch files and loads are in progress
 at once. One object is large: it makes many batch files, and an interrupted run is resumed within it. Some runs have
 batch files in Arrow IPC, some stage their files on Google Cloud Storage, and some remove batch files once the STATE
-after them is written, so that later runs create them again.
+after them is written, so that later runs create them again, and in some the jobs of each run are billed to another
+project.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ KILLS = [
 ]
 IN_ARROW = {1, 4, 8}
 STAGED = {1, 2, 5, 6, 8, 9}
+BILLED_ELSEWHERE = {0, 3, 5, 6, 8}
 CLEANED = {"target": {1, 3, 6, 7, 8}, "tap": {0, 2, 3, 6, 9}}
 
 
@@ -107,13 +109,20 @@ def test_kill_and_rerun(
     )
     expected = (len(size.ids), len(size.ids), sum(size.ids))
 
+    def bill(project: str) -> None:
+        if moment in BILLED_ELSEWHERE and warehouse.name == "bigquery":
+            pipeline.target["job_project"] = project
+
+    bill("payer")
     tap, target = pipeline.start(state=state)
     time.sleep(chance.uniform(0.1, 1.0) * size.longest)
     (target if victim == "target" else tap).kill()
     pipeline.end(tap, target)
+    bill("other-payer")
     pipeline.run_to_the_end(state=state)
     assert exact(warehouse) == expected
 
     if moment % 4 == 0 and (moment or victim == "tap"):  # then one complete run
+        bill("")
         pipeline.run_to_the_end(state=False)
         assert exact(warehouse) == expected

@@ -74,7 +74,7 @@ class Pipeline:
         storage = {"root": f"s3://{stage}/batches"}
         batches = {"encoding": {"format": file_format}, "storage": storage, "target_file_mb": file_mb}
         self._tap = {"streams": streams, "batch_config": batches, **more}
-        self._target = {"max_batch_age_seconds": 0.3, **target}
+        self.target = {"max_batch_age_seconds": 0.3, **target}  # settings, which may change between runs
         self.state: dict[str, Any] | None = None
 
     def start(self, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
@@ -83,7 +83,7 @@ class Pipeline:
         tap = self._popen(
             self._run.command(self._tap_program, config=["ENV", self._tap], **known), stdin=subprocess.DEVNULL
         )
-        command = self._run.command(self._program, config=["ENV", self._target])
+        command = self._run.command(self._program, config=["ENV", self.target])
         with self._out.open("wb") as out:
             target = self._popen(command, stdin=tap.stdout, stdout=out)
         assert tap.stdout is not None
