@@ -390,7 +390,7 @@ class LoadScheduler:
             self._publish_group(group)
         while method.ordered:
             with self._changed:
-                groups = self._unfinished[method]
+                groups = self._unfinished.get(method)
                 if method in self._publishing or not groups or not groups[0].is_staged or self._error is not None:
                     return
                 self._publishing.add(method)
@@ -413,6 +413,8 @@ class LoadScheduler:
             self._checkpoints.close(group.tokens, then)
         with self._changed:
             self._unfinished[group.method].remove(group)
+            if not self._unfinished[group.method]:
+                del self._unfinished[group.method]
             self._changed.notify_all()
 
     @contextmanager
@@ -439,8 +441,8 @@ class Finishing:
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self.methods: list[tuple[str, AnyLoadMethod]] = []
-        """Those to finish, with their tables, which have one for each of their SCHEMAs; also of sinks that are gone."""
+        self.methods: dict[str, list[AnyLoadMethod]] = {}
+        """Those to finish, by their tables, which have one for each of their SCHEMAs; also of sinks that are gone."""
         self._ends = StreamEnds()
         self.tables: dict[str, set[str]] = {}  # the sinks that the rows of each announced stream go to
         self._tokens: dict[str, list[int]] = {}
@@ -450,13 +452,13 @@ class Finishing:
     def begin(self, stream: str, tables: Collection[str]) -> None:
         """Note a SCHEMA that announces an end mark, and the stream names of the sinks that its rows go to."""
         self.tables.setdefault(stream, set()).update(tables)
-        if any(table in self.tables[stream] for table, _ in self.methods):
+        if self.methods.keys() & self.tables[stream]:
             self._tokens.setdefault(stream, []).append(self._checkpoints.open())
         self._ends.begin(stream, self._checkpoints.newest)
 
-    def end(self, stream: str) -> None:
-        """Note the end mark of a stream, whose rows all have their tokens."""
-        self._ends.end(stream, self._checkpoints.newest)
+    def state(self, ended: Iterable[str]) -> None:
+        """Note a STATE, and the streams whose ends it marks, whose rows all have their tokens."""
+        self._ends.state(self._checkpoints.newest, ended)
 
     @property
     def unfinished(self) -> Collection[str]:
@@ -465,18 +467,19 @@ class Finishing:
 
     def finish(self, scheduler: LoadScheduler) -> None:
         """Replace the tables of finished streams; everything that was read has been loaded into staging tables."""
-        newest: dict[str, int] = {}
-        for table, method in self.methods:
-            newest[table] = max(newest.get(table, 0), scheduler.newest_token(method))
+        streams_of: dict[str, list[str]] = {table: [] for table in self.methods}
+        for stream, tables in self.tables.items():
+            for table in streams_of.keys() & tables:
+                streams_of[table].append(stream)
         spans = dict[str, StreamSpan]()
-        for table, token in newest.items():
-            streams = [stream for stream, tables in self.tables.items() if table in tables]
-            if (span := self._ends.span(streams, token)) is not None:
+        for table, methods in self.methods.items():
+            newest = max(scheduler.newest_token(method) for method in methods)
+            if (span := self._ends.span(streams_of[table], newest)) is not None:
                 spans[table] = span
-        self._kept = kept_tables(spans)
+        self._kept = kept_tables(spans, self._ends.states)
         self._unfinished = [table for table, span in spans.items() if span.end is None]
-        for table, method in self.methods:
-            if table not in self._kept:
+        for table, methods in self.methods.items():
+            for method in methods if table not in self._kept else ():
                 scheduler.finish(method)
         for stream, tokens in self._tokens.items():
             if not self.tables[stream] & self._kept:

@@ -5,7 +5,8 @@ the exit code of the extractor. Taps of this project therefore mark the end of e
 
 - every SCHEMA message has the top-level key `"end_of_stream": true`: this tap marks the end of this stream;
 - once all of a stream was sent, one more STATE message with the current value has the top-level key
-  `"end_of_stream": "<name>"`, with the stream's name as in its SCHEMA, also if the stream had nothing new.
+  `"end_of_stream": "<name>"`, with the stream's name as in its SCHEMA, also if the stream had nothing new. Where STATE
+  is large, one message marks the ends of several streams, by a list of names, and may come behind rows of another one.
 
 SCHEMA messages also have `"sent_whole"`: whether the run sends all of the stream. With `false` it sends what is new
 since its STATE, and no table may be replaced by that alone.
@@ -20,7 +21,8 @@ Other targets ignore these keys. For a stream without the announcement, the end 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +75,10 @@ def check_load_method(schema_message: Mapping[str, Any], load_method: str | None
         )
 
 
-def ended_stream(state_message: Mapping[str, Any]) -> str | None:
-    """Return the stream whose end a STATE message marks, if any."""
-    name = state_message.get(KEY)
-    return name if isinstance(name, str) else None
+def ended_streams(state_message: Mapping[str, Any]) -> list[str]:
+    """Return the streams whose ends a STATE message marks."""
+    names = state_message.get(KEY)
+    return [name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)]
 
 
 @dataclass(slots=True)
@@ -92,15 +94,18 @@ class StreamEnds:
 
     def __init__(self) -> None:
         self._spans: dict[str, StreamSpan] = {}
+        self.states: list[int] = []  # for each STATE the last token before it, ascending
 
     def begin(self, stream: str, token: int) -> None:
         """Note an announcing SCHEMA; after an end mark, it begins the stream again, and another mark must follow."""
         self._spans.setdefault(stream, StreamSpan(token)).end = None
 
-    def end(self, stream: str, token: int) -> None:
-        """Note an end mark, after the last token before it; without an announcement it means nothing."""
-        if stream in self._spans:
-            self._spans[stream].end = token
+    def state(self, token: int, ended: Iterable[str] = ()) -> None:
+        """Note a STATE after the last token before it, and the announced streams whose ends it marks."""
+        if not self.states or self.states[-1] != token:
+            self.states.append(token)
+        for span in (self._spans[stream] for stream in ended if stream in self._spans):
+            span.end = token
 
     def unfinished(self) -> list[str]:
         """Return the announced streams without an end mark, in the order of the input."""
@@ -111,7 +116,7 @@ class StreamEnds:
 
         `last` is the last token of the table's rows: rows after the end mark need another mark.
         """
-        spans = [span for stream, span in self._spans.items() if stream in streams]
+        spans = [self._spans[stream] for stream in streams if stream in self._spans]
         if not spans:
             return None
         ends = [span.end for span in spans if span.end is not None]
@@ -119,17 +124,18 @@ class StreamEnds:
         return StreamSpan(min(span.first for span in spans), max(ends) if is_complete else None)
 
 
-def kept_tables(spans: Mapping[str, StreamSpan]) -> set[str]:
+def kept_tables(spans: Mapping[str, StreamSpan], states: Sequence[int]) -> set[str]:
     """Return the tables that must not be replaced: those of unfinished streams, and those that share their STATE.
 
-    The rows of an unfinished stream never become durable, so the last STATE that leaves precedes the first of them. A
-    finished stream whose span that STATE would cut must wait too: the next run sends only the rest of it, which would
-    then replace all of it. Streams that are finished before that STATE, or begin after it, are replaced.
+    The rows of an unfinished stream never become durable, so the last of the STATEs that leaves precedes the first of
+    them. A finished stream whose span that STATE would cut must wait too: the next run sends only the rest of it, which
+    would then replace all of it. Streams that are finished before that STATE, or begin after it, are replaced.
     """
     kept = {name for name, span in spans.items() if span.end is None}
     while kept:
         first = min(spans[name].first for name in kept)
-        cut = {n for n, s in spans.items() if n not in kept and s.end is not None and s.first < first <= s.end}
+        leaves = states[at - 1] if (at := bisect_left(states, first)) else -1
+        cut = {n for n, s in spans.items() if n not in kept and s.end is not None and s.first <= leaves < s.end}
         if not cut:
             break
         kept |= cut

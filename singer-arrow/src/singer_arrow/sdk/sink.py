@@ -118,7 +118,7 @@ class LoadSink(BatchSink):
         self.table = self.target.table_class(run, stream)
         self.method = self.table.method
         if self.method.deferred:
-            run.finishing.methods.append((self.stream_name, self.method))
+            run.finishing.methods.setdefault(self.stream_name, []).append(self.method)
         run.scheduler.check()
 
     @property
@@ -286,10 +286,12 @@ class StreamSinks:
         self._sinks: dict[StreamMap, Sink] = {}
         self.changes = 0
 
-    def every(self) -> list[LoadSink]:
-        """Return all sinks: those that were replaced, which are empty, and those of the streams at present."""
-        sinks = [*self._target._sinks_to_clear, *self._target._sinks_active.values()]
-        return [sink for sink in sinks if isinstance(sink, LoadSink)]
+    def every(self, name: str | None = None) -> list[LoadSink]:
+        """Return the sinks, all or of a name: those that were replaced, which are empty, and those at present."""
+        active = self._target._sinks_active
+        found = active.values() if name is None else [active[name]] if name in active else []
+        replaced = (sink for sink in self._target._sinks_to_clear if name in (None, sink.stream_name))
+        return [sink for sink in (*replaced, *found) if isinstance(sink, LoadSink)]
 
     def active(self, alias: str) -> LoadSink | None:
         """Return the sink of a name at present, or None."""
@@ -317,7 +319,8 @@ class StreamSinks:
         if len(maps) != 1 or not is_plain(maps[0]):
             return None
         alias, every = maps[0].stream_alias, self._target.mapper.stream_maps.values()
-        if sum(any(m.stream_alias == alias for m in others) for others in every) > 1:
+        is_shared = bool(self._target.config.get("stream_maps"))  # without them, each has a sink of its own
+        if is_shared and sum(any(m.stream_alias == alias for m in others) for others in every) > 1:
             return None
         sink = self.active(alias)
         return sink if sink is not None and sink.table.record_schema is not None else None

@@ -18,11 +18,13 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 from singer_sdk import Stream, Tap
 from singer_sdk.exceptions import AbortedSyncFailedException, AbortedSyncPausedException
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
+from singer_sdk.helpers._state import StateWriter
 from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.io_base import SingerWriter
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
 from singer_sdk.singerlib import Catalog, CatalogEntry, Message, MetadataMapping, Schema, SchemaMessage
+from singer_sdk.singerlib.json import serialize_json
 
 from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.errors import (
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 _ADVICE = "; the next run continues from the last STATE"
 _PIPE_BYTES = 1 << 20
 _WRITE_BYTES = 1 << 20  # bytes of one write, so that a signal does not wait for a slow reader to read a whole block
+_SMALL_STATE, _STATE_BYTES_PER_SECOND = 16 << 10, 100 << 10
 
 
 class LineWriter(SingerWriter):
@@ -65,8 +68,11 @@ class LineWriter(SingerWriter):
 
     def __init__(self) -> None:
         super().__init__()
+        self.written = 0  # bytes of all messages
         self._writing = False
         self._signal = 0
+        self.has_unwound = False
+        """Whether lines are written although a signal came: its exception was raised."""
         self._handle: int | None = None
 
     def write_message(self, message: Message) -> None:
@@ -74,8 +80,14 @@ class LineWriter(SingerWriter):
         with self._whole():
             super().write_message(message)
 
+    def format_message(self, message: Message) -> str:
+        line: str = super().format_message(message)
+        self.written += len(line)
+        return line
+
     def write_lines(self, lines: memoryview) -> None:
         """Write lines that end each with a newline; ClosedPipeError if the reader has closed the pipe."""
+        self.written += lines.nbytes
         with self._whole():
             try:
                 handle = sys.stdout.fileno()
@@ -125,8 +137,45 @@ class LineWriter(SingerWriter):
             fcntl(handle, F_SETPIPE_SZ, _PIPE_BYTES)
 
     def _exit_if_signalled(self) -> None:
-        if self._signal:
+        if self._signal and not self.has_unwound:
             raise Terminated(self._signal, _ADVICE)
+
+
+class StateMessages(StateWriter):
+    """Writes STATE, with marks of the ends of streams; a large one once it does not outweigh what else was written.
+
+    STATE has the bookmarks of all streams, so that one for each stream would have a size that grows with their square.
+    It is written at once up to 16 KiB, else behind as many bytes of other messages as the last one has, of which each
+    second makes 100 KiB good. `flush` writes the one that waits.
+    """
+
+    def __init__(self, writer: LineWriter) -> None:
+        super().__init__(writer)
+        self.ended: list[str] = []  # streams whose ends are to be marked
+        self._writer, self._last = writer, ""
+        self._waiting: Mapping[str, Any] | None = None
+        self._size, self._written, self._at = 0, 0, 0.0
+
+    def write_state(self, state: Mapping[str, Any]) -> None:
+        written, seconds = self._writer.written - self._written, time.monotonic() - self._at
+        self._waiting = state
+        if self._size <= _SMALL_STATE or self._size <= written + seconds * _STATE_BYTES_PER_SECOND:
+            self.flush()
+
+    def flush(self, *, has_unwound: bool = False) -> None:
+        """Write the STATE that waits, if any, unless it is that which was written last and marks nothing.
+
+        `has_unwound`: the exception of a signal that came was raised, and the STATE is written nevertheless.
+        """
+        self._writer.has_unwound = has_unwound
+        if self._waiting is None:
+            return
+        value = serialize_json(self._waiting)
+        if value != self._last or self.ended:
+            marks = {KEY: self.ended[0] if len(self.ended) == 1 else self.ended} if self.ended else {}
+            self._writer.write_message(PlainMessage({"type": "STATE", "value": self._waiting, **marks}))
+        self._waiting, self.ended = None, []  # behind the message, before which a signal may have come
+        self._last, self._size, self._written, self._at = value, len(value), self._writer.written, time.monotonic()
 
 
 def _line_end(data: memoryview, at: int) -> int:
@@ -252,6 +301,8 @@ class ArrowTap(CheckedPlugin, Tap):
         self._given_state = checked_state(state or {})
         exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
         super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
+        assert isinstance(self.message_writer, LineWriter)
+        self.states = self._state_writer = StateMessages(self.message_writer)
 
     def given_state(self, stream: str) -> Mapping[str, Any]:
         """Return the STATE that a stream was started with, also while streams are discovered."""
@@ -278,6 +329,13 @@ class ArrowTap(CheckedPlugin, Tap):
             monitor.watch(tap.figures)
             tap.sync_all()
             tap.raise_failures()
+
+    def sync_all(self) -> None:  # type: ignore[misc]  # final in the SDK: STATE is written within it alone
+        """Send all streams; STATE that waits is written also after an error or a signal."""
+        try:
+            super().sync_all()
+        finally:
+            self.states.flush(has_unwound=sys.exception() is not None)
 
     def setup_mapper(self) -> None:
         """Make the mapper of the stream maps, for the streams of the catalog."""
@@ -489,9 +547,8 @@ class ArrowStream(Stream):
 
     def write_state(self, entry: Mapping[str, Any]) -> None:
         """Set the stream's entry in STATE, and let STATE leave."""
-        state = self.stream_state
-        state.clear()
-        state.update(entry)
+        _ = self.stream_state  # makes the place of it
+        self.tap_state["bookmarks"][self.name] = dict(entry)  # at once: STATE is also written after a signal
         self.state_manager.is_flushed = False
         self._write_state_message()
 
@@ -527,7 +584,8 @@ class ArrowStream(Stream):
             super()._write_activate_version_message(self._stream_version)
         for name in self.sent_names:
             if not self._shares(name):
-                self._tap.write_message(PlainMessage({"type": "STATE", "value": self.tap_state, KEY: name}))
+                self._tap.states.ended.append(name)
+                self._tap.states.write_state(self.tap_state)
 
     def _shares(self, name: str) -> bool:
         """Return whether another stream that is not finished is sent under the same name, or may have been.

@@ -16,7 +16,7 @@ from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.load.dead_letters import cut
-from singer_arrow.load.stream_ends import check_load_method, ended_stream, is_announced, sent_load_method
+from singer_arrow.load.stream_ends import check_load_method, ended_streams, is_announced, sent_load_method
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.schema import NewestDraft, check_schema
 from singer_arrow.runtime.process import Terminated
@@ -288,12 +288,13 @@ class WarehouseTarget(CheckedPlugin, Target):
         if isinstance(rejected := message_dict.get(REJECTED_BATCH), dict):  # bad rows of a tap that sends records
             self._process_batch_message(rejected)
         with run.messages:  # the SDK's own method is not called: its STATE leaves when sinks are drained
-            if (stream := ended_stream(message_dict)) is not None:  # see `load.stream_ends`
+            if streams := ended_streams(message_dict):  # see `load.stream_ends`
                 run.record_queue.flush()
-                for sink in self._sinks.every():
-                    if sink.stream_name in run.finishing.tables.get(stream, ()):
+                names = set[str]().union(*(run.finishing.tables.get(stream, ()) for stream in streams))
+                for name in names:
+                    for sink in self._sinks.every(name):
                         sink.drain()
-                run.finishing.end(stream)  # all of its rows have tokens now, and later ones get others
+            run.finishing.state(streams)  # all of their rows have tokens now, and later ones get others
             run.record_queue.state(self.message_reader.number, message_dict["value"])
 
     def process_endofpipe(self) -> None:

@@ -53,7 +53,7 @@ class RunContext:
     name: str
     logger: logging.Logger
     interrupt: Callable[[BaseException], None]  # ends the reading of messages, from any thread
-    streams: Callable[[], Iterable[RunStream]]  # read so far
+    streams: Callable[..., Iterable[RunStream]]  # read so far; with a name, those of it
 
 
 T = TypeVar("T")
@@ -175,10 +175,9 @@ class WarehouseRun(Generic[SettingsT_co]):
 
     def drain_stream(self, stream: str) -> None:
         """Load all that was read of a stream so far, wait for it, and raise the first error."""
-        for each in self.streams():
-            if each.stream_name == stream:
-                each.drain()
-                self.scheduler.wait(each.method)
+        for each in self.streams(stream):
+            each.drain()
+            self.scheduler.wait(each.method)
 
     def check(self) -> None:
         """Raise the first error of a load, if there was one."""

@@ -38,7 +38,7 @@ def state(number: int, **more: Any) -> Message:
     return {"type": "STATE", "value": {"n": number}, **more}
 
 
-def end(stream: str, number: int) -> Message:
+def end(stream: str | list[str], number: int) -> Message:
     return state(number, end_of_stream=stream)
 
 
@@ -109,6 +109,21 @@ def test_a_stream_that_an_unfinished_one_interrupts_keeps_its_table(capsys: pyte
     assert "Stream 'a': kept too, because" in str(error)
     assert replaced() == []
     assert states(capsys.readouterr().out) == [0]
+
+
+def test_one_state_may_mark_the_ends_of_several_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = [schema("a"), batch("a"), record("a", id=1)], [schema("b"), record("b", id=1)]
+    assert run([state(0), *a, *b, end(["a", "b"], 1)], **OVERWRITE) is None
+    assert (replaced(), states(capsys.readouterr().out)) == (["a", "b"], [0, 1])
+
+
+def test_a_mark_may_come_late(capsys: pytest.CaptureFixture[str]) -> None:
+    """No STATE is within the stream, so the next run begins it anew."""
+    error = run([state(0), schema("a"), batch("a"), schema("b"), batch("b"), end(["a"], 1)], **OVERWRITE)
+    assert isinstance(error, UnfinishedStreamError)
+    assert str(error).startswith("Stream 'b': the input ended")
+    assert "Stream 'a'" not in str(error)
+    assert (replaced(), states(capsys.readouterr().out)) == (["a"], [0])
 
 
 @pytest.mark.parametrize("rows", [batch("a"), record("a", id=2)])
