@@ -16,8 +16,8 @@ from singer_sdk.io_base import SingerWriter
 from singer_sdk.singerlib import StateMessage
 
 from singer_arrow.errors import ServiceError
-from singer_arrow.sdk import tap as module
-from singer_arrow.sdk.tap import LineWriter
+from singer_arrow.sdk import message_writer as module
+from singer_arrow.sdk.message_writer import LineWriter
 
 LINES = [json.dumps({"n": n, "text": "é" * (n % 100)}) for n in range(20_000)]
 BLOCK = memoryview("".join(line + "\n" for line in LINES).encode())

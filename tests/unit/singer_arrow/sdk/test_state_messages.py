@@ -18,8 +18,9 @@ from waiting_tap import BATCH, SCHEMA, TapThings
 
 from singer_arrow.batch.message import Batch
 from singer_arrow.errors import ConfigError
-from singer_arrow.sdk import tap as module
-from singer_arrow.sdk.tap import ArrowStream, Encode, Encoded, LineWriter
+from singer_arrow.sdk import message_writer as module
+from singer_arrow.sdk.message_writer import LineWriter
+from singer_arrow.sdk.tap import ArrowStream, Encode, Encoded
 
 COUNT = 300
 

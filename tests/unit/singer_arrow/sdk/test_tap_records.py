@@ -17,7 +17,8 @@ from singer_sdk import Stream, Tap
 from waiting_tap import TapThings, Things
 
 from singer_arrow.schema.json_schema import from_json_schema
-from singer_arrow.sdk.tap import ArrowStream, Encode, Encoded, LineWriter
+from singer_arrow.sdk.message_writer import LineWriter
+from singer_arrow.sdk.tap import ArrowStream, Encode, Encoded
 
 RICH = {
     "type": "object",
