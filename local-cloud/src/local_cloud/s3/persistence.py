@@ -9,6 +9,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 ACCOUNT = "123456789012"
 INDEX = "index.json"
@@ -25,23 +26,12 @@ def save(directory: Path) -> None:
     making = directory.with_name(directory.name + ".new")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    index: dict[str, list[dict[str, Any]]] = {}
-    number = 0
-    for name, bucket in _backend().buckets.items():
-        index[name] = []
-        for key in bucket.keys.values():
-            (making / f"{number}").write_bytes(key.value)
-            index[name].append(
-                {
-                    "key": key.name,
-                    "file": f"{number}",
-                    "etag": key.etag.strip('"'),
-                    "modified": key.last_modified.isoformat(),
-                    "storage": key.storage_class,
-                    "metadata": dict(key.metadata),
-                }
-            )
-            number += 1
+    buckets = _backend().buckets
+    index: dict[str, list[dict[str, Any]]] = {name: [] for name in buckets}
+    for number, (name, key) in enumerate((name, key) for name, b in buckets.items() for key in b.keys.values()):
+        (making / f"{number}").write_bytes(key.value)
+        entry = {"key": key.name, "file": f"{number}", "etag": key.etag.strip('"'), "storage": key.storage_class}
+        index[name].append({**entry, "modified": key.last_modified.isoformat(), "metadata": dict(key.metadata)})
     (making / INDEX).write_text(json.dumps(index), encoding="utf-8")
     shutil.rmtree(directory, ignore_errors=True)
     making.rename(directory)
@@ -71,10 +61,21 @@ METADATA = "local-cloud-modified"
 
 
 def patch() -> None:
-    """Make moto take the time of modification from the metadata."""
+    """Make moto take the time of modification from the metadata, and copy an object only in a version that is named."""
+    from moto.s3.exceptions import PreconditionFailed
     from moto.s3.models import FakeKey
+    from moto.s3.responses import S3Response
 
-    set_metadata = FakeKey.set_metadata
+    copy_object, set_metadata = S3Response.copy_object, FakeKey.set_metadata
+
+    def copy_version(self: S3Response) -> Any:
+        etag = self.headers.get("x-amz-copy-source-if-match")
+        bucket, _, key = unquote(self.headers["x-amz-copy-source"]).lstrip("/").partition("/")
+        if etag and (found := self.backend.get_object(bucket, key)) and found.etag != etag:
+            raise PreconditionFailed("x-amz-copy-source-If-Match")
+        return copy_object(self)
+
+    S3Response.copy_object = copy_version  # type: ignore[method-assign]
 
     def set_metadata_and_time(self: FakeKey, metadata: Any, replace: bool = False) -> None:
         set_metadata(self, metadata, replace)

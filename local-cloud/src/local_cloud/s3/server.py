@@ -29,8 +29,7 @@ def main() -> None:
     for directory in kept:
         persistence.restore(directory)
     server.start()
-    host, port = server.get_host_and_port()
-    ready.report({"url": f"http://{host}:{port}"})
+    ready.report({"url": "http://{}:{}".format(*server.get_host_and_port())})
     while True:
         signal.pause()
 
