@@ -11,6 +11,7 @@ listing       Objects of the storage or of an inventory, as compressed columns; 
 paths         Which keys match the paths of a stream; dates and partition columns in paths
 folders       Streams found in the bucket: one for each folder that matches the placeholders of a name and a path
 columns       The setting `columns` as a mapping: columns renamed, left out, cast, hashed, masked or constant
+after_load    The setting `after_load`: objects whose rows are loaded are deleted, moved or tagged
 read          A task -> Arrow batches: whole objects or ranges; bad rows that leave the stream
 convert       Arrow batches -> batch files and their BATCH messages; objects that go as they are
 discover      Samples of a stream and their types; the catalog, and columns that come later

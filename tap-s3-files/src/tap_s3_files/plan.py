@@ -419,6 +419,8 @@ class StreamPlan:
         that are newer than all that was planned are left to a later run: STATE must not pass what was not listed. A
         shard leaves all to the next run that lists.
         """
+        if self.log is not None:  # another run may have removed them
+            self.log.check_gone(self.bookmark.segment, anew=True)
         if self.shard is not None:
             text = "Stream %r: --write-plan must run again for the new versions of %d objects"
             logger.warning(text, self.object_filter.stream, len(changed))
@@ -454,8 +456,9 @@ class StreamPlan:
 def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends: bool = True) -> Bookmark:
     """Return where a run begins: at its STATE, or, without one, at the beginning of its log.
 
-    `sends`: the run sends what the log holds; without STATE the log must then hold all that was ever sent. An
-    IdentityError means that STATE and log are not of each other: rows would be lost, or sent twice.
+    `sends`: the run sends what the log holds; without STATE the log must then hold all that was ever sent, and the
+    objects must be there. An IdentityError means that STATE and log are not of each other, or that `after_load` has
+    removed objects: rows would be lost, or sent twice.
     """
     if log is None:
         return Bookmark(state.watermark if state is not None else None)
@@ -500,4 +503,6 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
             f"the root of the batch storage, changed, or files of the log removed? Restore them, or begin a new log on "
             f"purpose with --new-plan-log ({GUIDE})"
         )
+    if sends:
+        log.check_gone(at.segment)
     return at

@@ -4,7 +4,10 @@
 <plan_root>/_plans/<stream>/000017.json              segment 17
 <plan_root>/_plans/<stream>/checkpoint-000000-000015-20260501T101500000000.parquet
                                                      segments 0 to 15; the newest object in them is of that time
+<plan_root>/_plans/<stream>/after-load-...           which objects may be gone: `after_load.Mark`
 <plan_root>/_plans/<stream>.cuts/                    where large objects were cut: `Cuts` and `RangeStarts`
+<plan_root>/_plans/<stream>.cuts/left-<log>-000017-3-<hash>.json
+                                                     objects of task 3 of segment 17 that a run did not load
 
 A segment is durable before its first batch is sent, and is never changed or removed, only its file, when some are
 compacted into a checkpoint: a run that reads the log again finds the same tasks, and so sends the same batches. A
@@ -19,7 +22,7 @@ import json
 import re
 import sys
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
@@ -29,7 +32,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from singer_arrow.errors import DataError, NotFoundError, SupersededError
+from singer_arrow.errors import DataError, IdentityError, NotFoundError, SupersededError
 from singer_arrow.naming import folder_name
 from singer_arrow.storage.log_head import (
     CompactableFile,
@@ -44,6 +47,7 @@ from singer_arrow.storage.log_head import (
 )
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
+from tap_s3_files.after_load import Mark, marks_in
 from tap_s3_files.plan_model import Cuts, ObjectRange, RangeStarts, Segment, Task
 from tap_s3_files.settings import Watermark
 
@@ -242,6 +246,7 @@ def _head(segment: Segment) -> dict[str, Any]:
         "settings": segment.settings,
         "paths": segment.paths,
         "log": segment.log,
+        "has_skips": segment.has_skips,
     }
 
 
@@ -258,6 +263,7 @@ def _segment(head: dict[str, Any], tasks: tuple[Task, ...]) -> Segment:
         settings=str(head["settings"]),
         paths=str(head.get("paths", "")),
         log=str(head.get("log", "")),
+        has_skips=bool(head.get("has_skips")),
     )
 
 
@@ -293,6 +299,7 @@ class PlanLog:
         self._cuts = root.join("_plans", f"{folder_name(stream)}.cuts")
         self._checkpoints: OrderedDict[str, CheckpointReader] = OrderedDict()
         self.head: LogHead | None = None
+        self.marks: list[Mark] = []
         self._files: list[LogFile] = []
         self._recent: dict[int, Segment] = {}
         self._range_starts: dict[str, RangeStarts] = {}
@@ -344,7 +351,8 @@ class PlanLog:
         folder = root.join("_plans", folder_name(stream))
         names = [o.url.name for o in storage.list(Url(folder.scheme, folder.bucket, folder.key + "/"))]
         used = [file.last for name in names if (file := parse_name(name, 0))]
-        first = max([n + 1 for n in (*used, *head_numbers(names))], default=0)
+        gone = [mark.gone for mark in marks_in(names)]
+        first = max([*gone, *(n + 1 for n in (*used, *head_numbers(names)))], default=0)
         head = LogHead.new(stream, first, before.to_json() if before else None, follows=follows)
         if write_head(storage, folder, head) != head:
             raise SupersededError(f"{folder} was begun anew by another run at the same time; run again")
@@ -450,6 +458,41 @@ class PlanLog:
             self._range_starts[name] = RangeStarts(self._storage, self._cuts.join(name))
         return self._range_starts[name]
 
+    def leave_out(self, segment: Segment, task: int, objects: Sequence[ObjectInfo]) -> None:
+        """Make durable that STATE passes objects of a task which were not loaded, before it does."""
+        data = json.dumps([str(o.url) for o in objects]).encode()
+        name = f"left-{segment.log}-{segment.number:06d}-{task}-{hashlib.sha256(data).hexdigest()[:16]}.json"
+        self._storage.put(self._cuts.join(name), data)
+
+    def passed_objects(self, start: int, end: int) -> Iterator[tuple[int, ObjectInfo, str]]:
+        """Yield the objects of segments, with the segment's number, and why one may not be loaded, or ""."""
+        files: dict[int, list[Url]] = {}
+        prefix = self._cuts.join(f"left-{self.head.log if self.head else ''}-")
+        for info in self._storage.list(prefix):
+            files.setdefault(int(info.url.key[len(prefix.key) :].partition("-")[0]), []).append(info.url)
+        for segment in self.segments(start, end):
+            found = (json.loads(bytes(self._storage.get(url).data)) for url in files.get(segment.number, ()))
+            left = {url for urls in found for url in urls}
+            for info in (info for task in segment.tasks for info in task.ended_objects):
+                reason = "not loaded" if str(info.url) in left else "" if segment.has_skips else "perhaps not loaded"
+                yield segment.number, info, reason
+
+    def check_gone(self, start: int, *, anew: bool = False) -> None:
+        """Raise IdentityError if `after_load` may have removed objects of the segments from a number on.
+
+        `anew`: also since the log was opened.
+        """
+        if anew:
+            self._refresh()
+        mark = max(self.marks, default=None)
+        if mark is not None and start < mark.gone:
+            raise IdentityError(
+                f"Stream {self._stream!r}: this run begins at segment {start} of its plan log, and after_load may have "
+                f"removed objects of those before {mark.gone}; a table would lack their rows. Give it the last STATE, "
+                f"which {self.url.join(mark.name)} holds too; or begin a new plan log with --new-plan-log, and with an "
+                "empty table, for the objects that are still there (docs/clean-up.md#sources)"
+            )
+
     def _segments_of(self, file: LogFile, start: int = 0, end: int = sys.maxsize) -> Iterator[Segment]:
         if not file.is_checkpoint:
             if file.first < end:
@@ -515,6 +558,7 @@ class PlanLog:
         """List the log again; whether it has changed."""
         prefix = Url(self.url.scheme, self.url.bucket, self.url.key + "/")
         names = {o.url.name: o.size for o in self._storage.list(prefix)}
+        self.marks = marks_in(names)
         heads = head_numbers(names)
         if not heads or self.head is None or self.head.first != heads[-1]:
             self.head = read_head(self._storage, self.url, heads[-1], self._stream) if heads else None

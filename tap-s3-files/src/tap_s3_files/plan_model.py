@@ -252,7 +252,8 @@ class Segment:
     `before` and `after` are the watermarks of the stream before and after it, which never goes back. If it is
     `from_queue`, only the log knows of its objects. `settings` identifies the settings of rows at the time, see
     `settings.rows_identity`; `paths` is a digest of the paths of which the log holds all objects up to `after`, "" if
-    that is not known; `log` is the id of its plan log, "" if it is in none, or was written before logs had ids.
+    that is not known; `log` is the id of its plan log, "" if it is in none, or was written before logs had ids. With
+    `has_skips` the log has which of its objects runs did not load; those of earlier versions of the tap have not.
     """
 
     number: int
@@ -265,6 +266,7 @@ class Segment:
     settings: str = ""
     paths: str = ""
     log: str = field(default="", compare=False)
+    has_skips: bool = True
 
     @property
     def objects(self) -> Iterator[ObjectInfo]:

@@ -58,7 +58,7 @@ class Progress:
         self.stream = stream
         self.counts = Counts()
         self._changed: list[ObjectInfo] = []
-        self._skipped: set[ObjectInfo] = set()
+        self.skipped_objects: set[ObjectInfo] = set()
         self._lock = threading.Lock()
         self._started = time.monotonic()
         self._ended: float | None = None
@@ -76,13 +76,13 @@ class Progress:
     def skip(self, info: ObjectInfo, reason: str) -> None:
         """Count an object that is not read, or not to its end, and log the reason; once, whatever its ranges are."""
         with self._lock:
-            if info in self._skipped:
+            if info in self.skipped_objects:
                 return
-            self._skipped.add(info)
+            self.skipped_objects.add(info)
             self.counts += Counts(skipped_objects=1)
-        if len(self._skipped) <= MOST_NAMED:
+        if len(self.skipped_objects) <= MOST_NAMED:
             logger.warning("%s", reason)
-        elif len(self._skipped) == MOST_NAMED + 1:
+        elif len(self.skipped_objects) == MOST_NAMED + 1:
             logger.warning("%s: more objects are skipped, which are counted at the end", self.stream)
 
     @property

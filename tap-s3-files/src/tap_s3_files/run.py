@@ -126,6 +126,8 @@ class TapRun:
         """
         if full_table:
             self._full_tables.add(stream.name)
+            if log is not None:
+                log.check_gone(log.first_number)
             return StreamPlan(None, None, self.object_filter(stream), target_bytes)
         at = self.bookmark(stream.name)
         if log is None and at is not None and at.is_begun and sends:

@@ -21,6 +21,7 @@ from singer_arrow.runtime.threads import default_workers
 from singer_arrow.settings import inline, json_schema, read_settings, setting, without_defaults
 from singer_arrow.storage.aws import AwsOptions, aws_setting
 from singer_arrow.storage.urls import Url
+from tap_s3_files.after_load import AfterLoad
 from tap_s3_files.columns import NO_COLUMNS, Columns, ColumnSettings
 from tap_s3_files.paths import (
     Partitions,
@@ -124,6 +125,7 @@ class StreamSettings:
         "sets another type.",
         default=False,
     )
+    after_load: AfterLoad | None = setting("What becomes of loaded objects on S3 ([sources](clean-up.md#sources)).")
     pattern: str = ""  # of a stream that was found in a folder: the name in the settings, see `folders`
     places: tuple[Url, ...] = ()  # and the paths by which its objects are listed, instead of `paths`
 

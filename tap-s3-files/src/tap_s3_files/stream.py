@@ -230,6 +230,11 @@ class FileStream(ArrowStream):
 
     def _replan_and_may_pass(self, plan: StreamPlan, pending: PendingTask) -> bool:
         """Plan new versions of objects that changed; return whether STATE may pass a task: no earlier one waits."""
+        planned = pending.segment.tasks[pending.number].objects
+        is_left = not pending.task.objects and pending.passes and plan.shard is None  # by the window, or the path
+        left = planned if is_left else [o for o in planned if o in self.progress.skipped_objects]
+        if left and plan.log is not None:
+            plan.log.leave_out(pending.segment, pending.number, left)
         if self.progress.has_changed and plan.log is not None:
             plan.replan(self.run.storage, self.progress.take_changed())
         self._waits_for_end = self._waits_for_end or self.progress.has_changed
@@ -330,6 +335,9 @@ class FileStream(ArrowStream):
 
     def plan(self, log: PlanLog | None, target_bytes: int, *, is_shared: bool = False) -> StreamPlan:
         """Return the stream's plan in this run; `is_shared`: it is only written, for several runs to share."""
+        if self.settings.after_load is not None and self.replication_method == "FULL_TABLE":
+            reason = "the catalog has FULL_TABLE, and a run would send what is still there alone"
+            raise ConfigError(f"Stream {self.name!r}: setting 'after_load': {reason}; use INCREMENTAL")
         return self.run.plan(
             self.settings,
             log,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -11,15 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArrowError
+from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArrowError, with_code
+from singer_arrow.load.stream_ends import ONLY
 from singer_arrow.naming import counted
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.settings import add_setting_options, config_input
 from singer_arrow.sdk.tap import ArrowTap
-from singer_arrow.storage.urls import Url, has_glob
+from singer_arrow.storage.urls import Url, glob_prefix, has_glob
+from tap_s3_files.after_load import clean_up
 from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
 from tap_s3_files.folders import found_streams, same_name
-from tap_s3_files.paths import placeholders
+from tap_s3_files.paths import ObjectFilter, fill_placeholders, placeholders
 from tap_s3_files.plan import start_of
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import unsent
@@ -95,6 +98,7 @@ class TapS3Files(ArrowTap):
     config_jsonschema: ClassVar[dict[str, Any]] = tap_schema()
     settings: Settings
     _most_folders: int | None = None  # streams of one pattern; None: all
+    _clean_up_errors: Sequence[SingerArrowError] = ()
 
     def complete_settings(self, config: dict[str, Any]) -> None:
         Settings.complete(config)
@@ -104,6 +108,34 @@ class TapS3Files(ArrowTap):
         if self.settings.sqs and (found := next((s.name for s in self.settings.streams if placeholders(s.name)), None)):
             msg = f"Setting 'replication.method' is sqs, and the folders of {found!r} are found by listing; use polling"
             raise ConfigError(msg)
+        self._check_after_load()
+
+    def _check_after_load(self) -> None:
+        """Refuse what would lose rows, and what no request can restrict to the version that was loaded."""
+        streams = self.settings.streams
+        for stream, given in ((s, s.after_load) for s in streams if s.after_load is not None):
+            problem, move = "", given.move
+            elsewhere = next((p for p in (*stream.paths, *([move] if move else [])) if p.scheme != "s3"), None)
+            if given.delete + bool(move) + bool(given.tag) != 1:
+                problem = "needs one of delete: true, move: URL and tag: {NAME: VALUE}"
+            elif self.settings.plan_root is None:
+                problem = "needs 'batch_config' or 'plan_root', for the log of the versions that are read"
+            elif stream.replication_method == "FULL_TABLE" or stream.load_method == "overwrite":
+                problem = "is not for FULL_TABLE or overwrite: a run would replace the table by what is still there"
+            elif self.settings.shard:
+                problem = "is not for shards: the STATE of one passes what others load"
+            elif elsewhere:
+                problem = f"is for S3, where a request can be for one version of an object; {elsewhere} is elsewhere"
+            elif given.delete and stream.read.on_bad_row == "skip":
+                problem = "would delete rows that on_bad_row: skip leaves out; use dead_letter, or move the objects"
+            elif move:
+                folder = f"{move.key.rstrip('/')}/".lstrip("/")
+                paths = ((p, glob_prefix(p.key)) for s in streams for p in s.paths if p.bucket == move.bucket)
+                found = next((p for p, begin in paths if begin.startswith(folder) or folder.startswith(begin)), None)
+                problem = f"moves objects to {move}, where {found} may find them; use another bucket or folder"
+                problem *= found is not None
+            if problem:
+                raise ConfigError(f"Stream {stream.name!r}: setting 'after_load' {problem}")
 
     @classmethod
     def read_config(cls, sources: Sequence[str]) -> Mapping[str, Any]:
@@ -127,6 +159,8 @@ class TapS3Files(ArrowTap):
             "Begin a new plan log on purpose: where the given --state ends, for runs that have it; without one at the "
             "beginning, to read all objects again into an empty table. Sends nothing."
         )
+        after = "Do nothing but what after_load asks for with the objects that --state has passed: they are loaded."
+        dry = "With --after-load: show what it would do."
         shards = "With --plan: show also what each of N shards would read; see the setting shard."
         targets = "With --plan: show also what loading needs, bigquery or redshift; repeatable."
         preview = (
@@ -136,6 +170,8 @@ class TapS3Files(ArrowTap):
             click.Option(["--plan"], is_flag=True, help=plan),
             click.Option(["--write-plan"], is_flag=True, help=write),
             click.Option(["--new-plan-log"], is_flag=True, help=anew),
+            click.Option(["--after-load"], is_flag=True, help=after),
+            click.Option(["--dry-run"], is_flag=True, help=dry),
             click.Option(["--shard-count"], type=click.IntRange(min=1), help=shards, metavar="N"),
             click.Option(
                 ["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=targets
@@ -152,17 +188,26 @@ class TapS3Files(ArrowTap):
         plan: bool = False,
         write_plan: bool = False,
         new_plan_log: bool = False,
+        after_load: bool = False,
+        dry_run: bool = False,
         targets: Sequence[str] = (),
         shard_count: int | None = None,
         preview: int | None = None,
         **options: Any,
     ) -> None:
-        if options.get("about") or not (
-            plan or write_plan or new_plan_log or targets or shard_count or preview is not None
-        ):
+        if dry_run and not after_load:
+            raise click.UsageError("--dry-run is for --after-load; --plan shows what a run would read")
+        is_other = plan or write_plan or new_plan_log or after_load or targets or shard_count or preview is not None
+        if options.get("about") or not is_other:
             super().invoke(**options)
             return
         tap = cls.from_options(**options)
+        if after_load:
+            if not options.get("state"):
+                raise ConfigError("--after-load needs --state: what it has passed is loaded, and nothing else")
+            tap.prepare(click.echo if dry_run else None)
+            tap.raise_failures()
+            return
         if write_plan or new_plan_log:
             tap.begin_plan_logs(has_state=bool(options.get("state"))) if new_plan_log else tap.write_plan()
             return
@@ -178,6 +223,51 @@ class TapS3Files(ArrowTap):
             if isinstance(stream, FileStream) and stream.selected:
                 count = stream.write_plan(self.settings.target_bytes)
                 self.logger.info("Stream %r: %d segments are new in its plan", stream.name, count)
+
+    def prepare(self, show: Callable[[str], None] | None = None) -> None:
+        """Do what `after_load` asks for with the objects that the given STATE has passed, or show it.
+
+        IdentityError: objects are gone that a run with the STATE would send. Other errors are raised later.
+        """
+        streams, errors = [s for s in self.shared.settings.streams if s.after_load], list[SingerArrowError]()
+        selected = {s.name for s in self.streams.values() if s.selected} if streams and self.input_catalog else None
+        for stream in (s for s in streams if selected is None or s.name in selected):
+            at, root, given = self.shared.bookmark(stream.name), self.settings.plan_root, stream.after_load
+            assert root is not None
+            assert given is not None
+            log = PlanLog(self.shared.storage, root, stream.name, read_only=True)
+            end = start_of(log, at, stream.name).segment
+            if at is None or os.environ.get(ONLY):  # such a run does not know what other streams read
+                continue
+            try:
+                others = [
+                    ObjectFilter(s.name, tuple(p._replace(key=fill_placeholders(p.key, {})) for p in s.paths))
+                    for s in self.settings.streams
+                    if s.name not in (stream.name, stream.pattern) and not given.tag
+                ]
+                clean_up(
+                    self.shared.storage,
+                    given,
+                    stream=stream.name,
+                    state=self.given_state(stream.name),
+                    end=end,
+                    folder=log.url,
+                    marks=log.marks,
+                    objects=log.passed_objects,
+                    others=others,
+                    show=show,
+                )
+            except SingerArrowError as error:
+                errors.append(error)
+        self._clean_up_errors = errors
+
+    def raise_failures(self) -> None:
+        """Raise also what failed of `after_load`: last, as all rows are sent."""
+        super().raise_failures()
+        for error in self._clean_up_errors[1:]:
+            self.logger.warning("%s", with_code(str(error), error.code))
+        for error in self._clean_up_errors:
+            raise error
 
     def begin_plan_logs(self, *, has_state: bool) -> None:
         """Begin a new plan log for each stream that the catalog selects, in place of the one it has.
@@ -202,7 +292,7 @@ class TapS3Files(ArrowTap):
             if at is not None:
                 with suppress(DataError, IdentityError):
                     log = PlanLog(self.shared.storage, root, name, read_only=True)
-                    begin = start_of(log, at, name).segment
+                    begin = start_of(log, at, name, sends=False).segment
                     if log.next_number > begin:
                         msg = f"Stream {name!r}: its STATE has not passed segment {begin}; let a run send it first"
                         raise ConfigError(msg)

@@ -174,6 +174,7 @@ class ArrowTap(CheckedPlugin, Tap):
         with RunMonitor(cls.name, settings, cls.config_jsonschema, version=cls.plugin_version) as monitor:
             tap = cls.from_options(config=config, state=state, catalog=catalog, setup_mapper=True)
             monitor.watch(tap.figures)
+            tap.prepare()
             tap.sync_all()
             tap.raise_failures()
 
@@ -183,6 +184,9 @@ class ArrowTap(CheckedPlugin, Tap):
             super().sync_all()
         finally:
             self.states.flush(has_unwound=sys.exception() is not None)
+
+    def prepare(self) -> None:
+        """Do what is due before a run sends its first stream."""
 
     def setup_mapper(self) -> None:
         """Make the mapper of the stream maps, for the streams of the catalog."""

@@ -1,4 +1,4 @@
-"""S3 by botocore, for listings by exact prefix and for keys that obstore does not support.
+"""S3 by botocore, for listings by exact prefix, keys that obstore does not support, and changes of one version.
 
 obstore treats keys as paths: it refuses empty parts, `.`, `..` and control characters, drops trailing slashes, and
 lists whole folders. S3 allows any key of up to 1,024 bytes.
@@ -156,6 +156,8 @@ MAX_TRIES = 5
 """Maximum number of tries of a request, and of reading a body."""
 MAX_KEY_BYTES = 1024
 """Maximum length of a key."""
+MAX_COPY_BYTES = 5 << 30
+"""Maximum size of an object that one request copies."""
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f]")
 _IS_FOLDER = methodcaller("endswith", "/")
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
@@ -257,6 +259,42 @@ class Bucket:
             start, size = int(found[1]), int(found[2])
         return Fetched(data, start, ObjectInfo(url, size, answer.get("ETag"), answer["LastModified"]))
 
+    def delete(self, info: ObjectInfo) -> None:
+        """Delete an object if it is this version."""
+        self.client.delete_object(Bucket=self.name, Key=info.url.key, IfMatch=info.etag, **self._more())
+
+    def copy(self, info: ObjectInfo, to: Url, *, keyed: bool) -> None:
+        """Copy an object of any bucket to this one if it is this version; `keyed`: with the customer's key."""
+        more = self._more(keyed=keyed)
+        more |= {f"CopySource{name}": value for name, value in more.items() if name.startswith("SSE")}
+        more |= {"CopySource": {"Bucket": info.url.bucket, "Key": info.url.key}, "CopySourceIfMatch": info.etag}
+        answer = self.client.copy_object(Bucket=self.name, Key=to.key, **more)
+        if "ETag" not in answer.get("CopyObjectResult", ()):
+            raise ServiceError(f"{to}: the answer to a copy does not confirm it; try again")
+
+    def tag(self, info: ObjectInfo, tags: Mapping[str, str], *, keyed: bool) -> None:
+        """Add tags to an object if it is this version.
+
+        S3 has no condition for that. In a bucket with versions the request names the version; in others an object that
+        was replaced meanwhile loses the tags again.
+        """
+        target, more = {"Bucket": self.name, "Key": info.url.key}, self._more()
+        head = {**target, "IfMatch": info.etag, **self._more(keyed=keyed)}
+        version = {name: v for name, v in self.client.head_object(**head).items() if name == "VersionId"}
+
+        def replace(ours: Sequence[Mapping[str, str]]) -> None:
+            found = self.client.get_object_tagging(**target, **version, **more)["TagSet"]
+            others = [tag for tag in found if tag["Key"] not in tags]
+            self.client.put_object_tagging(**target, **version, **more, Tagging={"TagSet": [*others, *ours]})
+
+        replace([{"Key": name, "Value": value} for name, value in tags.items()])
+        if not version:
+            try:
+                self.client.head_object(**head)
+            except self.client.exceptions.ClientError:
+                replace([])
+                raise
+
     def _more(self, *, keyed: bool = False) -> dict[str, Any]:
         """Return what the options add to a request: who pays for it, and the customer's key."""
         found: dict[str, Any] = {"RequestPayer": "requester"} if self.options.requester_pays else {}
@@ -284,6 +322,7 @@ def client(boto: AwsSession, options: AwsOptions, *, region: str | None, endpoin
         ),
     )
     made.meta.events.unregister("before-parse.s3.*", handlers._handle_200_error)
+    made.meta.events.register("before-parse.s3.CopyObject", handlers._handle_200_error)
     made.meta.events.register("before-parse.s3.ListObjectsV2", _keep_page)
     return made
 

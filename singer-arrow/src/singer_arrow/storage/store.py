@@ -377,6 +377,23 @@ class Storage:
                         with contextlib.suppress(FileNotFoundError):
                             self._store(url).delete(url.key)
 
+    # Changes of one version of an object, only on S3. ObjectChangedError: it is another one, NotFoundError: it is gone.
+
+    def delete_version(self, info: ObjectInfo) -> None:
+        """Delete an object if it is this version."""
+        with translate_errors(info.url):
+            self._request_s3(info.url, lambda bucket, _: bucket.delete(info))
+
+    def copy_version(self, info: ObjectInfo, to: Url) -> None:
+        """Copy an object on S3, to another place there, if it is this version."""
+        with translate_errors(to):
+            self._request_s3(to, lambda bucket, keyed: bucket.copy(info, to, keyed=keyed))
+
+    def tag_version(self, info: ObjectInfo, tags: Mapping[str, str]) -> None:
+        """Add tags to an object if it is this version; it keeps others that it has."""
+        with translate_errors(info.url):
+            self._request_s3(info.url, lambda bucket, keyed: bucket.tag(info, tags, keyed=keyed))
+
     def download(self, url: Url, path: Path) -> int:
         """Copy an object to a local file, and return its size in bytes."""
         with path.open("wb") as out:
