@@ -304,7 +304,11 @@ def _run(
         tap = _command(described, "tap", only, folder, temporary)
         target = _command(described, "target", only, folder, temporary)
         file = StateFile(Storage(), _place(described.state, folder)) if described.state else None
-        state: Mapping[str, Any] = stack.enter_context(file.claimed()) if file is not None else {}
+        clean_up = _clean_up(tap, temporary)
+        if clean_up and file is None:
+            raise ConfigError("Setting 'after_load' needs 'state': what was loaded is known by STATE alone")
+        claim = stack.enter_context(ExitStack())
+        state: Mapping[str, Any] = claim.enter_context(file.claimed()) if file is not None else {}
         others = {n: b for n, b in state.get("bookmarks", {}).items() if only and not _is_one_of(n, only)}
         if full_refresh:  # the file has the former STATE until the target writes one
             state = {"bookmarks": others} if others else {}
@@ -353,6 +357,16 @@ def _run(
                 number = 128 + signals.received[0]
                 text = f"Interrupted ({signal.Signals(signals.received[0]).name}); run it again, and it continues"
             raise PipelineError(text, errors[0].get("code"), number)
+
+        # what becomes of the loaded objects, once the STATE that has passed them is durable
+        claim.close()
+        if clean_up and state and not only:  # which would not know what other streams read
+            (temporary / "state.json").write_text(json.dumps(state))
+            with subprocess.Popen(clean_up, stdin=subprocess.DEVNULL) as process:
+                signals.processes = (process,)
+            if code := process.returncode:
+                msg = f"All is loaded, but {names[1]} could not do all that after_load asks for; see its own lines"
+                raise PipelineError(msg, None, code if code > 0 else 128 - code)
         loaded = (figures.get(names[0]) or {}).get("streams") or []
         return PipelineResult({stream["stream"]: stream["counts"] for stream in loaded}, state)
 
@@ -385,6 +399,13 @@ def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, t
         catalog = str(folder / part.catalog) if part.catalog else None
         command += ["--catalog", _selection(command, catalog, only, temporary) if only else str(catalog)]
     return command
+
+
+def _clean_up(tap: Sequence[str], temporary: Path) -> list[str]:
+    """Return the command by which a tap does what its setting `after_load` asks for; [] if it has none."""
+    is_set = "after_load" in f"{(temporary / 'tap.json').read_text()} {os.environ}"
+    state = str(temporary / "state.json")
+    return [*tap, "--after-load", "--state", state] if is_set and Path(tap[0]).name == "tap-s3-files" else []
 
 
 def _selection(command: Sequence[str], given: str | None, only: Sequence[str], temporary: Path) -> str:
@@ -590,6 +611,7 @@ def _show_plan(file: str, only: Sequence[str]) -> int:
                 raise ConfigError(f"--dry-run shows the plans of tap-s3-files alone; {described.tap.name} has none")
             command = _command(described, "tap", only, folder, temporary)
             _command(described, "target", only, folder, temporary)  # an error names what is wrong
+            clean_up = _clean_up(command, temporary)
             if described.state:
                 with suppress(NotFoundError):
                     given = json.loads(Storage().read(_place(described.state, folder))[0])
@@ -597,6 +619,8 @@ def _show_plan(file: str, only: Sequence[str]) -> int:
                     (temporary / "state.json").write_text(json.dumps(given))
                     command += ["--state", str(temporary / "state.json")] if given else []
             kind = Path(described.target.name).name.removeprefix("target-")
+            if clean_up and "--state" in command:
+                subprocess.run([*clean_up, "--dry-run"], check=False)
             command += ["--plan", *(["--target", kind] if kind in ("bigquery", "redshift") else [])]
             return subprocess.run(command, check=False).returncode
     except SingerArrowError as error:

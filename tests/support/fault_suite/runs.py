@@ -28,6 +28,15 @@ APPEND, UPSERT, OVERWRITE = METHODS = ("append-only", "upsert", "overwrite")
 SERVICES = ("bigquery", "redshift")
 RUNNER, TAP, TARGET = VICTIMS = ("singer-arrow", "tap-s3-files", "target")
 CLAIMED, BATCH, STATE, PUT, WRITTEN = ("claimed", "first batch", "first STATE", "PUT of STATE", "PUT of STATE, written")
+DELETE, DELETED, MARK = AFTER_LOAD = ("DELETE", "DELETE, done", "PUT of the mark of after_load")
+"""Moments of runs that delete what is loaded."""
+HANGS = {
+    PUT: r"^PUT .*/state\.json",
+    WRITTEN: r"^PUT .*/state\.json",
+    DELETE: r"^DELETE .*/in/",
+    DELETED: r"^DELETE .*/in/",
+    MARK: r"^PUT .*/after-load-",
+}
 OBJECTS, ROWS = 6, 10
 Rows = Counter[tuple[int, str]]
 
@@ -41,7 +50,8 @@ class RunCase:
         method: The load method; `overwrite` is with FULL_TABLE.
         who: The interrupted program.
         moment: When it is killed: the STATE is claimed, the first batch file is there, the first STATE is written, or a
-            PUT of STATE is under way, which is executed or not.
+            PUT of STATE is under way, which is executed or not; or the same of a DELETE of an object that is loaded, or
+            of the mark before the first: an object is replaced then.
         sleeps: Whether the whole run sleeps until the second one has ended, instead of the kill.
     """
 
@@ -76,6 +86,9 @@ def cases() -> Iterator[RunCase]:
                     yield RunCase(service, method, who, moment)
             for moment in (PUT, WRITTEN):
                 yield RunCase(service, method, RUNNER, moment)
+            for moment in AFTER_LOAD if method != OVERWRITE else ():
+                for who in (RUNNER, TAP):
+                    yield RunCase(service, method, who, moment)
             for moment in (CLAIMED, BATCH):
                 yield RunCase(service, method, RUNNER, moment, sleeps=True)
 
@@ -86,6 +99,8 @@ def few(service: str) -> list[RunCase]:
         RunCase(service, APPEND, RUNNER, PUT),
         RunCase(service, UPSERT, TARGET, STATE),
         RunCase(service, OVERWRITE, TAP, BATCH),
+        RunCase(service, APPEND, TAP, DELETE),
+        RunCase(service, UPSERT, RUNNER, DELETED),
         RunCase(service, OVERWRITE, RUNNER, BATCH, sleeps=True),
     ]
 
@@ -118,7 +133,12 @@ class RunSite:
             torn = case.method == OVERWRITE and found not in (old, new)
             if torn:
                 wrong.append(f"the table was neither the old one nor the new one: {found}")
+            if case.moment in AFTER_LOAD:
+                newer = self._put_objects("newer", 1)
+                new = newer + (new if case.method == APPEND else Rows({row: 1 for row in new if row[0] >= ROWS}))
             self._again(path, wrong)
+            if case.moment in AFTER_LOAD and (left := self._keys("in/")):
+                wrong.append(f"objects were left: {left}")
             there = _rows(warehouse)
             end = Comparison((new - there).total(), (there - new).total())
             wrong += [f"{fault} at the end" for fault in end.faults()]
@@ -130,9 +150,16 @@ class RunSite:
 
     def _write_pipeline(self, case: RunCase, warehouse: Warehouse) -> Path:
         root = f"s3://{self._bucket}/{self._place}"
-        stream = {"name": "rows", "path": f"{root}/in/*.csv", "key_properties": ["id"], "schema": {"id": "integer"}}
+        stream: dict[str, Any] = {
+            "name": "rows",
+            "path": f"{root}/in/*.csv",
+            "key_properties": ["id"],
+            "schema": {"id": "integer"},
+        }
         if case.method == OVERWRITE:
             stream["replication_method"] = "FULL_TABLE"
+        if case.moment in AFTER_LOAD:
+            stream["after_load"] = {"delete": True}
         batches = {"encoding": {"format": "parquet"}, "storage": {"root": f"{root}/stage"}, "target_file_mb": 0.00001}
         target = warehouse.config | {"load_method": case.method, "max_batch_age_seconds": 0.2}
         path = self._folder / f"{self._place}.json"
@@ -144,9 +171,9 @@ class RunSite:
         path.write_text(json.dumps(described))
         return path
 
-    def _put_objects(self, content: str) -> Rows:
-        """Write all objects with a content, and return their rows."""
-        rows = [(number, content) for number in range(OBJECTS * ROWS)]
+    def _put_objects(self, content: str, count: int = OBJECTS) -> Rows:
+        """Write the first objects, or all, with a content, and return their rows."""
+        rows = [(number, content) for number in range(count * ROWS)]
         for first in range(0, len(rows), ROWS):
             text = "".join(f"{number},{name}\n" for number, name in rows[first : first + ROWS])
             self._s3.put_object(Bucket=self._bucket, Key=f"{self._place}/in/{first}.csv", Body=f"id,v\n{text}".encode())
@@ -165,9 +192,10 @@ class RunSite:
 
     def _broken(self, case: RunCase, path: Path, wrong: list[str]) -> tuple[int | None, str, bool]:
         """Run the pipeline with the fault; return its exit code, its log, and whether the fault came in time."""
-        if case.moment in (PUT, WRITTEN):
-            hang = {"match": r"^PUT .*/state\.json", "action": "hang", "skip": 1, "forward": case.moment == WRITTEN}
-            self._proxy.set(hang)
+        if case.moment in HANGS:
+            done = case.moment in (WRITTEN, DELETED)
+            skip = 0 if case.moment == MARK else 1
+            self._proxy.set({"match": HANGS[case.moment], "action": "hang", "skip": skip, "forward": done})
         before, known = self._keys("stage/"), self._state().get("bookmarks")
         with self._start(path) as process:
             moments: Mapping[str, Callable[[], object]] = {
@@ -200,7 +228,7 @@ class RunSite:
 
     def _keys(self, below: str) -> set[str]:
         found = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=f"{self._place}/{below}").get("Contents", [])
-        return {o["Key"] for o in found if o["Key"].endswith(".parquet")}
+        return {o["Key"] for o in found if o["Key"].endswith((".parquet", ".csv"))}
 
     def _state(self) -> dict[str, Any]:
         try:
