@@ -295,7 +295,7 @@ def _run(
     full_refresh: bool,
 ) -> PipelineResult:
     described, folder = read_pipeline(pipeline)
-    alerts = Alerts(described.name, folder, described.notify, described.metrics)
+    alerts = Alerts(described.name, folder, described.notify, described.metrics, is_partial=bool(only))
     identity = RunIdentity(connector=described.name, version="", host="", started_at=datetime.now(UTC))
     with ExitStack() as stack:
         # both commands; the STATE of the tap

@@ -27,6 +27,7 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 """Seconds by the letter at the end of a duration, such as 5m."""
 _Sample = tuple[str, dict[str, str], float]  # name, labels and value
 _BAD = ("skipped", "rescued", "rejected")
+_MOST_LINES = 30  # of a message
 _SECONDS = 15.0  # how long a receiver may take
 
 
@@ -42,8 +43,9 @@ class NotifySettings:
         secret=True,
     )
     on: tuple[Literal["failure", "drift", "bad_rows", "late"], ...] = setting("About what.", default=("failure",))
-    late_after: float | None = setting(
+    late_after: float = setting(
         "The lag above which a stream is late: 30m, 6h, 1d.",
+        default="1d",
         kind=str,
         parse=lambda given: float(given[:-1]) * UNITS[given[-1]],
         pattern="^[0-9]+[smhd]$",
@@ -111,13 +113,17 @@ class Alerts:
     """What the keys `notify` and `metrics` ask for; ConfigError: a URL is none of Apprise, or a library is missing."""
 
     def __init__(
-        self, pipeline: str, folder: Path, notify: NotifySettings | None, metrics: MetricsSettings | None
+        self,
+        pipeline: str,
+        folder: Path,
+        notify: NotifySettings | None,
+        metrics: MetricsSettings | None,
+        *,
+        is_partial: bool,
     ) -> None:
-        self._pipeline, self._folder = pipeline, folder
+        self._pipeline, self._folder, self._is_partial = pipeline, folder, is_partial
         self._notify, self._metrics = notify, metrics or MetricsSettings()
         if notify:
-            if "late" in notify.on and notify.late_after is None:
-                raise ConfigError("Setting 'notify.on' has late, which needs 'notify.late_after', such as 1d")
             self._apprise = _library("apprise", "notify", "notify")
             logging.getLogger("apprise").setLevel(logging.WARNING)  # lines of lower levels have URLs
             self._services = [self._apprise.Apprise.instantiate(url) for url in notify.url]
@@ -150,7 +156,7 @@ class Alerts:
             words = ", ".join(f"{count:,.0f} {kind}" for count, kind in bad if count)
             events.append(("bad_rows", name, bool(words), words))
             events.append(("drift", name, changes > 0, f"{counted(changes, 'column')} added or widened"))
-            if notify and notify.late_after is not None and lag is not None:
+            if notify and lag is not None:
                 events.append(("late", name, lag > notify.late_after, f"{duration_text(lag)} behind its source"))
 
         # the message, if there is something to report: what lasts is reported when it begins and when it has ended
@@ -162,6 +168,7 @@ class Alerts:
             elif not is_met and (kind, stream) in under_way:
                 lines.append(f"{what}: it has ended")
                 under_way.discard((kind, stream))
+        lines[_MOST_LINES:] = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
         title, level = f"Pipeline {self._pipeline} {outcome.status}", "failure" if outcome.error else "warning"
         for url, service in zip(notify.url, self._services, strict=True) if notify and lines else ():
             with self._apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
@@ -173,7 +180,7 @@ class Alerts:
                 logger.warning("No notification could be sent by %s: %s", scheme, mask_secrets(problem, secrets))
 
         # the metrics
-        success = {SUCCESS: now.timestamp()} if outcome.status == SUCCEEDED else {}
+        success = {SUCCESS: now.timestamp()} if outcome.status == SUCCEEDED and not self._is_partial else {}
         of_run = {
             "singer_run_timestamp_seconds": now.timestamp(),
             "singer_run_exit_code": outcome.exit_code or 0,
@@ -209,7 +216,7 @@ class Alerts:
         from prometheus_client.parser import text_string_to_metric_families
 
         file, known = self._folder / path, {(name, labels.get("stream")) for name, labels, _ in given}
-        if (SUCCESS, None) not in known and file.exists():  # after a failure, what this run does not have stays
+        if (SUCCESS, None) not in known and file.exists():  # what a run that is not whole does not have stays
             found = [s for family in text_string_to_metric_families(file.read_text()) for s in family.samples]
             kept = (s for s in found if s.name in METRICS and (s.name, s.labels.get("stream")) not in known)
             given = [*given, *((s.name, s.labels, s.value) for s in kept)]
@@ -218,7 +225,7 @@ class Alerts:
     def _push(self, url: str, given: Sequence[_Sample]) -> None:
         from prometheus_client import exposition
 
-        # a PUT replaces all metrics of the pipeline; a POST, after a failure, those that this run has
+        # a PUT replaces all metrics of the pipeline; a POST, unless this is a whole run, those that it has
         is_whole = any(name == SUCCESS for name, _, _ in given)
         push = exposition.push_to_gateway if is_whole else exposition.pushadd_to_gateway
         parts, handler = urlsplit(url), exposition.default_handler
