@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import signal
 import subprocess
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +21,7 @@ from http_receiver import Receiver, receiver
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 from run_reports import count, reports
+from running import family_of, linux, running
 from waiting import wait_until
 from warehouses import Warehouse
 
@@ -299,3 +302,36 @@ def test_wrong_settings_are_one_line_without_their_secrets(write: Write) -> None
             singer_arrow.run(write(notify=settings))
         assert words in str(caught.value)
         assert SECRET not in str(caught.value)
+
+
+@linux
+def test_a_side_that_is_killed_is_a_part_of_the_page(write: Write, s3: Any, bucket: str) -> None:
+    path = write(report=f"s3://{bucket}/reports")
+    described = yaml.safe_load(path.read_text())
+    described["tap"]["config"]["batch_config"]["target_file_mb"] = 0.01  # so that the tap takes its time
+    path.write_text(yaml.safe_dump(described))
+    for number in range(20):
+        put(f"{number:03}.csv", "id,name\n" + "".join(f"{n},name {n}\n" for n in range(100_000)))
+    with subprocess.Popen(["singer-arrow", "run", str(path)], stderr=subprocess.PIPE) as process:
+
+        def reported() -> bool:
+            return s3.list_objects_v2(Bucket=bucket, Prefix="reports/")["KeyCount"] > 0
+
+        def tap() -> int | None:
+            known = running()
+            family = family_of(process.pid) - {process.pid}
+            return next((pid for pid in family if "tap-s3-files" in known.get(pid, (0, ""))[1]), None)
+
+        assert wait_until(reported, seconds=120)
+        time.sleep(0.5)  # it writes two
+        victim = tap()
+        assert victim is not None
+        os.kill(victim, signal.SIGKILL)
+        log = process.communicate(timeout=120)[1].decode()
+    assert process.returncode != 0, log
+    keys = [found["Key"] for found in s3.list_objects_v2(Bucket=bucket, Prefix="reports/")["Contents"]]
+    (page,) = [key for key in keys if key.endswith(".html")]
+    text = s3.get_object(Bucket=bucket, Key=page)["Body"].read().decode()
+    assert text.count('class="status killed"') == 1
+    assert "tap-s3-files ended with exit code -9" in text
+    assert len(keys) == 3
