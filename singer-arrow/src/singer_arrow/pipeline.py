@@ -362,7 +362,7 @@ def _run(
         claim.close()
         if clean_up and state and not only:  # which would not know what other streams read
             (temporary / "state.json").write_text(json.dumps(state))
-            with subprocess.Popen(clean_up, stdin=subprocess.DEVNULL) as process:
+            with subprocess.Popen(clean_up, stdin=subprocess.DEVNULL, env=environment) as process:
                 signals.processes = (process,)
             if code := process.returncode:
                 msg = f"All is loaded, but {names[1]} could not do all that after_load asks for; see its own lines"

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from singer_arrow.errors import ConfigError, FatalError, NotFoundError, ObjectChangedError, SingerArrowError
 from singer_arrow.naming import counted, digest
-from singer_arrow.runtime.threads import ThreadPool, ordered_results
+from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool, ordered_results
 from singer_arrow.settings import setting
 from singer_arrow.storage.listing import MAX_COPY_BYTES
 from singer_arrow.storage.store import Storage
@@ -170,7 +170,8 @@ def clean_up(
 
     tasks = (partial(attempt, *one) for one in objects(start, end))
     due = time.monotonic() + SECONDS_BETWEEN_LINES
-    with ThreadPool(WORKERS, "after-load") as pool:
+    pool = DaemonPool(WORKERS, "after-load")
+    try:
         for number, outcome in ordered_results(pool, tasks, 4 * WORKERS):
             if isinstance(outcome, str):
                 counts[outcome] += 1
@@ -183,6 +184,8 @@ def clean_up(
                 due = time.monotonic() + SECONDS_BETWEEN_LINES
                 log()
                 write_down(reached)
+    finally:
+        pool.stop(LAST_SECONDS)
     if show is None:
         write_down(failures[0][0] if failures else end)
     log()

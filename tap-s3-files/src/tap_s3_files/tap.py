@@ -14,12 +14,12 @@ import click
 
 from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArrowError, with_code
 from singer_arrow.load.stream_ends import ONLY
-from singer_arrow.naming import counted
+from singer_arrow.naming import counted, folder_name
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.settings import add_setting_options, config_input
 from singer_arrow.sdk.tap import ArrowTap
-from singer_arrow.storage.urls import Url, glob_prefix, has_glob
-from tap_s3_files.after_load import clean_up
+from singer_arrow.storage.urls import Url, glob_match, glob_prefix, has_glob
+from tap_s3_files.after_load import clean_up, marks_in
 from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
 from tap_s3_files.folders import found_streams, same_name
 from tap_s3_files.paths import ObjectFilter, fill_placeholders, placeholders
@@ -231,6 +231,7 @@ class TapS3Files(ArrowTap):
         """
         streams, errors = [s for s in self.shared.settings.streams if s.after_load], list[SingerArrowError]()
         selected = {s.name for s in self.streams.values() if s.selected} if streams and self.input_catalog else None
+        self._check_folders()
         for stream in (s for s in streams if selected is None or s.name in selected):
             at, root, given = self.shared.bookmark(stream.name), self.settings.plan_root, stream.after_load
             assert root is not None
@@ -260,6 +261,24 @@ class TapS3Files(ArrowTap):
             except SingerArrowError as error:
                 errors.append(error)
         self._clean_up_errors = errors
+
+    def _check_folders(self) -> None:
+        """Raise IdentityError if `after_load` has emptied a folder that was a stream, and the STATE lacks that."""
+        storage, root = self.shared.storage, self.settings.plan_root
+        names = (*self._given_state.get("bookmarks", {}), *(s.name for s in self.shared.settings.streams))
+        known = {folder_name(name) for name in names}
+        for pattern in (s for s in self.settings.streams if s.after_load and placeholders(s.name)):
+            assert root is not None
+            glob, plans = fill_placeholders(pattern.name, {}), root.join("_plans")
+            for folder in storage.folders(plans._replace(key=f"{plans.key}/")):
+                if folder not in known and glob_match(glob, folder):
+                    files = storage.list(plans.join(folder, "after-load-"))
+                    if any(mark.gone for mark in marks_in(o.url.name for o in files)):
+                        raise IdentityError(
+                            f"Stream {pattern.name!r}: after_load has removed all objects of {folder!r}, which the "
+                            "STATE does not have; a table would lack their rows. Give it the last STATE, which "
+                            f"{plans.join(folder)} holds too, or another plan_root (docs/clean-up.md#sources)"
+                        )
 
     def raise_failures(self) -> None:
         """Raise also what failed of `after_load`: last, as all rows are sent."""

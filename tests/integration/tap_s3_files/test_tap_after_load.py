@@ -280,3 +280,26 @@ def test_a_run_that_reads_while_another_one_cleans_up_ends_with_an_error(source:
     assert process.returncode == 1, log
     assert b"after_load may have removed objects" in log
     assert not any(json.loads(line)["type"] == "STATE" and b"done" in line for line in out.splitlines())
+
+
+def test_folders_that_are_streams(source: Source) -> None:
+    given = source.config(batch_config=source.batches(), defaults={"after_load": DELETE})
+    given["streams"] = [{"name": "{tenant}", "path": f"s3://{source.bucket}/in/{{tenant}}/*.csv"}]
+    for tenant, first in (("acme", 0), ("globex", 10)):
+        source.csv(f"in/{tenant}/a.csv", first)
+    source.csv("in/globex/b.csv", 20)
+    state = state_of(source.run(given))
+    source.csv("in/globex/c.csv", 30)
+    ran = source.run(given, state=state)
+    assert (keys(source), len(source.rows(ran, "globex"))) == (["globex/c.csv"], 10)
+    assert "acme" in state_of(ran)["bookmarks"]  # its folder is gone
+    source.s3.delete_object(Bucket=source.bucket, Key="in/globex/c.csv")
+    source.csv("in/initech/a.csv", 40)
+    line = failed(source, given)  # a table of acme would lack its rows
+    assert "after_load has removed all objects of 'acme'" in line
+    source.csv("in/acme/d.csv", 50)
+    ran = source.run(given, state=state_of(ran))
+    assert [[r["id"] for r in source.rows(ran, name)] for name in ("acme", "initech")] == [
+        list(range(50, 60)),
+        list(range(40, 50)),
+    ]

@@ -1,12 +1,20 @@
-"""Settings with which `after_load` would lose rows, or cannot keep to the version that was loaded."""
+"""Which objects `after_load` may touch, and the settings with which it would lose rows."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from plan_runs import folder_of, info, log_in, segment
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, IdentityError
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import Url
+from tap_s3_files.plan import start_of
+from tap_s3_files.plan_log import PlanLog
+from tap_s3_files.plan_model import ObjectRange, Segment, Task
 from tap_s3_files.tap import TapS3Files
 
 BATCHES = {"encoding": {"format": "parquet"}, "storage": {"root": "s3://stage/batches"}}
@@ -54,3 +62,41 @@ def test_what_would_lose_rows_is_refused(after_load: Any, more: dict[str, Any], 
 )
 def test_what_loses_nothing_is_allowed(after_load: Any, more: dict[str, Any]) -> None:
     tap(after_load, **more)
+
+
+def test_of_a_divided_object_all_ranges_count_as_one(tmp_path: Path) -> None:
+    large, small = info("large"), info("small", 1)
+    tasks = (*(Task((large,), ObjectRange(n, 3)) for n in range(3)), Task((small, info("left", 2))))
+    log = log_in(tmp_path)
+    made = log.append(Segment(0, "orders", 1, None, None, tasks))
+    log.leave_out(made, 3, [info("left", 2)])
+    assert [(number, o.url.name, why) for number, o, why in log_in(tmp_path).passed_objects(0, 1)] == [
+        (0, "large", ""),
+        (0, "small", ""),
+        (0, "left", "not loaded"),
+    ]
+
+
+def test_what_an_earlier_version_of_the_tap_has_planned_may_not_be_loaded(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    for number in range(17):  # the first of them become a checkpoint
+        log.append(segment(number, info(f"{number}", number)))
+    for number, _, why in log_in(tmp_path).passed_objects(0, 17):
+        assert (number, why) == (number, "")
+    path = folder_of(tmp_path) / "000016.json"
+    entry = json.loads(path.read_text())
+    del entry["has_skips"]
+    path.write_text(json.dumps(entry))
+    assert [why for *_, why in log_in(tmp_path).passed_objects(15, 17)] == ["", "perhaps not loaded"]
+
+
+def test_a_new_log_begins_behind_what_is_gone(tmp_path: Path) -> None:
+    log_in(tmp_path).append(segment(0, info("a")))
+    (folder_of(tmp_path) / "after-load-000001-000001-0.json").write_text("{}")
+    with pytest.raises(IdentityError, match="after_load may have removed"):
+        start_of(log_in(tmp_path), None, "orders")
+    start_of(log_in(tmp_path), None, "orders", sends=False)
+    for path in folder_of(tmp_path).glob("[!a]*"):
+        path.unlink()
+    PlanLog.begin_anew(Storage(), Url.parse(str(tmp_path)), "orders", None, None)
+    assert start_of(log_in(tmp_path), None, "orders").segment == 1

@@ -122,7 +122,7 @@ def default_workers() -> int:
     return max(2, available)
 
 
-def ordered_results(executor: Executor, tasks: Iterable[Callable[[], T]], window: int) -> Generator[T]:
+def ordered_results(executor: Executor | DaemonPool, tasks: Iterable[Callable[[], T]], window: int) -> Generator[T]:
     """Run tasks and yield their results in order.
 
     At most `window` tasks are running or have pending results; `tasks` is consumed lazily, so it may be infinite. The
