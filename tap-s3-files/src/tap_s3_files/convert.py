@@ -206,13 +206,13 @@ def _write_rows(
         if piece.batch is None:
             return None, (at, counts, bad_rows)
         by_object[at.object] += piece.batch.num_rows
-        return job.mapped(piece.batch), (at, counts, bad_rows)
+        return piece.batch if job.made is None else job.mapped(piece.batch), (at, counts, bad_rows)
 
     counted, sent, began = Counts(), 0, perf_counter()
     with closing(read(context, task, start, end, starts=pending.starts)) as pieces:
         written = write_batch_files(
             pieces,
-            job.sent,
+            files.schema,
             storage=context.storage,
             url_of=files.url,
             format=job.batch.format,
@@ -269,7 +269,8 @@ class _TaskFiles:
         assert pending.reading
         self._job, self._batch, self._task, self._reading = job, job.batch, pending.task, pending.reading
         self._name = task_name(job.stream, pending.task)
-        columns = [[f.name, str(f.type), bool(f.metadata)] for f in job.sent]
+        self.schema = job.schema if job.made is None else job.sent
+        columns = [[f.name, str(f.type), bool(f.metadata)] for f in self.schema]
         self._content = identity(self._name, columns, job.settings, job.batch.compression)
 
     def url(self, first_row: int, rows: int) -> Url:

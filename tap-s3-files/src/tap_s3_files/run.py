@@ -220,17 +220,14 @@ class StreamJob:
 
     @property
     def sent(self) -> pa.Schema:
-        """The columns of batch files."""
-        if self.made is None:
-            return self.schema
-        made = ((n, self.schema.field(c) if isinstance(c, str) else pa.field(n, c.type)) for n, c in self.made.items())
-        return pa.schema([field.with_name(name) for name, field in made])
+        """The columns of batch files, where they are `made`; else they are those of `schema`."""
+        made = (self.made or {}).items()
+        fields = ((n, self.schema.field(c) if isinstance(c, str) else pa.field(n, c.type)) for n, c in made)
+        return pa.schema([field.with_name(name) for name, field in fields])
 
     def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows of `schema` as those of batch files."""
-        if self.made is None:
-            return batch
-        made = self.made.values()
+        """Return rows of `schema` as those of batch files, where columns are `made`."""
+        made = (self.made or {}).values()
         columns = [batch.column(c) if isinstance(c, str) else pa.repeat(c, batch.num_rows) for c in made]
         return pa.RecordBatch.from_arrays(columns, schema=self.sent)
 
