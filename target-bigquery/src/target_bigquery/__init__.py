@@ -14,7 +14,6 @@ types             Arrow types -> BigQuery column types; names of columns and tab
 client            Client of one dataset: tables, columns, grants; jobs, each exactly once; the daily quota of load jobs
 connection        Credentials, a client for each thread, and retries
 resources         Tables, jobs and query results; translates the errors of Google's libraries
-dead_connections  Socket options that end connections whose peer is gone
 settings          The settings: declared, defaulted and checked
 sql               The text of every SQL statement
 """

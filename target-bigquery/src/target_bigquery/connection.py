@@ -13,14 +13,18 @@ import warnings
 from collections.abc import Callable
 from datetime import UTC
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlparse
 
 from singer_arrow.errors import ConfigError, CredentialsError, ServiceError, SingerArrowError
+from singer_arrow.runtime import process
 from singer_arrow.runtime.threads import Waiting, pauses
 from singer_arrow.sdk.settings import object_file
 from target_bigquery import resources, sql
 from target_bigquery.settings import Settings
+
+if TYPE_CHECKING:
+    from requests import Session
 
 T = TypeVar("T")
 logger = logging.getLogger("target-bigquery")
@@ -47,12 +51,31 @@ def open_client(settings: Settings, credentials: Any) -> Any:
         if is_first:
             del sys.modules[_STORAGE_API]
 
-    from target_bigquery.dead_connections import end_dead_connections
-
     options = ClientOptions(api_endpoint=settings.api_endpoint) if settings.api_endpoint else None
     client = bigquery.Client(project=settings.project, credentials=credentials, client_options=options)
-    end_dead_connections(client._http)  # Google's library takes no option of sockets
+    _end_dead_connections(client._http)  # Google's library takes no option of sockets
     return client
+
+
+def _end_dead_connections(session: Session) -> None:
+    """Have connections end whose peer is gone; a session with its own adapter, for mutual TLS, is unchanged."""
+    from requests.adapters import HTTPAdapter
+    from urllib3.connection import HTTPConnection
+
+    options = [*HTTPConnection.default_socket_options, *process.user_timeout()]
+
+    class Adapter(HTTPAdapter):
+        """Opens connections with these options, directly and through a proxy."""
+
+        def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+            super().init_poolmanager(*args, socket_options=options, **kwargs)
+
+        def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+            return super().proxy_manager_for(*args, socket_options=options, **kwargs)
+
+    for prefix, adapter in list(session.adapters.items()):
+        if type(adapter) is HTTPAdapter:
+            session.mount(prefix, Adapter())
 
 
 def find_credentials(settings: Settings) -> Any:

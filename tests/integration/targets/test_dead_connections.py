@@ -16,8 +16,7 @@ from local_cloud import Cloud
 from singer_arrow.runtime.process import DEAD_AFTER_SECONDS, user_timeout
 from target_bigquery import settings as bigquery_config
 from target_bigquery.connection import Connection
-from target_bigquery.dead_connections import PING_SECONDS
-from target_bigquery.storage_write.client import WriteApi, WriteError
+from target_bigquery.storage_write.client import PING_SECONDS, WriteApi, WriteError
 from target_redshift import settings as redshift_config
 from target_redshift.client import Redshift
 

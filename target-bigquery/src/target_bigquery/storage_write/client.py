@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from singer_arrow.errors import AccessDeniedError, CredentialsError, LoadError, SingerArrowError
+from singer_arrow.runtime import process
 from singer_arrow.runtime.threads import Waiting, pauses
 from target_bigquery import connection, resources
 from target_bigquery.connection import ONCE, Connection, logger
@@ -299,13 +300,21 @@ def _moment(message: Any, name: str) -> datetime | None:
     return datetime.combine(when.date(), when.time(), UTC) if when else None
 
 
+PING_SECONDS = 60
+"""How long a connection is silent before it is asked for a sign of life, as in Google's own Java client. Together with
+the time for the answer that is the time after which HTTP connections end."""
+GRPC_OPTIONS = (
+    ("grpc.keepalive_time_ms", PING_SECONDS * 1000),
+    # gRPC sets TCP_USER_TIMEOUT to this too (gRFC A18).
+    ("grpc.keepalive_timeout_ms", (process.DEAD_AFTER_SECONDS - PING_SECONDS) * 1000),
+)
+
+
 def _open(bigquery: Connection) -> Any:
     """Open a client; without TLS if `storage_write_endpoint` begins with `http:`."""
     import grpc
     from google.cloud.bigquery_storage_v1.services.big_query_write import BigQueryWriteClient
     from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
-
-    from target_bigquery.dead_connections import GRPC_OPTIONS
 
     def channel(*args: Any, options: Sequence[tuple[str, int]], **more: Any) -> Any:
         return BigQueryWriteGrpcTransport.create_channel(*args, options=[*options, *GRPC_OPTIONS], **more)

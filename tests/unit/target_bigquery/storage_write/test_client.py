@@ -11,10 +11,9 @@ from google.cloud.bigquery_storage_v1.services.big_query_write.transports import
 
 from singer_arrow.errors import CredentialsError, LoadError
 from target_bigquery.connection import Connection
-from target_bigquery.dead_connections import GRPC_OPTIONS
 from target_bigquery.settings import Settings
 from target_bigquery.storage_write import client
-from target_bigquery.storage_write.client import WriteApi, WriteError, WriteErrorKind
+from target_bigquery.storage_write.client import GRPC_OPTIONS, WriteApi, WriteError, WriteErrorKind
 
 NAME = "projects/p/datasets/d/tables/t/streams/Cic2"
 
