@@ -445,3 +445,19 @@ def test_setup_queue_makes_a_queue_that_the_tap_reads(s3: Any, sqs: Any, bucket:
     attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert json.loads(attributes["RedrivePolicy"])["maxReceiveCount"] == 10
     assert attributes["ApproximateNumberOfMessages"] == "0"
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_loaded_objects_are_removed_and_those_that_wait_are_not(batches: bool, source: QueueSource) -> None:
+    config = source.config(batches=batches, stream={"after_load": {"delete": True}})
+    for n in range(3):
+        source.csv(f"in/{n}.csv", n * 10)
+    first = source.run(config)
+    source.csv("in/0.csv", 100)  # its event waits in the queue
+    second = source.run(config, state=state_of(first))
+    assert source.ids(second) == list(range(100, 110))
+    assert "deleted 2 objects; 1 stay: replaced since" in second.stderr
+    third = source.run(config, state=state_of(second))
+    assert source.ids(third) == []
+    assert "Contents" not in source.s3.list_objects_v2(Bucket=source.bucket, Prefix="in/")
+    assert "after_load may have removed objects" in error_of(source.tap("tap-s3-files", config=config))

@@ -87,7 +87,7 @@ def cases() -> Iterator[RunCase]:
             for moment in (PUT, WRITTEN):
                 yield RunCase(service, method, RUNNER, moment)
             for moment in AFTER_LOAD if method != OVERWRITE else ():
-                for who in (RUNNER, TAP):
+                for who in (RUNNER, TAP) if moment != MARK else (TAP,):
                     yield RunCase(service, method, who, moment)
             for moment in (CLAIMED, BATCH):
                 yield RunCase(service, method, RUNNER, moment, sleeps=True)
