@@ -98,7 +98,7 @@ def clean_up(
     # What is left to do, written down before it is done
     own = digest(repr((given.delete, given.move, sorted(given.tag.items()))))
     start = max([0, *(mark.done for mark in marks if mark.setting == own)])
-    if start >= end:
+    if start >= end or any(mark.gone > end for mark in marks):  # a run with a newer STATE does it
         return
     gone = max([0 if given.tag else end, *(mark.gone for mark in marks)])
     known = {folder.join(mark.name) for mark in marks}

@@ -205,7 +205,7 @@ class TapS3Files(ArrowTap):
         if after_load:
             if not options.get("state"):
                 raise ConfigError("--after-load needs --state: what it has passed is loaded, and nothing else")
-            tap.prepare(click.echo if dry_run else None)
+            tap.prepare(click.echo if dry_run else None, sends=False)
             tap.raise_failures()
             return
         if write_plan or new_plan_log:
@@ -224,20 +224,21 @@ class TapS3Files(ArrowTap):
                 count = stream.write_plan(self.settings.target_bytes)
                 self.logger.info("Stream %r: %d segments are new in its plan", stream.name, count)
 
-    def prepare(self, show: Callable[[str], None] | None = None) -> None:
+    def prepare(self, show: Callable[[str], None] | None = None, *, sends: bool = True) -> None:
         """Do what `after_load` asks for with the objects that the given STATE has passed, or show it.
 
-        IdentityError: objects are gone that a run with the STATE would send. Other errors are raised later.
+        IdentityError: objects are gone that a run with the STATE `sends`. Other errors are raised later.
         """
         streams, errors = [s for s in self.shared.settings.streams if s.after_load], list[SingerArrowError]()
         selected = {s.name for s in self.streams.values() if s.selected} if streams and self.input_catalog else None
-        self._check_folders()
+        if sends:
+            self._check_folders()
         for stream in (s for s in streams if selected is None or s.name in selected):
             at, root, given = self.shared.bookmark(stream.name), self.settings.plan_root, stream.after_load
             assert root is not None
             assert given is not None
             log = PlanLog(self.shared.storage, root, stream.name, read_only=True)
-            end = start_of(log, at, stream.name).segment
+            end = start_of(log, at, stream.name, sends=sends).segment
             if at is None or os.environ.get(ONLY):  # such a run does not know what other streams read
                 continue
             try:

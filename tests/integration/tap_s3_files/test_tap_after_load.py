@@ -129,6 +129,8 @@ def test_a_run_that_would_lack_removed_objects_ends_before_it_sends_anything(sta
     assert "after_load may have removed objects" in failed(source, full)
     (mark,) = [key for key in keys(source, "stage/_plans/rows/") if key.startswith("after-load")]
     assert mark in line
+    source.tap("tap-s3-files", config=given, state=states[0], **{"after-load": True}).check()  # it sends nothing
+    assert keys(source) == ["2.csv"]
     held = source.s3.get_object(Bucket=source.bucket, Key=f"stage/_plans/rows/{mark}")["Body"].read()
     ran = source.run(given, state=json.loads(held))  # what the line advises
     assert [r["id"] for r in source.rows(ran)] == list(range(20, 30))
