@@ -46,6 +46,7 @@ def script(page: str) -> str:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_newcomer_runs_every_command(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -72,7 +73,7 @@ def test_a_newcomer_runs_every_command(tmp_path: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=550,
+        timeout=850,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-6000:]
