@@ -186,6 +186,10 @@ class BigQueryStreamTable(WarehouseTable):
         extents = Extents(self.watched) if keys and self.watched else None
         return Conversion(self.destination.columns, self.given, constants, keys, place, required, extents)
 
+    def has_rows(self) -> bool:
+        found = self.destination.table.resource
+        return bool(found.num_rows or found.streaming_buffer)
+
     def warehouse_time(self) -> datetime:
         (row,) = self.client.query(sql.NOW, what="Asking for the time").rows
         moment: datetime = row["now"]

@@ -150,6 +150,9 @@ class RedshiftStreamTable(WarehouseTable):
         required = frozenset(c.source for c in self.destination.columns if c.name in never_null)
         return Conversion(self.destination.columns, self.given, constants, keys, place, required)
 
+    def has_rows(self) -> bool:
+        return not self.client.is_empty(self.destination.name)
+
     def warehouse_time(self) -> datetime:
         return self.client.now()
 

@@ -205,7 +205,11 @@ class LoadSink(BatchSink):
     # What the SDK calls; its batches are the records that wait, never BATCH messages
 
     def start_batch(self, context: dict[str, Any]) -> None:  # noqa: ARG002 - the SDK's signature
-        self.waiting.token, self.waiting.since = self.target.run.checkpoints.open(), time.monotonic()
+        run = self.target.run
+        self.waiting.token, self.waiting.since = run.checkpoints.open(), time.monotonic()
+        if self.stream_name in run.sent_whole:
+            run.sent_whole.remove(self.stream_name)
+            self.table.warn_of_rows()
 
     def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
         line = self.target.message_reader.number

@@ -16,7 +16,7 @@ from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.load.dead_letters import cut
-from singer_arrow.load.stream_ends import check_load_method, ended_streams, is_announced, sent_load_method
+from singer_arrow.load.stream_ends import WHOLE, check_load_method, ended_streams, is_announced, sent_load_method
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.schema import NewestDraft, check_schema
 from singer_arrow.runtime.process import Terminated
@@ -183,6 +183,7 @@ class WarehouseTarget(CheckedPlugin, Target):
         with self.run.messages:
             self.run.record_queue.flush()
             self._sinks.changes += 1
+            is_first = stream not in self._schemas
             self._schemas[stream] = schema
             self._schema_message = message_dict
             with flattening_errors(stream):
@@ -193,6 +194,8 @@ class WarehouseTarget(CheckedPlugin, Target):
                 check_load_method(message_dict, self.run.settings_of(stream_map.stream_alias).load_method)
                 self._sinks.own(stream_map)
             self.ticker.start()
+            if is_first and message_dict.get(WHOLE) is True:
+                self.run.sent_whole.update(m.stream_alias for m in maps)
             if is_announced(message_dict):
                 names = [m.stream_alias for m in maps if not isinstance(m, RemoveRecordTransform)]
                 self.run.finishing.begin(stream, names)

@@ -87,6 +87,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.record_queue = RecordQueue(self.limits.workers, self.checkpoints.state)
         self.claimed: set[tuple[str, str]] = set()  # stream and id of the batches of the run
         self.load_methods: dict[str, str | None] = {}  # that the tap sends with its streams, by the names of the sinks
+        self.sent_whole: set[str] = set()  # names of sinks that the tap sends all rows, until the first one comes
         self._streams_of: dict[str, str] = {}
         self.messages = threading.RLock()  # one message at a time, and no draining in the middle of one
         self.is_ending = False  # whether the run ends early

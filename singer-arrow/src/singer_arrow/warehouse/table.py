@@ -239,6 +239,10 @@ class WarehouseTable(abc.ABC):
         `deleted_column` gets the time of deletion; None: the rows are deleted.
         """
 
+    def has_rows(self) -> bool:
+        """Return whether the table had rows before this run."""
+        return False
+
     def warehouse_time(self) -> datetime:
         """Return the time in UTC by the warehouse's clock, which all runs share."""
         return datetime.now(UTC)
@@ -304,6 +308,16 @@ class WarehouseTable(abc.ABC):
             origins=origins,
         )
         self.run.scheduler.add(self.method, item, token=token, alone=self.method.loads_each_file, since=since)
+
+    def warn_of_rows(self) -> None:
+        """Warn where all rows of a stream come as RECORD messages to be appended to those of an earlier run."""
+        if not (self.method.merges or self.method.deferred or self.metadata.tracks_versions) and self.has_rows():
+            self.logger.warning(
+                "Stream %r comes whole, without a STATE or as FULL_TABLE, in RECORD messages to be appended, and its "
+                "table has rows: those of earlier runs will be there twice. Empty the table first, or set load_method "
+                "to upsert or overwrite; batches (batch_config of the tap) would be recognised",
+                self.stream_name,
+            )
 
     def activate_version(self, version: int) -> None:
         """Remove the rows of older versions, once all that was read before is in the table."""
