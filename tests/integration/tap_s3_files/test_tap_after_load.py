@@ -305,3 +305,35 @@ def test_folders_that_are_streams(source: Source) -> None:
         list(range(50, 60)),
         list(range(40, 50)),
     ]
+
+
+def test_an_object_that_is_replaced_before_its_tags_arrive_loses_them(source: Source, s3_faults: FaultProxy) -> None:
+    given = config(source, {"tag": {"state": "loaded"}})
+    source.csv("in/a.csv", 0, at=moment(0))
+    first = source.run(given)
+    s3_faults.set({"match": "^PUT .*tagging", "delay_ms": 3000})
+    options = {"config": given, "state": state_of(first), "after-load": True}
+    with source.tap.start("tap-s3-files", env={"AWS_ENDPOINT_URL": s3_faults.url}, **options) as process:
+        wait_until(lambda: s3_faults.report()["rules"][0]["matched"])
+        source.csv("in/a.csv", 10, at=moment(1))
+        own = {"TagSet": [{"Key": "owner", "Value": "shop"}]}
+        source.s3.put_object_tagging(Bucket=source.bucket, Key="in/a.csv", Tagging=own)
+        _, log = process.communicate()
+    assert b"1 stay: replaced since" in log
+    assert "state" not in tags(source, "in/a.csv")
+
+
+def test_in_a_bucket_with_versions_the_loaded_one_is_tagged_and_a_deleted_one_is_kept(source: Source) -> None:
+    source.s3.put_bucket_versioning(Bucket=source.bucket, VersioningConfiguration={"Status": "Enabled"})
+    source.csv("in/a.csv", 0)
+    given = config(source, {"tag": {"state": "loaded"}})
+    state = state_of(source.run(given))
+    source.run(given, state=state)
+    assert tags(source, "in/a.csv") == {"state": "loaded"}
+    source.run(config(source, DELETE), state=state)
+    versions = source.s3.list_object_versions(Bucket=source.bucket, Prefix="in/")
+    assert [len(versions[kind]) for kind in ("Versions", "DeleteMarkers")] == [1, 1]
+    assert keys(source) == []
+    found = source.s3.list_object_versions(Bucket=source.bucket)
+    for version in (*found["Versions"], *found["DeleteMarkers"]):
+        source.s3.delete_object(Bucket=source.bucket, Key=version["Key"], VersionId=version["VersionId"])
