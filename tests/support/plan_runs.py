@@ -13,7 +13,7 @@ from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.listing import Listing
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog
-from tap_s3_files.plan_model import Segment, Task, after_task, make_tasks, position, unsent
+from tap_s3_files.plan_model import Segment, Task, after_task, make_tasks, place_in_order, unsent
 from tap_s3_files.run import TapRun
 from tap_s3_files.settings import Bookmark, Watermark
 
@@ -44,7 +44,7 @@ def folder_of(folder: Path) -> Path:
 
 def segment(number: int, *objects: ObjectInfo, before: Watermark | None = None, **options: Any) -> Segment:
     """Return a segment of small objects."""
-    after = max((position(o) for o in objects), default=None)
+    after = max((place_in_order(o) for o in objects), default=None)
     return Segment(number, "orders", TARGET_BYTES, before, after, tuple(make_tasks(objects)), **options)
 
 

@@ -31,7 +31,7 @@ from tap_s3_files.plan_model import (
     in_window,
     make_segments,
     make_tasks,
-    position,
+    place_in_order,
     unsent,
     version_of,
     watermark_after,
@@ -83,7 +83,7 @@ class KnownVersions:
         older = (g for g in self._groups if g.oldest + PRECISION < since)
         nearest = max(older, key=lambda g: g.oldest, default=None)
         objects = (o for o in self._objects(nearest) if o.modified < since) if nearest else ()
-        last = max(objects, key=position, default=None)
+        last = max(objects, key=place_in_order, default=None)
         return last.url if last else None
 
     def latest(self, since: datetime) -> dict[str, tuple[datetime, Version]]:
@@ -304,7 +304,7 @@ class StreamPlan:
         An object that is written again without a change, under the same ETag, is known. It is new if it was another one
         in between.
         """
-        if self._floor is not None and position(info) <= self._floor:
+        if self._floor is not None and place_in_order(info) <= self._floor:
             return True
         found = self._recent.get(str(info.url)) if self._recent else None
         if found is not None and (found[1] == version_of(info) or info.modified > found[0]):
@@ -445,7 +445,7 @@ class StreamPlan:
             if self._tries[url] > MAX_TRIES:
                 msg = f"{url} was replaced again and again while it was read; STATE does not pass it: run again"
                 raise ObjectChangedError(msg)
-            is_late = self.log is None and self._before is not None and position(info) > self._before
+            is_late = self.log is None and self._before is not None and place_in_order(info) > self._before
             when = "; a later run reads its new version" if is_late else ", which reads its new version now"
             logger.warning("%s has changed during this run%s", url, when)
             due += [] if is_late else [info]

@@ -293,7 +293,7 @@ class PendingTask:
     reading: str = ""
 
 
-def position(info: ObjectInfo) -> Watermark:
+def place_in_order(info: ObjectInfo) -> Watermark:
     """Return an object's place in the order of objects."""
     return Watermark(info.modified, str(info.url))
 
@@ -310,7 +310,7 @@ def in_window(info: ObjectInfo, start: datetime | None, end: datetime | None) ->
 
 def in_order(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
     """Sort objects as they are read: by time of last change, then by URL."""
-    return sorted(objects, key=position)
+    return sorted(objects, key=place_in_order)
 
 
 def make_tasks(
@@ -361,7 +361,7 @@ def watermark_after(before: Watermark | None, tasks: Sequence[Task], listed: dat
 
     It never passes the time at which the listing began: what appeared during the listing may be missing in it.
     """
-    last = position(tasks[-1].objects[-1]) if tasks else None
+    last = place_in_order(tasks[-1].objects[-1]) if tasks else None
     if last is not None and listed is not None and last.last_modified > listed:
         last = Watermark(listed, "")
     return latest(before, last)

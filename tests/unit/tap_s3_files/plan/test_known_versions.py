@@ -18,7 +18,7 @@ from singer_arrow.storage.urls import Fetched, ObjectInfo, Url
 from tap_s3_files import plan_log
 from tap_s3_files.plan import KnownVersions
 from tap_s3_files.plan_log import PlanLog
-from tap_s3_files.plan_model import position
+from tap_s3_files.plan_model import place_in_order
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def filled(folder: Path, times: list[list[int]]) -> list[ObjectInfo]:
     log, every = log_in(folder), list[ObjectInfo]()
     for number, some in enumerate(times):
         objects = [info(f"{number}-{n}", at) for n, at in enumerate(some)]
-        log.append(segment(number, *sorted(objects, key=position)))
+        log.append(segment(number, *sorted(objects, key=place_in_order)))
         every += objects
     return every
 

@@ -16,7 +16,7 @@ from tap_s3_files.plan_model import (
     in_window,
     make_segments,
     make_tasks,
-    position,
+    place_in_order,
     watermark_after,
 )
 from tap_s3_files.settings import Watermark
@@ -91,7 +91,7 @@ def test_segments_follow_each_other(found: list[ObjectInfo], number: int) -> Non
 def test_objects_of_one_second_are_ordered_by_their_url() -> None:
     a, b = info("a"), info("b")
     assert in_order([b, a]) == [a, b]
-    assert position(a) < position(b)
+    assert place_in_order(a) < place_in_order(b)
 
 
 def test_thousands_of_small_objects_become_few_tasks() -> None:
@@ -109,8 +109,8 @@ def test_a_watermark_passes_neither_back_nor_the_beginning_of_the_listing() -> N
     tasks = list(make_tasks([info("a", seconds=5), info("b", seconds=9)]))
     before = Watermark(START + timedelta(days=1), "s3://b/z")
     assert watermark_after(before, tasks, None) == before
-    assert watermark_after(None, tasks, None) == position(info("b", seconds=9))
-    assert watermark_after(None, tasks, START + timedelta(seconds=9)) == position(info("b", seconds=9))
+    assert watermark_after(None, tasks, None) == place_in_order(info("b", seconds=9))
+    assert watermark_after(None, tasks, START + timedelta(seconds=9)) == place_in_order(info("b", seconds=9))
     listed = START + timedelta(seconds=8)
     assert watermark_after(None, tasks, listed) == Watermark(listed, "")
     assert watermark_after(before, tasks, listed) == before

@@ -19,7 +19,7 @@ from singer_arrow.storage.urls import ObjectInfo
 from tap_s3_files import plan_log
 from tap_s3_files import plan_model as plan
 from tap_s3_files.plan_log import task_name
-from tap_s3_files.plan_model import Task, position
+from tap_s3_files.plan_model import Task, place_in_order
 from tap_s3_files.settings import Bookmark, Watermark
 
 
@@ -219,7 +219,7 @@ def test_without_a_log_the_watermark_moves_with_each_task(small: None) -> None:
     objects = [info(f"{n:02}", n) for n in range(9)]
     found = list(run(None, objects, None))
     assert [len(t.objects) for t, _ in found] == [3, 3, 3]
-    assert [b.watermark for _, b in found] == [position(t.objects[-1]) for t, _ in found]
+    assert [b.watermark for _, b in found] == [place_in_order(t.objects[-1]) for t, _ in found]
     state = found[1][1]
     assert [names(t.objects) for t, _ in run(None, objects, state)] == [["06", "07", "08"]]
 
@@ -289,7 +289,7 @@ def test_a_new_version_does_not_carry_the_watermark_past_what_was_not_listed(tmp
     began = first.modified + timedelta(seconds=1)
     plan = plan_for(run_of([], None, None), log_in(tmp_path))
     (made,) = plan.plan([first], listed=began)
-    assert made.after == position(first)
+    assert made.after == place_in_order(first)
     path.write_text("22")
     later = (first.modified + timedelta(hours=1)).timestamp()
     os.utime(path, (later, later))
