@@ -265,11 +265,13 @@ class TapS3Files(ArrowTap):
 
     def _check_folders(self) -> None:
         """Raise IdentityError if `after_load` has emptied a folder that was a stream, and the STATE lacks that."""
-        storage, root = self.shared.storage, self.settings.plan_root
-        names = (*self._given_state.get("bookmarks", {}), *(s.name for s in self.shared.settings.streams))
-        known = {folder_name(name) for name in names}
-        for pattern in (s for s in self.settings.streams if s.after_load and placeholders(s.name)):
-            assert root is not None
+        storage, root, bookmarks = self.shared.storage, self.settings.plan_root, self._given_state.get("bookmarks", {})
+        known = {folder_name(name) for name in (*bookmarks, *(s.name for s in self.shared.settings.streams))}
+        for pattern in (s for s in self.settings.streams if placeholders(s.name)):
+            if root is None or (
+                bookmarks and pattern.after_load is None
+            ):  # a run without STATE may have lost the setting
+                continue
             glob, plans = fill_placeholders(pattern.name, {}), root.join("_plans")
             for folder in storage.folders(plans._replace(key=f"{plans.key}/")):
                 if folder not in known and glob_match(glob, folder):
