@@ -7,10 +7,12 @@ import copy
 import logging
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from singer_sdk import Stream, Tap
@@ -150,6 +152,12 @@ class ArrowTap(CheckedPlugin, Tap):
         super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
         assert isinstance(self.message_writer, LineWriter)
         self.states = self._state_writer = StateMessages(self.message_writer)
+
+    @cached_property
+    def unfinished(self) -> Counter[str]:
+        """How many selected streams that are not finished are sent under each name."""
+        selected = (s for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected)
+        return Counter(name for s in selected for name in s.sent_names)
 
     def given_state(self, stream: str) -> Mapping[str, Any]:
         """Return the STATE that a stream was started with, also while streams are discovered."""
@@ -431,6 +439,7 @@ class ArrowStream(Stream):
         if state or not self.selected or self.is_finished:
             return
         self.is_finished = True
+        self._tap.unfinished.subtract(self.sent_names)
         if self._stream_version is not None:
             super()._write_activate_version_message(self._stream_version)
         for name in self.sent_names:
@@ -444,16 +453,11 @@ class ArrowStream(Stream):
         Of a stream that failed before its schema was known, the names that maps give it are not known.
         """
         assert isinstance(self._tap, ArrowTap)
-        if not self.config.get("stream_maps"):  # each is sent under its own name
-            return False
-        others = (s for s in self._tap.streams.values() if isinstance(s, ArrowStream) and s.selected)
         has_unknown = bool(self._tap.failures.keys() - self._tap.streams.keys())
         aliases = [
             m.get("__alias__") for m in (self.config.get("stream_maps") or {}).values() if isinstance(m, Mapping)
         ]
-        return any(name in s.sent_names for s in others if not s.is_finished) or (
-            has_unknown and (name != self.name or name in aliases)
-        )
+        return self._tap.unfinished[name] > 0 or (has_unknown and (name != self.name or name in aliases))
 
     def get_records(self, context: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - the SDK's signature
         """Yield the rows as records."""
