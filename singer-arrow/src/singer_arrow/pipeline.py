@@ -25,6 +25,7 @@ from typing import Any
 import click
 
 from singer_arrow.errors import (
+    ClosedPipeError,
     ConfigError,
     IdentityError,
     NotFoundError,
@@ -348,8 +349,10 @@ def _run(
         failed = [(name, code) for name, code in zip(names, codes, strict=True) if code]
         if failed:
             errors = [(figures.get(name) or {}).get("error") or {} for name, _ in failed]
-            if errors[0].get("code") == UnfinishedStreamError.code and len(errors) > 1:
-                errors.reverse()  # the tap's is the cause
+            code_of, type_of = errors[0].get("code"), errors[-1].get("type", ClosedPipeError.__name__)
+            is_missed = code_of == ConfigError.code and type_of != ClosedPipeError.__name__
+            if len(errors) > 1 and (code_of == UnfinishedStreamError.code or is_missed):
+                errors.reverse()  # the tap's is the cause: a stream is not there, or not whole
             name, code = failed[0]
             text = errors[0].get("message") or f"{name} ended with exit code {code}; see its own lines"
             number = code if code > 0 else 128 - code

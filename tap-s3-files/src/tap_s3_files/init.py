@@ -376,7 +376,7 @@ def _stream_lines(stream: StreamText) -> Iterator[str]:
         keys = ", ".join(map(_scalar, found.keys))
         yield f"    key_properties: [{keys}]  # unique and never null in these rows"
     if found.others:
-        yield f"    # unique in these rows too: {one_line(', '.join(found.others))}"
+        yield f"    # unique in these rows{' too' * bool(found.keys)}: {one_line(', '.join(found.others))}"
     reasons: dict[str, list[str]] = {}
     for doubt in found.doubts:
         if doubt.column is None:

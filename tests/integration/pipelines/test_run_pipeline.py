@@ -356,6 +356,37 @@ def test_a_day_without_its_file_replaces_no_table(
     assert ids(warehouse, "prices") == [1]
 
 
+def test_a_new_table_behind_a_state_is_named(programs: Programs, warehouse: Warehouse, write: Write) -> None:
+    path = write()
+    warning = "Stream 'rows': its table is empty, and the tap sends only what is new since its STATE"
+    assert warning not in run(programs, path)
+    assert warning not in run(programs, path)
+    change(path, lambda d: d["target"]["config"].update(streams={"rows": {"table": "others"}, "x*": {"table": "x"}}))
+    log = run(programs, path)
+    assert warning in log
+    assert "Setting 'streams' has 'x*', and no stream of such a name came" in log
+    run(programs, path, "--full-refresh", "--only", "rows")
+    assert ids(warehouse, "others") == [*range(100)]
+    assert warning not in run(programs, path)
+
+
+def test_a_stream_that_is_not_there_is_the_error(
+    programs: Programs, s3: Any, warehouse: Warehouse, write: Write
+) -> None:
+    """The target misses it too, in its settings; where earlier runs had it, it may have nothing in this one."""
+    path = write()
+    bucket = yaml.safe_load(path.read_text())["state"].split("/")[2]
+    change(path, lambda d: d["target"]["config"].update(streams={"inbox": {"load_method": "upsert"}}))
+    inbox = {"name": "inbox", "path": f"s3://{bucket}/inbox/*.csv", "key_properties": ["id"]}
+    change(path, lambda d: d["tap"]["config"]["streams"].append(inbox))
+    *_, line = run(programs, path, code=1).splitlines()
+    assert "Stream 'inbox': no object matches" in line
+    s3.put_object(Bucket=bucket, Key="inbox/a.csv", Body=b"id\n1\n")
+    run(programs, path)
+    s3.delete_object(Bucket=bucket, Key="inbox/a.csv")
+    assert "inbox' is left out of this run" in run(programs, path)
+
+
 def test_streams_alone_have_the_settings_of_the_target_by_whatever_name(
     programs: Programs, warehouse: Warehouse, write: Write
 ) -> None:

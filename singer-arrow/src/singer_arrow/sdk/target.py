@@ -192,7 +192,9 @@ class WarehouseTarget(CheckedPlugin, Target):
             maps = self.mapper.stream_maps[stream]
             for stream_map in maps:
                 check_load_method(message_dict, self.run.settings_of(stream_map.stream_alias).load_method)
-                self._sinks.own(stream_map)
+                sink = self._sinks.own(stream_map)
+                if is_first and message_dict.get(WHOLE) is False and not isinstance(stream_map, RemoveRecordTransform):
+                    sink.table.warn_of_no_rows()
             self.ticker.start()
             if is_first and message_dict.get(WHOLE) is True:
                 self.run.sent_whole.update(m.stream_alias for m in maps)

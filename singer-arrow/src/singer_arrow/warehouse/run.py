@@ -204,7 +204,9 @@ class WarehouseRun(Generic[SettingsT_co]):
         self._output.check()  # the ticker may have found out a moment ago
         self.finishing.check(self.logger)
         if ONLY not in os.environ:
-            self.settings.check_streams([tally.stream for tally in self.tallies])
+            # a stream that has a bookmark came in an earlier run, and may have nothing in this one
+            known = (self.checkpoints.last or {}).get("bookmarks", {})
+            self.settings.check_streams({*(tally.stream for tally in self.tallies), *known})
         self.checkpoints.end()
         self.scheduler.stop(0)
         self.tallies.report(self.logger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,8 @@ from singer_arrow.naming import NamingRules, digest, distinct_table_name, table_
 from singer_arrow.settings import json_schema, read_settings, setting, settings_in, without_defaults
 from singer_arrow.storage.aws import AwsOptions
 from singer_arrow.storage.urls import CONTROL, Url, shown
+
+logger = logging.getLogger("singer-arrow")
 
 # Where the files of a BATCH message may be: a manifest can name any URL, so its writer need not be trusted.
 
@@ -331,7 +334,9 @@ class LoadSettings:
     def check_streams(self, came: Collection[str]) -> None:
         """Check that each stream that `streams` names is one of the input, or raise ConfigError."""
         for name in self.streams:
-            if name not in came and not re.search(r"[*?\[]", name):
+            if not any(fnmatch.fnmatchcase(stream, name) for stream in came) and re.search(r"[*?\[]", name):
+                logger.warning("Setting 'streams' has %r, and no stream of such a name came", name)
+            elif name not in came and not re.search(r"[*?\[]", name):
                 hint = nearest(name, came) or "; remove it, or write a pattern such as 'events_*'"
                 raise ConfigError(f"Setting 'streams' has {name!r}, and no stream of that name came{hint}")
 

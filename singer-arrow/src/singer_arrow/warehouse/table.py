@@ -239,9 +239,9 @@ class WarehouseTable(abc.ABC):
         `deleted_column` gets the time of deletion; None: the rows are deleted.
         """
 
-    def has_rows(self) -> bool:
-        """Return whether the table had rows before this run."""
-        return False
+    def has_rows(self) -> bool | None:
+        """Return whether the table had rows before this run; None: it is not known."""
+        return None
 
     def warehouse_time(self) -> datetime:
         """Return the time in UTC by the warehouse's clock, which all runs share."""
@@ -316,6 +316,15 @@ class WarehouseTable(abc.ABC):
                 "Stream %r comes whole, without a STATE or as FULL_TABLE, in RECORD messages to be appended, and its "
                 "table has rows: those of earlier runs will be there twice. Empty the table first, or set load_method "
                 "to upsert or overwrite; batches (batch_config of the tap) would be recognised",
+                self.stream_name,
+            )
+
+    def warn_of_no_rows(self) -> None:
+        """Warn where the tap sends what is new since its STATE alone, and nothing of before is there."""
+        if self.has_rows() is False:
+            self.logger.warning(
+                "Stream %r: its table is empty, and the tap sends only what is new since its STATE, so rows of earlier "
+                "runs are not in it; to load all, run it without that STATE (singer-arrow run: --full-refresh)",
                 self.stream_name,
             )
 
