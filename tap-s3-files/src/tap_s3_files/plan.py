@@ -179,7 +179,10 @@ class StreamPlan:
         self._end = log.next_number if log is not None else 0
         self._next = self.first_new = self._end
         self._before: Watermark | None = self.bookmark.watermark
+        self._has_warned = False
         newest = log.read(self._end - 1) if log is not None and self.is_begun else None
+        if newest is not None and not self._is_rerun:
+            self._warn_of_settings(newest)
         if newest is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, newest.after)
         own = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
@@ -195,7 +198,7 @@ class StreamPlan:
         self._tries: dict[str, int] = {}
         self._queued: set[Version] = set()
         self._counts: dict[Version, int] = {}
-        self._has_warned = self._has_unchanged = False
+        self._has_unchanged = False
         self._listed: datetime | None = None
         self.complete_until: datetime | None = None
         """All that was there at this time is in the plan; None: that is not known, as where others plan."""
@@ -241,15 +244,19 @@ class StreamPlan:
         if self.log is None:
             return
         for segment in self.log.segments(self.bookmark.segment, self._end):
-            is_other = self._settings is not None and segment.settings not in ("", self._settings)
-            if self._is_rerun and is_other and not self._has_warned:
-                self._has_warned = True
-                logger.warning(
-                    "Stream %r: settings that decide about rows have changed since its objects were first read. What "
-                    "the target has loaded stays as it is; to load it anew with these settings, empty the table first",
-                    self.object_filter.stream,
-                )
+            if self._is_rerun:
+                self._warn_of_settings(segment)
             yield segment
+
+    def _warn_of_settings(self, segment: Segment) -> None:
+        """Warn once if a segment was planned with other settings of rows."""
+        if self._settings is not None and segment.settings not in ("", self._settings) and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "Stream %r: settings that decide about rows have changed since its objects were first read. What "
+                "the target has loaded stays as it is; to load it anew with these settings, empty the table first",
+                self.object_filter.stream,
+            )
 
     def selects(self, segment: Segment, task: Task) -> bool | None:
         """Return whether a task is sent; None: a later run sends it. Those that this run has planned are."""

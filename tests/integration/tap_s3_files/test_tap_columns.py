@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tap_source import Source, ids_of
+from tap_source import Source, ids_of, state_of
 
 from local_cloud.programs import Programs
 
@@ -152,7 +152,10 @@ def test_another_salt_makes_other_files_and_a_line(source: Source) -> None:
     other = source.run(config, env={"HASH_SALT": "another salt"})
     assert (source.rows(first), ids_of(first)) == (source.rows(same), ids_of(other))
     assert {r["email"] for r in source.rows(other)} == {None, hashed("a@x", "another salt")}
-    assert ["settings that decide about rows" in ran.stderr for ran in (first, same, other)] == [False, False, True]
+    line = "settings that decide about rows have changed"
+    assert [line in ran.stderr for ran in (first, same, other)] == [False, False, True]
+    source.put("in/new.csv", "id,email\n9,n@x\n")
+    assert line in source.run(config, env={"HASH_SALT": "another salt"}, state=state_of(first)).stderr
 
 
 @pytest.mark.parametrize(

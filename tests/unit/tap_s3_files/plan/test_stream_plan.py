@@ -178,16 +178,19 @@ def test_where_keys_ascend_listings_begin_at_a_key_of_the_log(tmp_path: Path) ->
     assert [names(t.objects) for t, _ in run(log_in(tmp_path), more, state, keys_ascend=True)] == [["100"]]
 
 
-def test_settings_that_changed_give_one_line_in_a_run_without_state(
-    tmp_path: Path, small: None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_settings_that_changed_give_one_line(tmp_path: Path, small: None, caplog: pytest.LogCaptureFixture) -> None:
+    text = "settings that decide about rows have changed"
     objects = [info(f"{n:02}", n) for n in range(20)]  # of several segments
     state = list(run(log_in(tmp_path), objects, None, identity="old"))[-1][1]
     more = [*objects, info("new", 30)]
+    assert text not in caplog.text
     state = list(run(log_in(tmp_path), more, state, identity="new"))[-1][1]
-    assert "settings" not in caplog.text
+    assert caplog.text.count(text) == 1
+    list(run(log_in(tmp_path), more, state, identity="new"))
+    assert caplog.text.count(text) == 1, "what was planned last has these settings"
+    caplog.clear()
     assert len(list(run(log_in(tmp_path), more, None, identity="new"))) == 8
-    (line,) = [r.message for r in caplog.records if "settings that decide about rows have changed" in r.message]
+    (line,) = [r.message for r in caplog.records if text in r.message]
     assert "empty the table first" in line
 
 
