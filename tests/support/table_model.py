@@ -318,7 +318,7 @@ def kept_and_end(messages: Sequence[Message]) -> tuple[set[str], int]:
     """Return the tables that a run must not replace, as few as possible, and the message limit for STATEs.
 
     No STATE may be released from this message on: it is the first of a kept table's stream. No other stream has
-    messages on both sides of it.
+    messages on both sides of the last STATE before it.
     """
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -333,7 +333,8 @@ def kept_and_end(messages: Sequence[Message]) -> tuple[set[str], int]:
         for kept in map(set, combinations(first, count)):
             end = min((first[stream] for stream in kept), default=len(messages))
             others = first.keys() - kept
-            if others <= last.keys() and all(last[s] < end or first[s] > end for s in others):
+            leaves = max((n for n, m in enumerate(messages[:end]) if m["type"] == "STATE"), default=-1)
+            if others <= last.keys() and all(last[s] <= leaves or first[s] > leaves for s in others):
                 return kept, end
     raise AssertionError
 

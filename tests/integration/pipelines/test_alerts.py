@@ -134,7 +134,7 @@ def test_messages_are_about_what_a_run_met(
     ]
 
     # late, and the default alone
-    described = yaml.safe_load(path.read_text()) | {"notify": {"url": [url], "on": ["late"], "late_after": "1s"}}
+    described = yaml.safe_load(path.read_text()) | {"notify": {"url": [url], "on": ["late"], "late_after": "0s"}}
     singer_arrow.run(described | {"name": "now", "state": str(tmp_path / "orders.state.json")})
     ((kind, title, text),) = messages(http)
     assert (kind, title) == ("warning", "Pipeline now succeeded")
@@ -152,7 +152,7 @@ def test_messages_are_about_what_a_run_met(
     http.status = 401
     (tmp_path / "in" / "c.csv").unlink()
     (tmp_path / "in" / "b.csv").unlink()
-    singer_arrow.run(described | {"notify": {"url": url, "on": ["late"], "late_after": "1s"}})
+    singer_arrow.run(described | {"notify": {"url": url, "on": ["late"], "late_after": "0s"}})
     assert len(http.take()) == 1
     log = "".join(capfd.readouterr()) + caplog.text
     assert "No notification could be sent by json: " in log

@@ -154,7 +154,7 @@ REFUSED = [
     ({"aws": {"sse_customer_key": "A" * 43 + "="}}, "aws.sse_customer_key would be sent"),
     ({"plan_root": "file:///tmp/plans"}, "is on a disk of one machine"),
     ({"defaults": {"columns": {"name": {"hash": True}}}}, "a hash, whose salt workers of a cluster do not have"),
-    ({"stream_maps": {"rows": {"id": "id"}}}, "and stream_maps changes single records"),
+    ({"stream_maps": {"rows": {"id": "id + 1"}}}, "and stream_maps changes single records"),
 ]
 
 
