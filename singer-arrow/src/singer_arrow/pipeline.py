@@ -406,7 +406,7 @@ def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, t
 
 def _clean_up(tap: Sequence[str], temporary: Path) -> list[str]:
     """Return the command by which a tap does what its setting `after_load` asks for; [] if it has none."""
-    is_set = "after_load" in f"{(temporary / 'tap.json').read_text()} {os.environ}"
+    is_set = '"after_load"' in f"{(temporary / 'tap.json').read_text()} {os.environ}"  # as JSON has a key
     state = str(temporary / "state.json")
     return [*tap, "--after-load", "--state", state] if is_set and Path(tap[0]).name == "tap-s3-files" else []
 

@@ -200,7 +200,7 @@ class Alerts:
         """Return what an action returns, or on one line why it failed."""
         try:
             problem = within(_SECONDS, action)
-        except Exception as error:  # noqa: BLE001 - no message, and no metric, is a reason for a run to fail
+        except Exception as error:  # noqa: BLE001 - a message or a metric is no reason for a run to fail
             problem = str(error) or type(error).__name__
         return problem and one_line(" ".join(problem.split()))
 
