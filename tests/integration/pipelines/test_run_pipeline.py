@@ -170,12 +170,17 @@ def test_two_runs_at_once_do_not_have_one_state(
 ) -> None:
     path = write(**({} if place == "s3" else {"state": "deep/state.json"}))
     with start(programs, path) as first:
-        time.sleep(1)
-        with start(programs, path) as second:
-            logs = [process.communicate(timeout=120)[1].decode() for process in (first, second)]
-    codes = [process.returncode for process in (first, second)]
-    assert sorted(codes) == [0, 1], logs
-    assert "Another run has " in logs[codes.index(1)]
+        assert wait_until(lambda: len(family_of(first.pid)) > 2, seconds=60)  # it has the STATE before it starts both
+        connectors = family_of(first.pid) - {first.pid}
+        for pid in connectors:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert "Another run has " in run(programs, path, code=1)
+        finally:
+            for pid in connectors:
+                os.kill(pid, signal.SIGCONT)
+        _, log = first.communicate(timeout=120)
+    assert first.returncode == 0, log.decode()
     check_once(warehouse)
 
 

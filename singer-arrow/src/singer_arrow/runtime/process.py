@@ -218,6 +218,7 @@ class Terminated(SystemExit):
 
     def __init__(self, signum: int, advice: str = "") -> None:
         super().__init__(128 + signum)
+        self.signum = signum
         self._line: str | None = f"Interrupted ({signal.Signals(signum).name}){advice}"
         _raised.append(self)
 

@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -198,7 +199,7 @@ def _set_hooks(name: str) -> None:
     """Mask secrets in unexpected tracebacks, and end the process when a thread ends for lack of memory, in one line.
 
     Others would wait for such a thread for ever: `Thread.start` for one that cannot begin, tasks for one that ends.
-    What is lost is what a kill would lose: nothing that is durable.
+    What is lost is what a kill would lose: nothing that is durable. A signal whose exception was ignored is sent again.
     """
     spare = f"{name}: This machine refuses memory or threads: out of memory [memory]\n".encode()
     others: SimpleQueue[sys.UnraisableHookArgs] = SimpleQueue()
@@ -223,7 +224,11 @@ def _set_hooks(name: str) -> None:
             thrown = others.get()
             if isinstance(thrown.exc_value, MemoryError) and "thread started by" in (thrown.err_msg or ""):
                 end(thrown.exc_value)
-            _report(name, thrown.exc_value)
+            if isinstance(thrown.exc_value, Terminated):  # a finalizer was interrupted, which ignores exceptions
+                time.sleep(0.05)  # until it has ended
+                os.kill(os.getpid(), thrown.exc_value.signum)
+            else:
+                _report(name, thrown.exc_value)
             del thrown
 
     threading.excepthook = in_thread

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,38 @@ def test_a_signal_that_a_library_made_another_error_of_ends_as_a_signal() -> Non
     with pytest.raises(SystemExit) as ended:
         cli.run_connector("tap-x", lambda: command)
     assert ended.value.code == 143
+
+
+INTERRUPTED = """
+import atexit, signal, sys, time
+from singer_arrow.sdk import cli
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+def command():
+    Finalized()
+    time.sleep(20)
+
+at_end = sys.argv[1] == "at the end"
+if at_end:
+    atexit.register(command)
+cli.run_connector("tap-x", lambda: dict if at_end else command)
+"""
+
+
+def test_a_signal_within_a_finalizer_ends_the_run() -> None:
+    argv = [sys.executable, "-c", INTERRUPTED, "in the run"]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)
+    assert (ran.returncode, ran.stderr) == (143, "")
+
+
+def test_a_signal_within_a_finalizer_at_the_end_shows_no_traceback() -> None:
+    argv = [sys.executable, "-c", INTERRUPTED, "at the end"]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)
+    assert ran.returncode in (0, 143, -signal.SIGTERM)
+    assert ran.stderr == ""
 
 
 def test_each_problem_of_the_settings_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
