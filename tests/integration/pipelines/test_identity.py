@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fault_suite import sequences
-from fault_suite.sequences import APPEND, OVERWRITE, UPSERT, Sequence, SequenceSite
+from fault_suite.sequences import APPEND, OVERWRITE, UPSERT, Sequence, SequenceSite, Version
 from tap_source import TapBucket
 
 from local_cloud import Cloud
@@ -81,6 +81,17 @@ def test_overwrite_with_what_is_new_alone_is_refused(site: SequenceSite, service
     assert not world.pipe(world.states[-1])
     assert "replication_method to FULL_TABLE" in world.log
     assert world.pipe(None)
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_a_full_table_without_rows_empties_its_table(site: SequenceSite, service: str) -> None:
+    world = site.world(Sequence(service, OVERWRITE, ()))
+    world.stream["replication_method"] = "FULL_TABLE"
+    for version in (world.new(), Version("empty", range(0), world.moment(-60)), world.new(-120)):
+        world.put("1", version)
+        assert world.pipe(world.states[-1] if world.states else None), world.log
+        assert world.log.count("is a full table and has no row") == (version.content != "v1")
     assert world.problems == []
 
 

@@ -444,13 +444,16 @@ class Finishing:
         self.methods: dict[str, list[AnyLoadMethod]] = {}
         """Those to finish, by their tables, which have one for each of their SCHEMAs; also of sinks that are gone."""
         self._ends = StreamEnds()
+        self._full_tables: set[str] = set()  # the streams of which a table becomes empty if they have no row
         self.tables: dict[str, set[str]] = {}  # the sinks that the rows of each announced stream go to
         self._tokens: dict[str, list[int]] = {}
         self._kept: set[str] = set()
         self._unfinished: list[str] = []
 
-    def begin(self, stream: str, tables: Collection[str]) -> None:
+    def begin(self, stream: str, tables: Collection[str], *, is_full_table: bool = False) -> None:
         """Note a SCHEMA that announces an end mark, and the stream names of the sinks that its rows go to."""
+        if is_full_table:
+            self._full_tables.add(stream)
         self.tables.setdefault(stream, set()).update(tables)
         if self.methods.keys() & self.tables[stream]:
             self._tokens.setdefault(stream, []).append(self._checkpoints.open())
@@ -479,7 +482,14 @@ class Finishing:
         self._kept = kept_tables(spans, self._ends.states)
         self._unfinished = [table for table, span in spans.items() if span.end is None]
         for table, methods in self.methods.items():
-            for method in methods if table not in self._kept else ():
+            if table in self._kept:
+                continue
+            newest_method, of_table = methods[-1], set(streams_of[table])
+            if of_table and of_table <= self._full_tables and not newest_method.context.tally.counts()["rows"]:
+                warning = "Stream %r is a full table and has no row: its table becomes empty"
+                newest_method.context.logger.warning(warning, table)
+                newest_method.replace_table()
+            for method in methods:
                 scheduler.finish(method)
         for stream, tokens in self._tokens.items():
             if not self.tables[stream] & self._kept:

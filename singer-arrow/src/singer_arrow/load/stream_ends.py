@@ -38,6 +38,8 @@ ONLY = "SINGER_ARROW_ONLY"
 """The variable of runs of some streams of a pipeline, where a target's settings may name streams that do not come."""
 WHOLE = "sent_whole"
 """The top-level key of SCHEMA messages: whether the run sends all of the stream."""
+REPLICATION, FULL_TABLE = "replication_method", "FULL_TABLE"
+"""The top-level key of SCHEMA messages of a full table, and its value: the table is empty if no row comes."""
 
 
 def is_announced(schema_message: Mapping[str, Any]) -> bool:

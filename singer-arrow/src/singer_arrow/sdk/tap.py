@@ -33,7 +33,7 @@ from singer_arrow.errors import (
     is_of_memory,
     with_code,
 )
-from singer_arrow.load.stream_ends import KEY, METHOD, WHOLE
+from singer_arrow.load.stream_ends import FULL_TABLE, KEY, METHOD, REPLICATION, WHOLE
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.run_figures import RunFigures, StreamFigures
 from singer_arrow.runtime.process import Terminated
@@ -112,6 +112,7 @@ class AnnouncingSchema(SchemaMessage):
 
     shard: str | None = None  # which part the run sends, as `stream_ends.SHARD`; None: all
     sent_whole: bool = True  # False: only what is new since its STATE
+    is_full_table: bool = False  # rows that it does not send are gone
     load_method: str | None = None  # for the target, where its settings have none
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,6 +123,7 @@ class AnnouncingSchema(SchemaMessage):
             **({METHOD: self.load_method} if self.load_method else {}),
             KEY: True,
             WHOLE: self.sent_whole,
+            **({REPLICATION: FULL_TABLE} if self.is_full_table else {}),
         }
 
 
@@ -423,8 +425,9 @@ class ArrowStream(Stream):
     def _generate_schema_messages(self) -> Generator[SchemaMessage]:
         for m in super()._generate_schema_messages():
             keys = m.key_properties, m.bookmark_properties
+            is_full_table = self.replication_method == FULL_TABLE
             yield AnnouncingSchema(
-                m.stream, m.schema, *keys, self.shard, sent_whole=self.is_sent_whole, load_method=self.load_method
+                m.stream, m.schema, *keys, self.shard, self.is_sent_whole, is_full_table, self.load_method
             )
 
     def _write_activate_version_message(self, full_table_version: int) -> None:

@@ -16,7 +16,15 @@ from singer_arrow.batch.message import REJECTED_BATCH, Batch
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.load.dead_letters import cut
-from singer_arrow.load.stream_ends import WHOLE, check_load_method, ended_streams, is_announced, sent_load_method
+from singer_arrow.load.stream_ends import (
+    FULL_TABLE,
+    REPLICATION,
+    WHOLE,
+    check_load_method,
+    ended_streams,
+    is_announced,
+    sent_load_method,
+)
 from singer_arrow.monitoring.monitor import RunMonitor
 from singer_arrow.records.schema import NewestDraft, check_schema
 from singer_arrow.runtime.process import Terminated
@@ -200,7 +208,8 @@ class WarehouseTarget(CheckedPlugin, Target):
                 self.run.sent_whole.update(m.stream_alias for m in maps)
             if is_announced(message_dict):
                 names = [m.stream_alias for m in maps if not isinstance(m, RemoveRecordTransform)]
-                self.run.finishing.begin(stream, names)
+                is_full_table = message_dict.get(REPLICATION) == FULL_TABLE
+                self.run.finishing.begin(stream, names, is_full_table=is_full_table)
 
     def get_sink(
         self,

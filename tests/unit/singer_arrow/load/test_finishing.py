@@ -91,6 +91,18 @@ def test_a_stream_without_rows_may_end(capsys: pytest.CaptureFixture[str]) -> No
     assert states(capsys.readouterr().out) == [2]
 
 
+@pytest.mark.parametrize(
+    ("key", "ends", "emptied"),
+    [("FULL_TABLE", True, True), ("INCREMENTAL", True, False), ("FULL_TABLE", False, False)],
+)
+def test_a_full_table_without_rows_is_replaced_once_it_has_ended(
+    key: str, ends: bool, emptied: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = run([{**schema("a"), "replication_method": key}, *([end("a", 1)] if ends else [])], **OVERWRITE)
+    assert (error is None) is ends
+    assert ("has no row: its table becomes empty" in caplog.text) is emptied
+
+
 def test_streams_before_and_after_an_unfinished_one_are_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     a, c = ([schema(s), batch(s), state(n), end(s, n + 1)] for s, n in (("a", 1), ("c", 7)))
     b = [schema("b"), batch("b"), state(4), batch("b")]
