@@ -406,9 +406,14 @@ def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, t
 
 def _clean_up(tap: Sequence[str], temporary: Path) -> list[str]:
     """Return the command by which a tap does what its setting `after_load` asks for; [] if it has none."""
-    is_set = '"after_load"' in f"{(temporary / 'tap.json').read_text()} {os.environ}"  # as JSON has a key
     state = str(temporary / "state.json")
-    return [*tap, "--after-load", "--state", state] if is_set and Path(tap[0]).name == "tap-s3-files" else []
+    return [*tap, "--after-load", "--state", state] if _sets(tap, "after_load", temporary) else []
+
+
+def _sets(tap: Sequence[str], name: str, temporary: Path) -> bool:
+    """Return whether tap-s3-files has a setting, at any depth."""
+    texts = f"{(temporary / 'tap.json').read_text()} {os.environ}"
+    return f'"{name}"' in texts and Path(tap[0]).name == "tap-s3-files"  # as JSON has a key
 
 
 def _selection(command: Sequence[str], given: str | None, only: Sequence[str], temporary: Path) -> str:
@@ -530,6 +535,8 @@ def _place(text: str, folder: Path) -> Url:
 # The command `singer-arrow run`.
 
 _MOST_PAUSE = 3600.0
+LEAST_PAUSE_SECONDS = 60.0
+"""Between runs that messages of a queue start: BigQuery has a limit of loads of a table, 1,500 a day."""
 
 
 class _Duration(click.ParamType[float]):
@@ -585,9 +592,26 @@ def run_command(
                     f"singer-arrow: {counted(failures, 'failure')} in a row; next run in {pause:,.0f} s", err=True
                 )
             try:
-                time.sleep(pause)
+                _pause(file, pause, signals, listens=not failures)
             except SystemExit:
                 sys.exit(0)
+
+
+def _pause(file: str, seconds: float, signals: _Signals, *, listens: bool) -> None:
+    """Wait; a tap that reads a queue may end that once a message is there, `LEAST_PAUSE_SECONDS` after a run."""
+    end = time.monotonic() + seconds
+    time.sleep(min(seconds, LEAST_PAUSE_SECONDS))
+    with suppress(SingerArrowError), temporary_folder("pipeline-") as temporary:  # the next run has the error too
+        described, folder = read_pipeline(file)
+        tap = _command(described, "tap", (), folder, temporary)
+        if listens and _sets(tap, "queue_url", temporary) and (left := round(end - time.monotonic())) > 0:
+            with subprocess.Popen([*tap, "--wait", str(left)], stdin=subprocess.DEVNULL) as process:
+                signals.processes = (process,)
+            signals.processes = ()
+            end = end if process.returncode else 0.0
+    if signals.received:
+        sys.exit(0)
+    time.sleep(max(0.0, end - time.monotonic()))
 
 
 def _run_once(

@@ -104,6 +104,14 @@ class Queue:
             self._held.update((m.id, m) for m in got)
         return got
 
+    def wait(self, seconds: float) -> None:
+        """Return once the queue has a message, which is visible again then, or after so many seconds."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if found := self.receive(math.ceil(left)):
+                self.release(found)
+                return
+
     def approximate_size(self) -> int:
         """Return the approximate number of waiting messages."""
         name = "ApproximateNumberOfMessages"

@@ -161,6 +161,7 @@ class TapS3Files(ArrowTap):
         )
         after = "Do nothing but what after_load asks for with the objects that --state has passed: they are loaded."
         dry = "With --after-load: show what it would do."
+        wait = "Do nothing but wait until the queue of replication.method sqs has a message, at most so many seconds."
         shards = "With --plan: show also what each of N shards would read; see the setting shard."
         targets = "With --plan: show also what loading needs, bigquery or redshift; repeatable."
         preview = (
@@ -172,6 +173,7 @@ class TapS3Files(ArrowTap):
             click.Option(["--new-plan-log"], is_flag=True, help=anew),
             click.Option(["--after-load"], is_flag=True, help=after),
             click.Option(["--dry-run"], is_flag=True, help=dry),
+            click.Option(["--wait"], type=click.IntRange(min=1), help=wait, metavar="SECONDS"),
             click.Option(["--shard-count"], type=click.IntRange(min=1), help=shards, metavar="N"),
             click.Option(
                 ["--target", "targets"], type=click.Choice(("bigquery", "redshift")), multiple=True, help=targets
@@ -190,6 +192,7 @@ class TapS3Files(ArrowTap):
         new_plan_log: bool = False,
         after_load: bool = False,
         dry_run: bool = False,
+        wait: int | None = None,
         targets: Sequence[str] = (),
         shard_count: int | None = None,
         preview: int | None = None,
@@ -197,7 +200,8 @@ class TapS3Files(ArrowTap):
     ) -> None:
         if dry_run and not after_load:
             raise click.UsageError("--dry-run is for --after-load; --plan shows what a run would read")
-        is_other = plan or write_plan or new_plan_log or after_load or targets or shard_count or preview is not None
+        shows = plan or targets or shard_count or preview is not None
+        is_other = shows or write_plan or new_plan_log or after_load or wait
         if options.get("about") or not is_other:
             super().invoke(**options)
             return
@@ -207,6 +211,11 @@ class TapS3Files(ArrowTap):
                 raise ConfigError("--after-load needs --state: what it has passed is loaded, and nothing else")
             tap.prepare(click.echo if dry_run else None, sends=False)
             tap.raise_failures()
+            return
+        if wait:
+            if not tap.settings.sqs:
+                raise ConfigError("--wait is for replication.method sqs")
+            tap.queue.wait(wait)
             return
         if write_plan or new_plan_log:
             tap.begin_plan_logs(has_state=bool(options.get("state"))) if new_plan_log else tap.write_plan()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,7 @@ import singer_arrow
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
+from local_cloud.s3 import setup
 from singer_arrow import errors
 from singer_arrow.load.convert import RANK
 
@@ -213,6 +215,34 @@ def test_sigterm_ends_a_run_after_what_is_under_way(programs: Programs, warehous
     assert (found["exit_code"], found["failures"], found["error"]) == (0, 0, None)
     run(programs, path)
     check_once(warehouse)
+
+
+def test_a_message_of_the_queue_starts_the_next_run(
+    programs: Programs, cloud: Cloud, s3: Any, sqs: Any, bucket: str, warehouse: Warehouse, write: Write, tmp_path: Path
+) -> None:
+    """The pause is an hour, and the queue is looked at right after a run instead of a minute later."""
+    queue = setup.connect_queue(cloud.s3_url, bucket, f"queue-{uuid.uuid4().hex}")
+    stream = {"name": "events", "path": f"s3://{bucket}/*.csv", "schema": {"id": "integer"}}
+    tap = {
+        "streams": [stream],
+        "batch_config": {"encoding": {"format": "parquet"}, "storage": {"root": "s3://${STAGE}/events"}},
+        "replication": {"method": "sqs", "queue_url": queue, "max_wait_seconds": 1},
+    }
+    path, health = write(tap={"name": "tap-s3-files", "config": tap}), tmp_path / "health.json"
+    code = "from singer_arrow import pipeline; pipeline.LEAST_PAUSE_SECONDS = 0.1; pipeline.main()"
+    command = [sys.executable, "-c", code, "run", str(path), "--every", "1h", "--health", str(health)]
+    with subprocess.Popen(command, env=programs.env, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        for number in range(2):
+            assert wait_until(health.exists, seconds=60)
+            health.unlink()
+            s3.put_object(Bucket=bucket, Key=f"{number}.csv", Body=f"id\n{number}\n".encode())
+        assert wait_until(health.exists, seconds=60)
+        assert wait_until(lambda: len(family_of(process.pid)) == 2, seconds=60), "the tap waits"
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 0, log
+    assert [row["id"] for row in warehouse.table("events")] == [0, 1], log
+    sqs.delete_queue(QueueUrl=queue)
 
 
 def test_a_description_that_is_wrong_is_one_line(programs: Programs, write: Write) -> None:
