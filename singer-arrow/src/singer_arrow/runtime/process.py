@@ -209,8 +209,8 @@ def begin() -> None:
 
 
 def received() -> Terminated | None:
-    """Return the exception of a signal, if one was received; a library may have replaced it by another error."""
-    return _raised[0] if _raised else None
+    """Return the exception of the last signal, if any; a library may have replaced it by another error."""
+    return _raised[-1] if _raised else None
 
 
 class Terminated(SystemExit):

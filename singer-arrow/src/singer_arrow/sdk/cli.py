@@ -226,7 +226,8 @@ def _set_hooks(name: str) -> None:
                 end(thrown.exc_value)
             if isinstance(thrown.exc_value, Terminated):  # a finalizer was interrupted, which ignores exceptions
                 time.sleep(0.05)  # until it has ended
-                os.kill(os.getpid(), thrown.exc_value.signum)
+                if thrown.exc_value is received():  # none was raised since, as where the next line would begin
+                    os.kill(os.getpid(), thrown.exc_value.signum)
             else:
                 _report(name, thrown.exc_value)
             del thrown

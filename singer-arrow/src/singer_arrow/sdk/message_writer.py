@@ -55,13 +55,7 @@ class LineWriter(SingerWriter):
 
     def write_message(self, message: Message) -> None:
         """Write one line; ClosedPipeError if the reader has closed the pipe."""
-        with self._whole():
-            super().write_message(message)
-
-    def format_message(self, message: Message) -> str:
-        line: str = super().format_message(message)
-        self.written += len(line)
-        return line
+        self.write_lines(memoryview(f"{self.format_message(message)}\n".encode()))
 
     def write_lines(self, lines: memoryview) -> None:
         """Write lines that end each with a newline; ClosedPipeError if the reader has closed the pipe."""
@@ -77,9 +71,8 @@ class LineWriter(SingerWriter):
             self._write_all(handle, lines)
 
     def stop(self, signum: int) -> None:
-        """End the process with the exit code of a signal; a second signal does not wait for the line."""
-        waits = self._writing and not self._signal
-        self._signal = signum
+        """End the process with the exit code of a signal; a second one within a line does not wait for its end."""
+        waits, self._writing, self._signal = self._writing, False, signum
         if not waits:
             interrupt(Terminated(signum, _ADVICE))
 

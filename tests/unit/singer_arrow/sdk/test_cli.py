@@ -119,6 +119,33 @@ def test_a_signal_within_a_finalizer_ends_the_run() -> None:
     assert (ran.returncode, ran.stderr) == (143, "")
 
 
+RAISED_SINCE = """
+import signal, time
+from singer_arrow.runtime.process import Terminated
+from singer_arrow.sdk import cli
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+def command():
+    Finalized()
+    try:
+        raise Terminated(signal.SIGTERM)  # as a line does that would begin
+    finally:
+        time.sleep(0.5)
+        print("unwound")
+
+cli.run_connector("tap-x", lambda: command)
+"""
+
+
+def test_a_signal_within_a_finalizer_that_took_effect_since_is_not_sent_again() -> None:
+    argv = [sys.executable, "-c", RAISED_SINCE]
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (143, "unwound\n", "")
+
+
 def test_a_signal_within_a_finalizer_at_the_end_shows_no_traceback() -> None:
     argv = [sys.executable, "-c", INTERRUPTED, "at the end"]
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)

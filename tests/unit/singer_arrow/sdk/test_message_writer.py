@@ -6,6 +6,9 @@ import inspect
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -56,7 +59,7 @@ def taken(then: Callable[[bytearray], object] = len) -> Iterator[Reader]:
 
 def test_the_sdk_still_has_what_the_writer_uses() -> None:
     assert list(inspect.signature(SingerWriter.write_message).parameters) == ["self", "message"]
-    assert "sys.stdout.write" in inspect.getsource(SingerWriter.write_message)
+    assert "sys.stdout.write(self.format_message(message) +" in inspect.getsource(SingerWriter.write_message)
 
 
 def test_blocks_and_messages_leave_in_order() -> None:
@@ -110,6 +113,54 @@ def test_an_exit_that_was_swallowed_comes_with_the_next_block() -> None:
         writer.write_lines(BLOCK)
     assert ended.value.code == 130
     assert reader.data == b""
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_signal_within_a_line_after_unwinding_waits_for_it_once(signals: int) -> None:
+    writer = LineWriter()
+    with pytest.raises(SystemExit):
+        writer.stop(15)
+    writer.has_unwound = True  # as `StateMessages.flush` sets it
+    ended = list[int | str | None]()
+
+    def stop(data: bytearray) -> None:
+        if len(data) > 100_000 and not ended:
+            ended.append(0)
+            for _ in range(signals):
+                try:
+                    writer.stop(15)  # as the handler does, which would raise in the thread that writes
+                except SystemExit as error:
+                    ended.append(error.code)
+
+    state = StateMessage({"bookmarks": {"a": "x" * 3_000_000}})
+    with taken(stop) as reader:
+        writer.write_message(state)
+    assert reader.lines() == [state.to_dict()]
+    assert ended == [0, 143][:signals]
+
+
+WRITES = """
+import signal, sys
+from singer_sdk.singerlib import StateMessage
+from singer_arrow.sdk.message_writer import LineWriter
+
+writer = LineWriter()
+signal.signal(signal.SIGTERM, lambda number, _: writer.stop(number))
+writer.write_message(StateMessage({"bookmarks": {"a": "x" * 3_000_000}}))
+"""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])  # then Python loses what a write that was interrupted has left
+def test_a_signal_within_a_long_message_takes_effect_after_it(unbuffered: str) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen([sys.executable, "-c", WRITES], stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        begun = process.stdout.read(10)
+        process.send_signal(signal.SIGTERM)
+        line = begun + process.stdout.read()
+    assert process.returncode == 143
+    assert line.endswith(b"\n")
+    assert len(json.loads(line)["value"]["bookmarks"]["a"]) == 3_000_000
 
 
 def test_a_target_that_is_gone_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

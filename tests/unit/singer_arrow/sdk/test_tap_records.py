@@ -107,7 +107,12 @@ def test_records_are_the_same_whether_they_are_written_at_once_or_singly(
 ) -> None:
     blocks: list[memoryview] = []
     write = LineWriter.write_lines
-    monkeypatch.setattr(LineWriter, "write_lines", lambda self, lines: (blocks.append(lines), write(self, lines)))
+
+    def write_lines(writer: LineWriter, lines: memoryview) -> None:
+        blocks.extend([lines] if bytes(lines).count(b"\n") > 1 else [])
+        write(writer, lines)
+
+    monkeypatch.setattr(LineWriter, "write_lines", write_lines)
     config = {"method": "INCREMENTAL", **config}
     found = [sync_rich(kind, config, deselected) for kind in (Rich, LookedAt)]
     assert [len(blocks), LookedAt.looked_at > 0] == [3 * at_once, True]
