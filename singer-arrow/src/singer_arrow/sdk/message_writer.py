@@ -117,7 +117,7 @@ class StateMessages(StateWriter):
 
     STATE has the bookmarks of all streams, so that one for each stream would have a size that grows with their square.
     It is written at once up to 16 KiB, else behind as many bytes of other messages as the last one has, of which each
-    second makes 100 KiB good. `flush` writes the one that waits.
+    second makes 100 KiB good. `write_due` follows other messages; `flush` writes the one that waits.
     """
 
     def __init__(self, writer: LineWriter) -> None:
@@ -128,8 +128,12 @@ class StateMessages(StateWriter):
         self._size, self._written, self._at = 0, 0, 0.0
 
     def write_state(self, state: Mapping[str, Any]) -> None:
-        written, seconds = self._writer.written - self._written, time.monotonic() - self._at
         self._waiting = state
+        self.write_due()
+
+    def write_due(self) -> None:
+        """Write the STATE that waits, if any, unless it outweighs what was written since the last one."""
+        written, seconds = self._writer.written - self._written, time.monotonic() - self._at
         if self._size <= _SMALL_STATE or self._size <= written + seconds * _STATE_BYTES_PER_SECOND:
             self.flush()
 

@@ -514,9 +514,11 @@ class ArrowStream(Stream):
             closing(self.batches()) as items,
         ):
             self._began = time.monotonic()
+            assert isinstance(self._tap, ArrowTap)
             for item in items:
                 if isinstance(item, Batch):
                     self._tap.write_message(PlainMessage(item.to_message()))
+                    self._tap.states.write_due()
                     count.increment()
                     rows.increment(item.row_count or 0)
                     self._sent_batches += 1
@@ -544,10 +546,12 @@ class ArrowStream(Stream):
         timer.with_context({})
         with self._failing_alone(), counter as count, timer, closing(self.rows(self._encoder())) as items:
             self._began = time.monotonic()
+            assert isinstance(self._tap, ArrowTap)
             for item in items:
                 self._sent_rows += rows_in(item)
                 if isinstance(item, EncodedRecords):
                     writer.write_lines(item.lines)
+                    self._tap.states.write_due()
                     self.state_manager.is_flushed = False
                     count.increment(item.count)
                 else:

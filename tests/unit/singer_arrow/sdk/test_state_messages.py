@@ -120,6 +120,32 @@ def test_each_second_makes_some_bytes_good(monkeypatch: pytest.MonkeyPatch) -> N
     assert [state["end_of_stream"] for state in found if "end_of_stream" in state] == names(COUNT)
 
 
+@pytest.mark.parametrize("batches", [True, False], ids=["BATCH", "RECORD"])
+def test_what_waits_leaves_behind_messages_of_a_stream_without_states(
+    batches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow_batches(stream: Folder) -> Generator[Batch | Mapping[str, Any]]:
+        yield from [replace(BATCH, stream=stream.name)] * 100
+        yield stream.entry
+
+    def slow_rows(stream: Folder, encode: Encode[Encoded]) -> Generator[Encoded]:
+        for number in range(100):
+            yield from encode(pa.RecordBatch.from_pylist([{"id": number, "name": "n" * 200}]))
+        stream.write_state(stream.entry)
+
+    monkeypatch.setattr(module, "_SMALL_STATE", 1)
+    monkeypatch.setattr(module, "_STATE_BYTES_PER_SECOND", 0)
+    monkeypatch.setattr(TapMany, "count", 8)
+    monkeypatch.setattr(Folder, "batches", slow_batches)
+    monkeypatch.setattr(Folder, "rows", slow_rows)
+    lines = [json.loads(line) for line in lines_of(batches=batches)]
+    assert marks(list(map(json.dumps, lines))) == names(8)
+    kinds = [message["type"] for message in lines]
+    for name in names(8)[2:-1]:  # between messages of the next stream
+        at = next(n for n, line in enumerate(lines) if kinds[n] == "STATE" and name in line.get("end_of_stream", ""))
+        assert kinds[at - 1] == kinds[at + 1] == ("BATCH" if batches else "RECORD"), name
+
+
 def ends_run(stream: Stream) -> None:
     if stream.name == names(COUNT)[-2]:
         error = ConfigError("of the whole run")
