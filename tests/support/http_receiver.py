@@ -20,10 +20,10 @@ class Received:
 
 
 class Receiver:
-    """What was received; `status` is the answer."""
+    """What was received; `status` is the answer, with `text` to a GET."""
 
     def __init__(self) -> None:
-        self.requests, self.status, self.port = list[Received](), 200, 0
+        self.requests, self.status, self.port, self.text = list[Received](), 200, 0, ""
 
     def take(self) -> list[Received]:
         """Return what was received since the last call."""
@@ -42,11 +42,13 @@ def receiver() -> Iterator[Receiver]:
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             found.requests.append(Received(self.command, self.path, body, self.headers.get("Authorization", "")))
+            answer = found.text.encode() if self.command == "GET" else b""
             self.send_response(found.status)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
+            self.wfile.write(answer)
 
-        do_POST = do_PUT = answer  # noqa: N815 - the names of http.server
+        do_GET = do_POST = do_PUT = answer  # noqa: N815 - the names of http.server
 
         def log_message(self, format: str, *args: object) -> None:
             """Log nothing."""

@@ -11,7 +11,7 @@ import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from warehouses import Warehouse
 import singer_arrow
 from local_cloud import Cloud
 from singer_arrow.errors import ConfigError
-from singer_arrow.monitoring.alerts import METRICS, SUCCESS
+from singer_arrow.monitoring.alerts import COMPLETE, LAG, METRICS, SUCCESS
 
 SECRET = "very-secret-password"
 Write = Callable[..., Path]
@@ -165,6 +165,7 @@ def test_failures_in_a_row_are_reported_when_they_begin_and_when_they_have_ended
 ) -> None:
     path = write(notify={"url": f"json://127.0.0.1:{http.port}"})
     command = ["singer-arrow", "run", str(path), "--every", "1s", "--health", "health.json"]
+    http.status = 503
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
 
         def ended(failures: range) -> bool:
@@ -172,7 +173,10 @@ def test_failures_in_a_row_are_reported_when_they_begin_and_when_they_have_ended
             return file.exists() and json.loads(file.read_text())["failures"] in failures
 
         try:
-            assert wait_until(lambda: ended(range(2, 9)), seconds=120)
+            assert wait_until(lambda: bool(http.requests), seconds=120)
+            http.status = 200
+            http.take()  # what is refused is sent again
+            assert wait_until(lambda: bool(http.requests) and ended(range(3, 9)), seconds=120)
             put("a.csv", "id,name\n1,a\n")
             assert wait_until(lambda: ended(range(1)), seconds=120)
         finally:
@@ -191,6 +195,17 @@ def of_text(text: str) -> dict[tuple[str, str], float]:
     found = {(s.name, s.labels.get("stream", "")): s.value for family in families for s in family.samples}
     assert {s.labels["pipeline"] for family in families for s in family.samples} == {"orders"}
     return found
+
+
+def exposed(text: str) -> str:
+    """Return what a Pushgateway shows that has pushed metrics, the same of a stream `other`, and another pipeline's."""
+    lines = list[str]()
+    for line in text.splitlines():
+        more = [line.replace('"rows"', '"other"'), line.replace('"orders"', '"others"')] if line[0] != "#" else []
+        own = [one.replace("{", '{instance="",job="singer-arrow",') for one in dict.fromkeys([line, *more])]
+        lines += own if more else [line]
+    lines += ["# TYPE push_time_seconds gauge", 'push_time_seconds{job="singer-arrow",pipeline="orders"} 1.8e+09', ""]
+    return "\n".join(lines)
 
 
 def of_otlp(body: bytes) -> dict[tuple[str, str], float]:
@@ -218,9 +233,8 @@ def test_metrics_are_written_and_pushed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     place = f"http://127.0.0.1:{http.port}"
-    path = write(
-        metrics={"textfile": "orders.prom", "pushgateway": f"http://someone:{SECRET}@{place[7:]}", "otlp": place}
-    )
+    gateway = f"http://someone:{SECRET}@{place[7:]}"
+    path = write(metrics={"textfile": "orders.prom", "pushgateway": gateway, "otlp": f"{place}/path-{SECRET}"})
     put("a.csv", "id,name\n1,a\n2,b\nx,c\n")
     singer_arrow.run(path)
     written = of_text((tmp_path / "orders.prom").read_text())
@@ -233,11 +247,12 @@ def test_metrics_are_written_and_pushed(
     assert (pushed.method, pushed.path) == ("PUT", "/metrics/job/singer-arrow/pipeline/orders")
     assert of_text(pushed.body.decode()) == written
     assert pushed.authorization == "Basic " + b64encode(f"someone:{SECRET}".encode()).decode()
-    assert exported.path == "/v1/metrics"
+    assert exported.path == f"/path-{SECRET}/v1/metrics"
     assert of_otlp(exported.body) == pytest.approx(written)
     assert [file.name for file in tmp_path.glob("*.prom*")] == ["orders.prom"]
 
-    # after a failure, what is not known of this run stays
+    # after a failure, what is not known of this run stays, also of another stream, on the gateway as it has it
+    http.text = exposed(pushed.body.decode())
     described = yaml.safe_load(path.read_text())
     described["tap"]["config"]["streams"][0] |= {"on_bad_row": "fail"}
     path.write_text(yaml.safe_dump(described))
@@ -247,16 +262,21 @@ def test_metrics_are_written_and_pushed(
     failed = of_text((tmp_path / "orders.prom").read_text())
     assert failed["singer_run_exit_code", ""] == 1
     assert failed[SUCCESS, ""] == written[SUCCESS, ""] < failed["singer_run_timestamp_seconds", ""]
-    pushed, exported = http.take()
-    assert pushed.method == "POST"
-    assert (SUCCESS, "") not in of_text(pushed.body.decode())
+    other = {(name, "other"): value for (name, stream), value in written.items() if stream == "rows"}
+    asked, pushed, exported = http.take()
+    assert (asked.method, asked.path, asked.authorization) == ("GET", "/metrics", pushed.authorization)
+    assert of_text(pushed.body.decode()) == failed | other
 
     # a part of the streams
     (tmp_path / "in" / "b.csv").unlink()
     singer_arrow.run(path, only=["rows"])
     partial = of_text((tmp_path / "orders.prom").read_text())
     assert (partial["singer_run_exit_code", ""], partial[SUCCESS, ""]) == (0, written[SUCCESS, ""])
-    assert http.take()[0].method == "POST"
+    assert of_text(http.take()[1].body.decode()) == partial | other
+
+    # a whole run has its own alone
+    singer_arrow.run(path)
+    assert of_text(http.take()[0].body.decode()) == of_text((tmp_path / "orders.prom").read_text())
 
     # what cannot be written is a warning
     http.status = 400
@@ -266,7 +286,22 @@ def test_metrics_are_written_and_pushed(
     log = "".join(capfd.readouterr()) + caplog.text
     for name in described["metrics"]:
         assert f"The metrics of this run could not be written, metrics.{name}: " in log
+    assert re.search(r"metrics\.otlp: .*\b400\b", log)
     assert SECRET not in log
+
+
+@pytest.mark.parametrize("end", ["exit 0", "exit 1", "kill -9 $$"])
+def test_what_a_target_without_reports_did_not_load_is_not_counted(end: str, write: Write, tmp_path: Path) -> None:
+    target = tmp_path / "target-other"
+    target.write_text(f"#!/bin/sh\ncat > /dev/null\n{end}\n")
+    target.chmod(0o755)
+    path = write(target={"name": str(target)}, metrics={"textfile": "orders.prom"})
+    put("a.csv", "id,name\n1,a\n2,b\n")
+    with nullcontext() if end == "exit 0" else pytest.raises(singer_arrow.PipelineError):
+        singer_arrow.run(path)
+    found = of_text((tmp_path / "orders.prom").read_text())
+    assert found["singer_run_rows", "rows"] == (2 if end == "exit 0" else 0)
+    assert [(name, "rows") in found for name in (LAG, COMPLETE)] == [end == "exit 0"] * 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from singer_arrow.errors import ConfigError, one_line, with_code
 from singer_arrow.monitoring.logs import mask_secrets
@@ -25,7 +25,7 @@ from singer_arrow.settings import setting
 logger = logging.getLogger("singer-arrow")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 """Seconds by the letter at the end of a duration, such as 5m."""
-_Sample = tuple[str, dict[str, str], float]  # name, labels and value
+_Values = dict[tuple[str, str], float]  # by name and stream, which is empty for those of the run
 _BAD = ("skipped", "rescued", "rejected")
 _MOST_LINES = 30  # of a message
 _SECONDS = 15.0  # how long a receiver may take
@@ -82,13 +82,13 @@ METRICS = {
 """All metrics. They are gauges, as each run is a process of its own; those of a stream follow the four of a run."""
 
 
-def metrics_of(reports: Sequence[Report], now: datetime) -> dict[str, dict[str, float]]:
-    """Return the metrics of each stream, from the reports of tap and target, or of one of them. Pure."""
+def metrics_of(reports: Sequence[Report], now: datetime, *, is_loaded: bool) -> dict[str, dict[str, float]]:
+    """Return the metrics of each stream. Pure. `is_loaded`: what was sent is loaded, also if no target reports it."""
     sent, loaded = (
         {stream["stream"]: stream for report in reports if is_of_target(report) is kind for stream in report["streams"]}
         for kind in (False, True)
     )
-    last = loaded if any(map(is_of_target, reports)) else sent
+    last = sent if is_loaded and not any(map(is_of_target, reports)) else loaded
     found: dict[str, dict[str, float]] = {}
     for name in sent | loaded:
         both, end = [of[name] for of in (sent, loaded) if name in of], last.get(name)
@@ -141,10 +141,17 @@ class Alerts:
     ) -> None:
         """Send the messages and the metrics of a run that ended; what fails is a warning.
 
-        `under_way` are the failures and lags that earlier runs have reported.
+        `under_way` are the failures and lags that earlier runs have reported: a message about them was taken.
         """
-        now, lines = datetime.now(UTC), list[str]()
-        streams, notify = metrics_of(reports, now), self._notify if outcome.status != INTERRUPTED else None
+        now, lines, changed = datetime.now(UTC), list[str](), set[tuple[str, str]]()
+        notify, streams = self._notify if outcome.status != INTERRUPTED else None, dict[str, dict[str, float]]()
+        try:
+            streams = metrics_of(reports, now, is_loaded=outcome.status == SUCCEEDED)
+        except Exception as broken:  # noqa: BLE001 - as of a connector of another version; what was loaded is loaded
+            msg = (
+                "Messages and metrics of this run lack its streams: a report cannot be read, %r; update tap and target"
+            )
+            logger.warning(msg, broken)
 
         # what a message may be about: kind, stream, whether the run met it, and in words
         _, error, code = outcome.error or ("", "", "")
@@ -164,10 +171,10 @@ class Alerts:
             what = f"{kind} of stream {stream}" if stream else kind
             if notify and kind in notify.on and is_met and (kind, stream) not in under_way:
                 lines.append(f"{what}: {text}")
-                under_way |= {(kind, stream)} if kind in ("failure", "late") else set()
+                changed |= {(kind, stream)} if kind in ("failure", "late") else set()
             elif not is_met and (kind, stream) in under_way:
                 lines.append(f"{what}: it has ended")
-                under_way.discard((kind, stream))
+                changed.add((kind, stream))
         lines[_MOST_LINES:] = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
         title, level = f"Pipeline {self._pipeline} {outcome.status}", "failure" if outcome.error else "warning"
         for url, service in zip(notify.url, self._services, strict=True) if notify and lines else ():
@@ -175,9 +182,10 @@ class Alerts:
                 message = partial(service.notify, title=title, body="\n".join(lines), notify_type=level)
                 problem = self._tried(lambda: "" if message() else log.getvalue() or "it was refused")  # noqa: B023 - called at once
             if problem:
-                scheme, *parts = re.split("[/:@?&=,]+", url)
-                secrets = sorted((part for part in parts if len(part) > 3), key=len, reverse=True)
-                logger.warning("No notification could be sent by %s: %s", scheme, mask_secrets(problem, secrets))
+                logger.warning("No notification could be sent by %s: %s", url.partition(":")[0], _masked(problem, url))
+            else:
+                under_way ^= changed
+                changed.clear()
 
         # the metrics
         success = {SUCCESS: now.timestamp()} if outcome.status == SUCCEEDED and not self._is_partial else {}
@@ -186,14 +194,12 @@ class Alerts:
             "singer_run_exit_code": outcome.exit_code or 0,
             "singer_run_duration_seconds": (now - began).total_seconds(),
         }
-        given: list[_Sample] = [
-            (name, {"pipeline": self._pipeline} | ({"stream": stream} if stream else {}), value)
-            for stream, values in {"": of_run | success, **streams}.items()
-            for name, value in values.items()
-        ]
+        by_stream = {"": of_run | success, **streams}
+        given = {(name, stream): value for stream, of in by_stream.items() for name, value in of.items()}
         for name, send in (("textfile", self._write), ("pushgateway", self._push), ("otlp", self._export)):
             place = getattr(self._metrics, name)
             if place and (problem := self._tried(partial(send, place, given))):
+                problem = problem if name == "textfile" else _masked(problem, place)
                 logger.warning("The metrics of this run could not be written, metrics.%s: %s", name, problem)
 
     def _tried(self, action: Callable[[], str | None]) -> str | None:
@@ -204,50 +210,77 @@ class Alerts:
             problem = str(error) or type(error).__name__
         return problem and one_line(" ".join(problem.split()))
 
-    def _registry(self, given: Sequence[_Sample]) -> Any:
+    def _labels(self, stream: str) -> dict[str, str]:
+        return {"pipeline": self._pipeline} | ({"stream": stream} if stream else {})
+
+    def _registry(self, given: _Values) -> Any:
         registry, gauges = self._prometheus.CollectorRegistry(), dict[str, Any]()
-        for name, labels, value in given:
+        for (name, stream), value in given.items():
+            labels = self._labels(stream)
             if name not in gauges:
                 gauges[name] = self._prometheus.Gauge(name, METRICS[name], list(labels), registry=registry)
             gauges[name].labels(**labels).set(value)
         return registry
 
-    def _write(self, path: str, given: Sequence[_Sample]) -> None:
+    def _with_earlier(self, given: _Values, read: Callable[[], str]) -> _Values:
+        """Return the metrics of a run, and of one that is not whole also those that only earlier runs have."""
         from prometheus_client.parser import text_string_to_metric_families
 
-        file, known = self._folder / path, {(name, labels.get("stream")) for name, labels, _ in given}
-        if (SUCCESS, None) not in known and file.exists():  # what a run that is not whole does not have stays
-            found = [s for family in text_string_to_metric_families(file.read_text()) for s in family.samples]
-            kept = (s for s in found if s.name in METRICS and (s.name, s.labels.get("stream")) not in known)
-            given = [*given, *((s.name, s.labels, s.value) for s in kept)]
+        text = read() if (SUCCESS, "") not in given else ""
+        found = [s for family in text_string_to_metric_families(text) for s in family.samples if s.name in METRICS]
+        ours = [s for s in found if s.labels.get("pipeline") == self._pipeline]
+        return {(s.name, s.labels.get("stream", "")): s.value for s in ours} | given
+
+    def _write(self, path: str, given: _Values) -> None:
+        file = self._folder / path
+        given = self._with_earlier(given, lambda: file.read_text() if file.exists() else "")
         self._prometheus.write_to_textfile(str(file), self._registry(given))
 
-    def _push(self, url: str, given: Sequence[_Sample]) -> None:
-        from prometheus_client import exposition
+    def _push(self, url: str, given: _Values) -> None:
+        from base64 import b64encode
+        from urllib.request import Request, urlopen
 
-        # a PUT replaces all metrics of the pipeline; a POST, unless this is a whole run, those that it has
-        is_whole = any(name == SUCCESS for name, _, _ in given)
-        push = exposition.push_to_gateway if is_whole else exposition.pushadd_to_gateway
-        parts, handler = urlsplit(url), exposition.default_handler
-        if parts.username:  # a password in the URL would be a part of error messages
-            url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-            password = unquote(parts.password or "")
-            handler = partial(exposition.basic_auth_handler, username=unquote(parts.username), password=password)
-        grouping = {"pipeline": self._pipeline}
-        push(url, "singer-arrow", self._registry(given), grouping, timeout=_SECONDS, handler=handler)
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+        login = b64encode(unquote(f"{parts.username}:{parts.password or ''}").encode()).decode()
 
-    def _export(self, url: str, given: Sequence[_Sample]) -> str | None:
+        def ask(path: str, data: bytes | None = None) -> str:
+            request = Request(f"{place}/metrics{path}", data, method="PUT" if data else "GET")  # noqa: S310 - a user's
+            if parts.username:
+                request.add_unredirected_header("Authorization", f"Basic {login}")
+            with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+                return str(answer.read(), "utf-8")
+
+        # what a POST has of one stream would replace those of all; a group for each stream would outlive it
+        whole = self._with_earlier(given, lambda: ask(""))
+        path = f"/job/singer-arrow/pipeline/{quote(self._pipeline)}"
+        ask(path, self._prometheus.generate_latest(self._registry(whole)))
+
+    def _export(self, url: str, given: _Values) -> str | None:
+        from logging.handlers import BufferingHandler
+
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
         from opentelemetry.sdk.resources import Resource
 
         reader = InMemoryMetricReader()
         meter = MeterProvider([reader], Resource.create({"service.name": "singer-arrow"})).get_meter("singer_arrow")
-        for name, labels, value in given:
-            meter.create_gauge(name, description=METRICS[name]).set(value, labels)
+        for (name, stream), value in given.items():
+            meter.create_gauge(name, description=METRICS[name]).set(value, self._labels(stream))
         exporter = self._otlp.OTLPMetricExporter(f"{url.rstrip('/')}/v1/metrics", timeout=_SECONDS)
+        log, lines = logging.getLogger("opentelemetry.exporter"), BufferingHandler(1000)
+        log.addHandler(lines)
+        log.propagate = False  # its lines have the URL
         is_sent = exporter.export(reader.get_metrics_data()) is MetricExportResult.SUCCESS
-        return None if is_sent else "the receiver did not take them"
+        log.removeHandler(lines)
+        log.propagate = True
+        return None if is_sent else next((record.getMessage() for record in lines.buffer), "it was refused")
+
+
+def _masked(text: str, url: str) -> str:
+    """Return a text without the parts of a URL, each of which may be secret."""
+    parts = [part for part in re.split("[/:@?&=,]+", url)[1:] if len(part) > 2]
+    return mask_secrets(text, sorted(parts, key=len, reverse=True))
 
 
 def _library(module: str, extra: str, name: str) -> ModuleType:

@@ -7,9 +7,21 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+from http_receiver import receiver
 from run_reports import BEGIN, made
 
-from singer_arrow.monitoring.alerts import COMPLETE, LAG, METRICS, metrics_of
+from singer_arrow.monitoring.alerts import (
+    COMPLETE,
+    LAG,
+    METRICS,
+    SUCCESS,
+    Alerts,
+    MetricsSettings,
+    NotifySettings,
+    metrics_of,
+)
+from singer_arrow.monitoring.report import FAILED, SUCCEEDED, RunOutcome
 from singer_arrow.run_figures import StreamFigures
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -49,7 +61,7 @@ def test_figures_of_the_target_come_before_those_of_the_tap() -> None:
         ),
         StreamFigures(stream="b", counts={}, left={"batches": 1}),
     )
-    found = metrics_of([target, tap], BEGIN)
+    found = metrics_of([target, tap], BEGIN, is_loaded=True)
     assert {name.removeprefix("singer_"): value for name, value in found["a"].items()} == {
         "run_rows": 8,
         "run_bytes": 4,
@@ -63,7 +75,52 @@ def test_figures_of_the_target_come_before_those_of_the_tap() -> None:
         "complete_timestamp_seconds": until.timestamp(),
     }
     assert (found["b"]["singer_left_objects"], LAG in found["b"], COMPLETE in found["b"]) == (3, False, False)
-    assert metrics_of([tap], BEGIN)["b"][LAG] == 7200
+    assert metrics_of([tap], BEGIN, is_loaded=True)["b"][LAG] == 7200
     _, failed = made()  # nothing is loaded
-    assert metrics_of([tap, failed], BEGIN)["a"].keys() == found["a"].keys() - {LAG, COMPLETE}
-    assert metrics_of([tap, failed], BEGIN)["a"]["singer_run_rows"] == 0
+    for reports, is_loaded in (([tap, failed], True), ([tap, failed], False), ([tap], False)):
+        nothing = metrics_of(reports, BEGIN, is_loaded=is_loaded)["a"]
+        assert nothing.keys() == found["a"].keys() - {LAG, COMPLETE}
+        assert (nothing["singer_run_rows"], nothing["singer_run_bytes"]) == (0, 0)
+
+
+def test_a_message_that_no_receiver_took_is_sent_again(caplog: pytest.LogCaptureFixture) -> None:
+    under_way = set[tuple[str, str]]()
+    failed = RunOutcome(status=FAILED, exit_code=1, error=("Error", "broken", "config"))
+    with receiver() as down, receiver() as http:
+        down.status = 503
+        urls = tuple(f"json://127.0.0.1:{one.port}" for one in (down, http))
+        alerts = Alerts("orders", Path(), NotifySettings(url=urls), None, is_partial=False)
+
+        def sent(outcome: RunOutcome) -> list[str]:
+            alerts.send(BEGIN, outcome, [], under_way)
+            return [json.loads(request.body)["message"] for request in http.take()]
+
+        http.status = 503
+        assert [len(sent(failed)), len(sent(failed))] == [1, 1]
+        http.status = 200
+        assert sent(failed) == ["failure: exit code 1, broken [config]"]
+        assert sent(failed) == []
+        http.status = 503
+        assert len(sent(RunOutcome(status=SUCCEEDED, exit_code=0))) == 1
+        http.status = 200
+        assert sent(RunOutcome(status=SUCCEEDED, exit_code=0)) == ["failure: it has ended"]
+        assert sent(RunOutcome(status=SUCCEEDED, exit_code=0)) == []
+    assert "No notification could be sent by json: " in caplog.text
+
+
+def test_a_report_that_cannot_be_read_is_a_warning(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    report = {"run": {"connector": "target-x"}, "streams": [{"stream": "a", "counts": {}}]}
+    metrics = MetricsSettings(textfile="a.prom")
+    alerts = Alerts("orders", tmp_path, None, metrics, is_partial=False)
+    alerts.send(BEGIN, RunOutcome(status=SUCCEEDED, exit_code=0), [report], set())
+    (record,) = caplog.records
+    assert "a report cannot be read, KeyError('left'); update tap and target" in record.getMessage()
+    assert SUCCESS in (tmp_path / "a.prom").read_text()
+
+
+@pytest.mark.parametrize("url", ["http://me:one/two-three@127.0.0.1:9", "me:one/two-three@127.0.0.1:9"])
+def test_a_password_in_a_url_that_is_none_is_not_shown(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    alerts = Alerts("orders", Path(), None, MetricsSettings(pushgateway=url, otlp=url), is_partial=False)
+    alerts.send(BEGIN, RunOutcome(status=SUCCEEDED, exit_code=0), [], set())
+    assert [record.name for record in caplog.records] == ["singer-arrow"] * 2
+    assert not re.search("one|two|three", caplog.text.replace("none", ""))
