@@ -21,6 +21,7 @@ runtime       Threads, executors, temporary files, memory of the process
 schema        Arrow schema <-> JSON Schema
 sdk           The seam to singer-sdk; the only place that uses its private members
 settings      Settings, each declared once; their JSON Schema and values
+state_file    The STATE of a pipeline between runs
 storage       Object stores, URLs, credentials, retries
 warehouse     What warehouse targets share
 """

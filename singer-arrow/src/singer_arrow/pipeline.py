@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import re
-import secrets
 import shutil
 import signal
 import subprocess
@@ -27,7 +26,6 @@ import click
 from singer_arrow.errors import (
     ClosedPipeError,
     ConfigError,
-    IdentityError,
     NotFoundError,
     SingerArrowError,
     UnfinishedStreamError,
@@ -43,7 +41,8 @@ from singer_arrow.naming import counted
 from singer_arrow.runtime.process import FIGURES, PIPELINE, temporary_folder
 from singer_arrow.sdk.settings import json_object, load_environment_file, object_file, problems, with_variables
 from singer_arrow.settings import json_schema, read_settings, setting
-from singer_arrow.storage.store import Storage, Version
+from singer_arrow.state_file import OWNER, TARGET, StateFile, no_state
+from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
 logger = logging.getLogger("singer-arrow")
@@ -104,136 +103,6 @@ def read_pipeline(given: str | Path | Mapping[str, Any]) -> tuple[Pipeline, Path
     for line in problems(config, schema, DEFAULT_JSONSCHEMA_VALIDATOR(schema).iter_errors(config)):
         raise ConfigError(f"{what}: {line}")
     return read_settings(Pipeline, config), folder
-
-
-# STATE between runs. On object storage, each write replaces the version that this run has written or read last
-# (If-Match), and the run that has it writes it again every few seconds: another run waits until that ends, or takes it
-# over once that is dead; a run that slept meanwhile finds another version and ends. On a disk a lock does the same.
-
-_OWNER = "run"
-_BEAT_SECONDS = 5.0
-_DEAD_SECONDS = 20.0
-
-
-class StateFile:
-    """The STATE of a pipeline, which one run at a time has.
-
-    Attributes:
-        processes: They are ended once another run has the STATE, or it cannot be written.
-        lock: The descriptor of the lock of a file on a disk; a process that inherits it has the file too.
-    """
-
-    def __init__(self, storage: Storage, url: Url) -> None:
-        self._storage, self._url, self._id = storage, url, secrets.token_hex(8)
-        self.processes: Sequence[subprocess.Popen[bytes]] = ()
-        self.lock: tuple[int, ...] = ()
-        self._known: Version | None = None
-        self._state: Mapping[str, Any] = {}
-        self._error: SingerArrowError | None = None
-        self._changed, self._ended = threading.Event(), threading.Event()
-        self._beats = 0
-
-    @contextmanager
-    def claimed(self) -> Iterator[Mapping[str, Any]]:
-        """Have the file in a block, and yield its STATE; IdentityError: another run has it.
-
-        What `save` gets is written soon, and at the end of the block, also of one that fails.
-        """
-        with ExitStack() as stack:
-            if self._url.scheme == "file":
-                stack.enter_context(self._locked(self._url.local_path()))
-            self._state = self._read_free()
-            if not self._write(owned=True):
-                raise self._busy()
-            beat = threading.Thread(target=self._keep, name="state", daemon=True)
-            beat.start()
-            try:
-                yield self._state
-            finally:
-                self._ended.set()
-                self._changed.set()
-                beat.join()
-                # the first of these differs from all that others have written
-                if self._error is None and not (self._write(owned=True) and self._write(owned=False)):
-                    self._error = self._taken()
-                self.check()
-
-    def save(self, state: Mapping[str, Any]) -> None:
-        """Have a STATE written; the error of an earlier write is raised."""
-        self.check()
-        self._state = state
-        self._changed.set()
-
-    def check(self) -> None:
-        """Raise the error of an earlier write."""
-        if self._error is not None:
-            raise self._error
-
-    @contextmanager
-    def _locked(self, path: Path) -> Iterator[None]:
-        import fcntl
-
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_name(f"{path.name}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise self._busy() from None
-            self.lock = (lock.fileno(),)
-            yield
-
-    def _read_free(self) -> Mapping[str, Any]:
-        """Return the STATE once no run that lives has the file."""
-        seen, since = None, time.monotonic()
-        while True:
-            try:
-                data, version = self._storage.read(self._url)
-            except NotFoundError:
-                return {}
-            try:
-                given = json.loads(data)
-                owner = given.pop(_OWNER, None)
-            except (AttributeError, ValueError):
-                raise ConfigError(f"{self._url} is no STATE; restore it, or remove it to begin anew") from None
-            if seen not in (None, version):
-                raise self._busy()
-            seen = self._known = version
-            if owner is None or self._url.scheme == "file" or time.monotonic() - since > _DEAD_SECONDS:
-                state: Mapping[str, Any] = given
-                return state
-            time.sleep(1)
-
-    def _busy(self) -> IdentityError:
-        return IdentityError(f"Another run has {self._url}; wait until it has ended")
-
-    def _taken(self) -> IdentityError:
-        return IdentityError(f"Another run has taken over {self._url}, as this one was silent for too long")
-
-    def _keep(self) -> None:
-        while not self._ended.is_set():
-            self._changed.wait(_BEAT_SECONDS if self._url.scheme != "file" else None)
-            self._changed.clear()
-            if not self._ended.is_set():
-                try:
-                    self._error = None if self._write(owned=True) else self._taken()
-                except SingerArrowError as error:
-                    self._error = error
-                if self._error is not None:
-                    for process in self.processes:
-                        process.terminate()
-                    return
-                self._ended.wait(0.5)  # many STATEs of a moment are one write
-
-    def _write(self, *, owned: bool) -> bool:
-        """Write the STATE, and return whether this run has it still."""
-        self._beats += 1
-        members = {**self._state, **({_OWNER: f"{self._id} {self._beats}"} if owned else {})}
-        data = json.dumps(members).encode()
-        if self._url.scheme == "file":
-            self._storage.put(self._url, data)
-            return True
-        self._known = self._storage.replace(self._url, data, self._known)
-        return self._known is not None
 
 
 # A run: both processes with a pipe between them, as a shell with pipefail has them.
@@ -304,7 +173,14 @@ def _run(
         stack.enter_context(_reported(identity, temporary, signals, alerts, under_way))
         tap = _command(described, "tap", only, folder, temporary)
         target = _command(described, "target", only, folder, temporary)
-        file = StateFile(Storage(), _place(described.state, folder)) if described.state else None
+        file = None
+        if described.state:
+            tables = _tables_of(described.target, temporary)
+
+            def is_anew(stream: str) -> bool:
+                return full_refresh and (not only or _is_one_of(stream, only))
+
+            file = StateFile(Storage(), _place(described.state, folder), tables, is_anew)
         clean_up = _clean_up(tap, temporary)
         if clean_up and file is None:
             raise ConfigError("Setting 'after_load' needs 'state': what was loaded is known by STATE alone")
@@ -320,16 +196,24 @@ def _run(
         # both processes, until the target closes its output
         environment = {**os.environ, FIGURES: str(temporary / "figures"), PIPELINE: f"{described.name} {identity.name}"}
         environment |= {ONLY: "1"} if only else {}
-        source = subprocess.Popen(tap, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
         lock = file.lock if file is not None else ()  # also of the target, which may outlive this process
-        sink = subprocess.Popen(target, stdin=source.stdout, stdout=subprocess.PIPE, env=environment, pass_fds=lock)
-        assert source.stdout is not None
-        assert sink.stdout is not None
-        source.stdout.close()  # so that the tap notices the end of the target
-        signals.processes = (source, sink)
+        processes = list[subprocess.Popen[bytes]]()
+        signals.processes = processes
         try:
+            # in groups of their own: Ctrl-C is for this process, which lets the target load what came
+            source = subprocess.Popen(
+                tap, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment, process_group=0
+            )
+            processes.append(source)
+            sink = subprocess.Popen(
+                target, stdin=source.stdout, stdout=subprocess.PIPE, env=environment, pass_fds=lock, process_group=0
+            )
+            processes.append(sink)
+            assert source.stdout is not None
+            assert sink.stdout is not None
+            source.stdout.close()  # so that the tap notices the end of the target
             if file is not None:
-                file.processes = signals.processes
+                file.processes = processes
                 file.check()
             for line in sink.stdout:
                 if (given := _state_in(line)) is not None:
@@ -337,14 +221,16 @@ def _run(
                     if file is not None:
                         file.save(state)
         except BaseException:
-            source.terminate()
-            sink.terminate()
+            for process in processes:
+                process.terminate()
+                if process.stdout is not None:
+                    process.stdout.close()  # else it would wait for its reader
             raise
         finally:
-            codes = sink.wait(), source.wait()
+            codes = [process.wait() for process in reversed(processes)]
 
         # what they have counted, or the error of the target, else of the tap
-        names = described.target.name, described.tap.name
+        names = Path(described.target.name).name, Path(described.tap.name).name
         figures = {found["run"]["connector"]: found for found in _figures(temporary).values()}
         failed = [(name, code) for name, code in zip(names, codes, strict=True) if code]
         if failed:
@@ -361,9 +247,10 @@ def _run(
                 text = f"Interrupted ({signal.Signals(signals.received[0]).name}); run it again, and it continues"
             raise PipelineError(text, errors[0].get("code"), number)
 
-        # what becomes of the loaded objects, once the STATE that has passed them is durable
+        # what becomes of the loaded objects, once the STATE that has passed them is durable; a run of some streams
+        # would not know what others read
         claim.close()
-        if clean_up and state and not only:  # which would not know what other streams read
+        if clean_up and state and not only and not signals.received:
             (temporary / "state.json").write_text(json.dumps(state))
             with subprocess.Popen(clean_up, stdin=subprocess.DEVNULL, env=environment) as process:
                 signals.processes = (process,)
@@ -377,7 +264,8 @@ def _run(
 def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, temporary: Path) -> list[str]:
     """Return the command of the tap or the target, with its settings in a file."""
     part: Connector = getattr(pipeline, role)
-    program = shutil.which(part.name) or shutil.which(part.name, path=str(Path(sys.executable).parent))
+    name = str(folder / part.name) if os.sep in part.name else part.name
+    program = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if program is None:
         raise ConfigError(f"Setting '{role}.name' is {part.name!r}, which is no executable here; install its package")
     given = part.config
@@ -387,7 +275,7 @@ def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, t
     streams = config.get("streams")
     # names with a bracket are found in the bucket; other taps may have other streams
     has_names = isinstance(streams, list) and all(
-        isinstance(s, dict) and "{" not in s.get("name", "{") for s in streams
+        isinstance(s, dict) and "{" not in str(s.get("name", "{")) for s in streams
     )
     if streams and role == "tap" and only and has_names and not part.catalog:
         config["streams"] = [stream for stream in streams if _is_one_of(str(stream["name"]), only)]
@@ -395,13 +283,30 @@ def _command(pipeline: Pipeline, role: str, only: Sequence[str], folder: Path, t
             raise ConfigError(f"No stream of 'tap.config' is one of {', '.join(only)}")
     path = temporary / f"{role}.json"
     path.write_text(json.dumps(config))
-    prefix = f"{part.name.upper().replace('-', '_')}_"
-    command = [program, *(["--config=ENV"] if any(name.startswith(prefix) for name in os.environ) else [])]
+    is_set = any(variable.startswith(_prefix(part)) for variable in os.environ)
+    command = [program, *(["--config=ENV"] if is_set else [])]
     command += ["--config", str(path)]
     if role == "tap" and (part.catalog or (only and not has_names)):
         catalog = str(folder / part.catalog) if part.catalog else None
         command += ["--catalog", _selection(command, catalog, only, temporary) if only else str(catalog)]
     return command
+
+
+def _prefix(part: Connector) -> str:
+    return f"{Path(part.name).name.upper().replace('-', '_')}_"
+
+
+def _tables_of(target: Connector, temporary: Path) -> dict[str, str]:
+    """Return what decides which tables a target loads into: settings, and for single streams `table.NAME`."""
+    config = json.loads((temporary / "target.json").read_text())
+    config = with_variables(config, {}, os.environ, "'target.config'")
+    found = {"name": Path(target.name).name}
+    for name in ("project", "dataset", "host", "dbname", "default_target_schema", "table_prefix"):
+        if value := config.get(name) or os.environ.get(f"{_prefix(target)}{name.upper()}"):
+            found[name] = str(value)
+    of_streams = {n: s.get("table") for n, s in (config.get("streams") or {}).items() if isinstance(s, dict)}
+    named = {**(config.get("tables") or {}), **of_streams}
+    return found | {f"table.{stream}": str(table) for stream, table in named.items() if table}
 
 
 def _clean_up(tap: Sequence[str], temporary: Path) -> list[str]:
@@ -508,7 +413,8 @@ def _reported(
     except BaseException as error:
         status = INTERRUPTED if signals.received else FAILED
         described = type(error).__name__, str(error), getattr(error, "code", None)
-        outcome = RunOutcome(status=status, exit_code=getattr(error, "exit_code", 1), error=described)
+        code = getattr(error, "exit_code", 128 + signals.received[0] if signals.received else 1)
+        outcome = RunOutcome(status=status, exit_code=code, error=described)
         raise
     finally:
         end = {"status": outcome.status, "exit_code": outcome.exit_code, "error": error_of(outcome)}
@@ -517,7 +423,8 @@ def _reported(
             report["pipeline"] = {"name": identity.connector, "run": identity.name, **end}
         for where in {where for report in reports.values() if (where := report["settings"].get("report"))}:
             try:
-                configs = [json.loads((folder / f"{role}.json").read_text()) for role in ("tap", "target")]
+                texts = [json.loads((folder / f"{role}.json").read_text()) for role in ("tap", "target")]
+                configs = [with_variables({"aws": c.get("aws")}, {}, os.environ, "'aws'") for c in texts]
                 written = report_folder(where, next(filter(None, (config.get("aws") for config in configs)), None))
                 for name, report in reports.items():
                     if report["settings"].get("report") == where:
@@ -641,15 +548,20 @@ def _show_plan(file: str, only: Sequence[str]) -> int:
             clean_up = _clean_up(command, temporary)
             if described.state:
                 with suppress(NotFoundError):
-                    given = json.loads(Storage().read(_place(described.state, folder))[0])
-                    given.pop(_OWNER, None)
+                    place = _place(described.state, folder)
+                    try:
+                        given = json.loads(Storage().read(place)[0])
+                        given.pop(OWNER, None), given.pop(TARGET, None)
+                    except (AttributeError, TypeError, ValueError):
+                        raise no_state(place) from None
                     (temporary / "state.json").write_text(json.dumps(given))
                     command += ["--state", str(temporary / "state.json")] if given else []
             kind = Path(described.target.name).name.removeprefix("target-")
-            if clean_up and "--state" in command:
-                subprocess.run([*clean_up, "--dry-run"], check=False)
+            code = 0
+            if clean_up and "--state" in command and not only:
+                code = subprocess.run([*clean_up, "--dry-run"], check=False).returncode
             command += ["--plan", *(["--target", kind] if kind in ("bigquery", "redshift") else [])]
-            return subprocess.run(command, check=False).returncode
-    except SingerArrowError as error:
-        click.echo(f"singer-arrow: {with_code(str(error), error.code)}", err=True)
+            return subprocess.run(command, check=False).returncode or code
+    except (SingerArrowError, OSError) as error:
+        click.echo(f"singer-arrow: {with_code(str(error), getattr(error, 'code', 'disk'))}", err=True)
         return 1

@@ -114,7 +114,7 @@ def clean_up(
         write_down(start)
 
     # One object: "", or why it stays as it is
-    lock, answers = Lock(), list[bool]()
+    lock, answers, places = Lock(), list[bool](), set[Url]()
 
     def treat(info: ObjectInfo) -> str:
         if reader := next((other.stream for other in others if other.matches(info.url)), None):
@@ -127,6 +127,10 @@ def clean_up(
                 if info.size > MAX_COPY_BYTES:
                     return "stay: larger than 5 GB, which S3 does not copy at once"
                 to, is_there = _place(storage, now, given.move)
+                with lock:  # two objects of this call, of other buckets, may have one key
+                    if to in places:
+                        to, is_there = _with_hash(now, to), False
+                    places.add(to)
             if show is not None:
                 show(f"{given.verb} {info.url}" + (f" to {to}" if to else ""))
             elif given.tag:
@@ -217,6 +221,10 @@ def _place(storage: Storage, info: ObjectInfo, root: Url) -> tuple[Url, bool]:
         return to, False
     if found.size == info.size and found.etag == info.etag:
         return to, True
+    return _with_hash(info, to), False
+
+
+def _with_hash(info: ObjectInfo, to: Url) -> Url:
     folder, slash, name = to.key.rpartition("/")
     stem, dot, suffix = name.partition(".")
-    return to._replace(key=f"{folder}{slash}{stem}-{digest(f'{info.url} {info.etag}')}{dot}{suffix}"), False
+    return to._replace(key=f"{folder}{slash}{stem}-{digest(f'{info.url} {info.etag}')}{dot}{suffix}")

@@ -124,6 +124,8 @@ class TapS3Files(ArrowTap):
                 problem = "is not for FULL_TABLE or overwrite: a run would replace the table by what is still there"
             elif self.settings.shard:
                 problem = "is not for shards: the STATE of one passes what others load"
+            elif placeholders(stream.name) and len(stream.paths) > 1:
+                problem = "is for one 'path' where folders are streams: an object could be of two of them"
             elif elsewhere:
                 problem = f"is for S3, where a request can be for one version of an object; {elsewhere} is elsewhere"
             elif given.delete and stream.read.on_bad_row == "skip":

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from killed_pipeline import put_objects
+from pipeline_programs import SENDS, TWO_STATES
 from pseudo_terminal import run_on_terminal
 from running import family_of, running
 from waiting import wait_until
@@ -104,7 +105,7 @@ def test_a_pipeline_runs_from_its_state(programs: Programs, s3: Any, warehouse: 
     assert sorted(log.splitlines()[-2:]) == ["large: 900 rows", "rows: 100 rows"]
     check_once(warehouse)
     state = state_of(s3, path)
-    assert (set(state), set(state["bookmarks"])) == ({"bookmarks"}, {"rows", "large"})
+    assert (set(state), set(state["bookmarks"])) == ({"bookmarks", "target"}, {"rows", "large"})
     assert "rows: 0 rows" in run(programs, path)
     assert state_of(s3, path) == state
     check_once(warehouse)
@@ -286,7 +287,7 @@ def test_a_run_that_slept_ends_once_another_has_taken_over(
     (line,) = [line for line in lines if line.startswith("singer-arrow:")]
     assert "/state.json, as this one was silent for too long [identity]" in line
     assert not family & set(running())
-    assert set(state_of(s3, path)) == {"bookmarks"}
+    assert set(state_of(s3, path)) == {"bookmarks", "target"}
     check_once(warehouse)
     assert "rows: 0 rows" in run(programs, path)
     check_once(warehouse)
@@ -393,17 +394,26 @@ def test_a_day_without_its_file_replaces_no_table(
     assert ids(warehouse, "prices") == [1]
 
 
-def test_a_new_table_behind_a_state_is_named(programs: Programs, warehouse: Warehouse, write: Write) -> None:
+def test_another_table_behind_a_state_is_named(programs: Programs, warehouse: Warehouse, write: Write) -> None:
+    path = write()
+    run(programs, path)
+    change(path, lambda d: d["target"]["config"].update(streams={"rows": {"table": "others"}, "x*": {"table": "x"}}))
+    log = run(programs, path, code=1)
+    assert "is about tables of table.rows None, and the target has 'others'" in log
+    log = run(programs, path, "--full-refresh", "--only", "rows")
+    assert ids(warehouse, "others") == [*range(100)]
+    assert "Setting 'streams' has 'x*', and no stream of such a name came" in run(programs, path)
+
+
+def test_a_dropped_table_behind_a_state_is_named(programs: Programs, warehouse: Warehouse, write: Write) -> None:
     path = write()
     warning = "Stream 'rows': its table is empty, and the tap sends only what is new since its STATE"
     assert warning not in run(programs, path)
     assert warning not in run(programs, path)
-    change(path, lambda d: d["target"]["config"].update(streams={"rows": {"table": "others"}, "x*": {"table": "x"}}))
-    log = run(programs, path)
-    assert warning in log
-    assert "Setting 'streams' has 'x*', and no stream of such a name came" in log
+    warehouse.query("DROP TABLE {rows}")
+    assert warning in run(programs, path)
     run(programs, path, "--full-refresh", "--only", "rows")
-    assert ids(warehouse, "others") == [*range(100)]
+    assert ids(warehouse, "rows") == [*range(100)]
     assert warning not in run(programs, path)
 
 
@@ -533,22 +543,147 @@ def test_every_interval(programs: Programs, s3: Any, warehouse: Warehouse, write
 def test_a_signal_while_running(
     programs: Programs, s3: Any, warehouse: Warehouse, write: Write, number: signal.Signals
 ) -> None:
-    """As Ctrl-C in a terminal does it, SIGINT reaches all processes."""
+    """As Ctrl-C in a terminal does it, SIGINT is for the group of processes; what has come by then is loaded."""
     path = write()
     command = programs.command("singer-arrow", "run", str(path), "--every", "1s")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=programs.env, cwd=path.parent, start_new_session=True, **pipes) as process:
         assert wait_until(lambda: len(family_of(process.pid)) > 2, seconds=60)
-        time.sleep(0.7)
         family = family_of(process.pid)
+        connectors = family - {process.pid}
+        for pid in connectors:
+            os.kill(pid, signal.SIGSTOP)  # so that the run does not end before the signal
         os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+        for pid in connectors:
+            os.kill(pid, signal.SIGCONT)
         log = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 128 + number, log
     assert "Traceback" not in log
     assert not family & set(running())
-    assert set(state_of(s3, path)) <= {"bookmarks"}
+    assert set(state_of(s3, path)) <= {"bookmarks", "target"}
     run(programs, path)
     check_once(warehouse)
+
+
+@pytest.fixture
+def executable(tmp_path: Path, programs: Programs) -> Callable[[str, str], Path]:
+    """Writes a Python program that the pipelines of a test find by its name, and returns its path."""
+    (tmp_path / "bin").mkdir()
+    programs.env["PATH"] = f"{tmp_path / 'bin'}:{programs.env['PATH']}"
+
+    def make(name: str, text: str) -> Path:
+        path = tmp_path / "bin" / name
+        path.write_text(f"#!{sys.executable}\n{text}" if text else "")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+def test_ctrl_c_lets_the_target_load_what_came(
+    programs: Programs, warehouse: Warehouse, write: Write, executable: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    executable("tap-sends", SENDS)
+    path = write(tap={"name": "tap-sends"}, state="state.json")
+    command = programs.command("singer-arrow", "run", str(path))
+    with subprocess.Popen(command, env=programs.env, cwd=tmp_path, start_new_session=True) as process:
+        assert wait_until((tmp_path / "sent").exists, seconds=60)
+        assert wait_until(lambda: len(family_of(process.pid)) > 2, seconds=60)
+        time.sleep(2)
+        os.killpg(process.pid, signal.SIGINT)
+    assert process.returncode == 130
+    assert ids(warehouse, "a") == [*range(5)]
+    assert json.loads((tmp_path / "state.json").read_text())["bookmarks"] == {"a": {"x": 5}}
+
+
+def test_a_target_that_writes_after_its_reader_has_ended_is_ended(
+    programs: Programs, write: Write, executable: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    """The STATE cannot be written, and the target writes more than a pipe holds before it ends."""
+    executable("tap-sends", "import time\nfor _ in range(300): print('{}', flush=True); time.sleep(0.1)")
+    executable("target-two", TWO_STATES)
+    path = write(tap={"name": "tap-sends"}, target={"name": "target-two"}, state="folder/state.json")
+    with start(programs, path) as process:
+        state = tmp_path / "folder" / "state.json"
+        assert wait_until(lambda: state.is_file() and "xxx" in state.read_text(), seconds=60)
+        state.unlink()
+        state.mkdir()
+        _, log = process.communicate(timeout=60)
+    assert process.returncode == 1, log
+    assert "state.json" in log.decode().splitlines()[-1]
+
+
+def test_a_target_that_does_not_start_leaves_no_tap(
+    programs: Programs, write: Write, executable: Callable[[str, str], Path]
+) -> None:
+    tap = executable("tap-sleeps", "import time\ntime.sleep(60)")
+    executable("target-empty", "")
+    path = write(tap={"name": str(tap)}, target={"name": "target-empty"}, state="state.json")
+    assert "Exec format error" in run(programs, path, code=1)
+    assert not [command for _, command in running().values() if str(tap) in command]
+
+
+def test_an_executable_may_be_a_path(
+    programs: Programs, warehouse: Warehouse, write: Write, executable: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    """Its variables count, its error is that of the run; a relative one begins at the pipeline's file."""
+    path = write()
+    code = "import sys; from tap_s3_files.__main__ import main; sys.argv[0] = 'tap-s3-files'; sys.exit(main())"
+    executable("tap-s3-files", code)
+    change(path, lambda d: d["tap"].update(name="bin/tap-s3-files"))
+    programs.env["TAP_S3_FILES_MAX_WORKERS"] = "none"
+    log = run(programs, path, code=1)
+    assert "max_workers" in log.splitlines()[-1]
+    assert "[config]" in log.splitlines()[-1]
+    del programs.env["TAP_S3_FILES_MAX_WORKERS"]
+    run(programs, path)
+    check_once(warehouse)
+
+
+def test_a_page_on_a_storage_that_variables_name(
+    programs: Programs, s3: Any, warehouse: Warehouse, write: Write
+) -> None:
+    path = write()
+    bucket = yaml.safe_load(path.read_text())["state"].split("/")[2]
+    change(path, lambda d: d["tap"]["config"].update(aws={"endpoint_url": "${ENDPOINT}"}))
+    change(path, lambda d: d.update(report=f"s3://{bucket}/reports", state="state.json"))
+    programs.env["ENDPOINT"] = programs.env["AWS_ENDPOINT_URL"]
+    run(programs, path)
+    found = s3.list_objects_v2(Bucket=bucket, Prefix="reports")["Contents"]
+    assert len([o for o in found if o["Key"].endswith(".html")]) >= 1
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "x"])
+def test_a_file_that_is_no_state_is_one_line(programs: Programs, write: Write, text: str) -> None:
+    path = write(state="state.json")
+    (path.parent / "state.json").write_text(text)
+    for arguments in ((), ("--dry-run",)):
+        *_, line = run(programs, path, *arguments, code=1).splitlines()
+        assert "STATE" in line
+        assert line.endswith("[config]")
+    assert (path.parent / "state.json").read_text() == text
+
+
+def test_another_target_than_that_of_the_state_is_one_line(
+    programs: Programs, warehouse: Warehouse, write: Write
+) -> None:
+    """Rows that one table got would be missing in the other one, also once the setting is back."""
+    path = write(state="state.json")
+    run(programs, path)
+    (name,) = yaml.safe_load(path.read_text())["target"]["config"].keys() & {"dataset", "default_target_schema"}
+    before = yaml.safe_load(path.read_text())["target"]["config"][name]
+    change(path, lambda d: d["target"]["config"].update({name: f"{before}_b"}))
+    line = run(programs, path, code=1).splitlines()[-1]
+    assert f"is about tables of {name} '{before}', and the target has '{before}_b'" in line
+    assert "is about tables of" in run(programs, path, "--full-refresh", "--only", "rows", code=1)
+    run(programs, path, "--full-refresh")
+    change(path, lambda d: d["target"]["config"].update({name: before}))
+    assert "is about tables of" in run(programs, path, code=1)
+    state = path.parent / "state.json"
+    state.write_text(state.read_text().replace(f"{before}_b", before))  # by hand: the tables have moved
+    run(programs, path)
+    check_once(warehouse)
+    warehouse.drop(f"{before}_b")
 
 
 def test_a_terminal_shows_one_row_of_progress(programs: Programs, warehouse: Warehouse, write: Write) -> None:

@@ -57,6 +57,21 @@ def test_what_a_state_has_passed_is_deleted_by_the_next_run(source: Source) -> N
     assert len(marks) == 1
 
 
+def test_objects_of_two_buckets_with_the_same_keys_are_all_moved(source: Source) -> None:
+    other = f"{source.bucket}-2"
+    source.s3.create_bucket(Bucket=other)
+    names = [f"in/{number:02}.csv" for number in range(10)]
+    for name in names:
+        source.csv(name, 0, at=moment(0))
+        body = source.s3.get_object(Bucket=source.bucket, Key=name)["Body"].read()
+        source.s3.put_object(Bucket=other, Key=name, Body=body + body.splitlines(keepends=True)[1])
+    paths = [f"s3://{bucket}/in/*.csv" for bucket in (source.bucket, other)]
+    given = config(source, {"move": f"s3://{source.bucket}/done"}, path=paths)
+    source.run(given, state=state_of(source.run(given)))
+    assert len(keys(source)) + source.s3.list_objects_v2(Bucket=other)["KeyCount"] == 0
+    assert len(keys(source, "done/")) == 2 * len(names)
+
+
 def test_objects_are_moved_with_their_keys_and_an_earlier_version_there_stays(source: Source) -> None:
     given = config(source, {"move": f"s3://{source.bucket}/done/"})
     source.csv("in/2024/a.csv.x.csv", 0, at=moment(0))

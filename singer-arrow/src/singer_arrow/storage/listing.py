@@ -280,7 +280,9 @@ class Bucket:
         """
         target, more = {"Bucket": self.name, "Key": info.url.key}, self._more()
         head = {**target, "IfMatch": info.etag, **self._more(keyed=keyed)}
-        version = {name: v for name, v in self.client.head_object(**head).items() if name == "VersionId"}
+        answer = self.client.head_object(**head)
+        # "null" is the one that the next write replaces, where versioning is suspended
+        version = {name: v for name, v in answer.items() if name == "VersionId" and v != "null"}
 
         def replace(ours: Sequence[Mapping[str, str]]) -> None:
             found = self.client.get_object_tagging(**target, **version, **more)["TagSet"]
