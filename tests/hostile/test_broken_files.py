@@ -25,6 +25,7 @@ from file_bytes import avro, ipc, orc, parquet
 from forked_tap import LONGEST_S, ForkedTap, forked_tap
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml import etree
 from pyarrow import orc as pa_orc
 from workbooks import xlsx
 
@@ -47,6 +48,7 @@ def zipped(name: str, data: bytes) -> bytes:
     return out.getvalue()
 
 
+XML = "".join(f"<row>{''.join(f'<{k}>{v}</{k}>' for k, v in row.items())}</row>\n" for row in FLAT)
 FILES: dict[str, bytes] = {
     "a.csv": CSV.encode(),
     "a.csv.gz": gzip.compress(CSV.encode()),
@@ -54,6 +56,7 @@ FILES: dict[str, bytes] = {
     "a.jsonl": JSONL.encode(),
     "a.jsonl.xz": lzma.compress(JSONL.encode()),
     "a.json": json.dumps(ROWS, default=str).encode(),
+    "a.xml": f"<rows kind='all'>\n{XML}</rows>".encode(),
     "csv.zip": zipped("a.csv", CSV.encode()),
     "plain.parquet": parquet(TABLE, compression="none", row_group_size=100, use_dictionary=False),
     "snappy.parquet": parquet(TABLE, compression="snappy", row_group_size=100, write_page_checksum=True),
@@ -69,6 +72,7 @@ READERS: dict[str, Callable[[bytes], int]] = {
     "parquet": lambda data: int(pq.read_table(io.BytesIO(data)).num_rows),
     "orc": lambda data: int(pa_orc.read_table(io.BytesIO(data)).num_rows),
     "avro": lambda data: sum(1 for _ in fastavro.reader(io.BytesIO(data))),
+    "xml": lambda data: len(etree.fromstring(data).findall("*")),
 }
 """Functions that count the rows with other libraries."""
 

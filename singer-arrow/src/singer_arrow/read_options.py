@@ -132,6 +132,17 @@ class ReadOptions:
         of_object="How workbooks are read.",
         minimum=1,
     )
+    record_path: str | None = setting(
+        "Path of the elements that are rows, from the root element: `feed/entry`; `*` is any element. By default the "
+        "children of the root element, which must then have one name.",
+        name="xml.record_path",
+        of_object="How XML files are read.",
+    )
+    attribute_prefix: str = setting(
+        "What the names of columns and members that are attributes begin with, such as `_`.",
+        default="",
+        name="xml.attribute_prefix",
+    )
     on_bad_row: str = setting(
         "What to do with a row that cannot be read, or with a value that does not fit its column: `fail` ends the run "
         "and names file, line and column; `skip` leaves the row out and counts it; `rescue` keeps it, with what does "

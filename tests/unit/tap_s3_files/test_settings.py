@@ -255,7 +255,7 @@ def test_invalid_settings_are_an_error(config: dict[str, Any], words: str) -> No
         ({}, "The settings lack 'streams', for example"),
         ({"streams": ["s3://b/*.csv"]}, "Setting 'streams[0]' must be an object, it is text"),
         ({"streams": [STREAM], "batch_config": "s3://b"}, "Setting 'batch_config' must be an object, it is text"),
-        ({"streams": [{**STREAM, "format": "xml"}]}, "Setting 'streams[0].format' is 'xml', it must be one of"),
+        ({"streams": [{**STREAM, "format": "docx"}]}, "Setting 'streams[0].format' is 'docx', it must be one of"),
         ({"streams": [STREAM] * 2, "defaults": {"path": "x"}}, "Setting 'defaults.path' does not exist"),
         (
             {"streams": [STREAM] * 2, "defaults": {"csv": {"skip_rows": "1"}}},

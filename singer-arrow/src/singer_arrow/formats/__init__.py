@@ -22,6 +22,7 @@ parquet_read    Parquet: footer, column ranges, row groups
 parquet_write   Arrow batches -> a Parquet file; the encoding is chosen from its first rows
 parquet_concat  Concatenate Parquet files by copying row groups
 text            Columns of text -> batches of a schema; types; the formats `lines` and `fixed_width`
+xml             XML: elements as rows, types of elements, rows in the shape of a schema
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from singer_arrow.formats.base import DivisibleFormat, Format, JoiningFormat, Wr
 
 __all__ = ["DIVISIBLE", "FORMATS", "WRITABLE", "Format", "WritableFormat", "detect_format", "with_archives"]
 
-_FIRST = ("csv", "jsonl", "parquet", "avro", "arrow", "orc", "lines", "fixed_width", "excel")
+_FIRST = ("csv", "jsonl", "parquet", "avro", "arrow", "orc", "lines", "fixed_width", "excel", "xml")
 """Formats that settings and messages list first, in this order; others follow by name."""
 
 F = TypeVar("F", bound=Format)

@@ -29,7 +29,7 @@ from singer_arrow.formats.avro_container import (
     write_header,
 )
 from singer_arrow.formats.base import HELD_BYTES
-from singer_arrow.formats.blocks import FilePart, read_part
+from singer_arrow.formats.blocks import FilePart, in_groups, read_part
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import Allowance
@@ -183,7 +183,8 @@ class AvroFormat:
         at = source.position
         if at < begin.at:
             raise no_such_resume_point(begin, reader.url)
-        for blocks in _groups(read_blocks(source, header, reader.url, most=reader.budget.decoded.limit)):
+        found = read_blocks(source, header, reader.url, most=reader.budget.decoded.limit)
+        for blocks in in_groups(found, lambda block: len(block[1]), GROUP_BYTES):
             try:
                 table = decode(header, blocks, ours, names)
             except (pa.ArrowException, ValueError, TypeError, IndexError, EOFError, OverflowError) as error:
@@ -224,20 +225,6 @@ def _source(reader: ObjectReader, options: ReadOptions, position: int = 0) -> Ch
     while source.position < position and source.read(min(_PASSED, position - source.position)):
         pass
     return source
-
-
-def _groups(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    """Group blocks up to `GROUP_BYTES`; by size alone, so alike on every run."""
-    group: list[tuple[int, bytes]] = []
-    size = 0
-    for rows, data in blocks:
-        group.append((rows, data))
-        size += len(data)
-        if size >= GROUP_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def _branches(kind: Any) -> tuple[list[Any], list[Any]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, Sk
 # Deliver the blocks of a file as batches: report bad rows, raise errors, keep the position.
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class FilePosition:
@@ -85,6 +87,19 @@ def deliver(
             yield block.batch
         if is_over:
             return
+
+
+def in_groups(items: Iterable[T], size: Callable[[T], int], most: int, count: int = sys.maxsize) -> Iterator[list[T]]:
+    """Group items up to a size or count; by them alone, so alike on every run."""
+    group, total = list[T](), 0
+    for item in items:
+        group.append(item)
+        total += size(item)
+        if total >= most or len(group) == count:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group
 
 
 # Reading a columnar file part by part (row groups, record batches, groups of blocks): `FilePart`, `read_part`.

@@ -14,7 +14,8 @@ import sys
 import singer_arrow.formats as formats
 heavy = ("pyarrow.compute", "pyarrow.parquet", "polars", "fastavro", "singer_arrow.formats.parquet_read")
 def loaded(): return [name for name in heavy if name in sys.modules]
-assert formats.detect_format("a.PARQUET.gz") == "parquet" and "parquet" in formats.FORMATS and len(formats.FORMATS) == 9
+assert formats.detect_format("a.PARQUET.gz") == "parquet" and "parquet" in formats.FORMATS
+assert len(formats.FORMATS) == 10
 assert loaded() == [], loaded()
 formats.FORMATS["parquet"]
 assert "singer_arrow.formats.parquet_read" in loaded() and "polars" not in loaded()
@@ -36,6 +37,7 @@ SUFFIXES = {
     "lines": [".log"],
     "fixed_width": [".fwf"],
     "excel": [".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"],
+    "xml": [".xml"],
 }
 
 
