@@ -172,9 +172,11 @@ SUFFIXES = {
     ".tbz2": "tar",
     ".txz": "tar",
     ".tzst": "tar",
+    ".gpg": "openpgp",
+    ".pgp": "openpgp",
 }
-ARCHIVES = ("zip", "tar")
-"""Members of `CODECS` that are archives of files."""
+ARCHIVES = ("zip", "tar", "openpgp")
+"""Members of `CODECS` that are archives of files, one file if it is encrypted."""
 CODECS = ("none", *dict.fromkeys(SUFFIXES.values()), "hadoop_snappy", "raw_snappy")
 _MAGIC = (
     (b"\x1f\x8b", "gzip"),
@@ -215,6 +217,8 @@ def strip_suffix(name: str) -> str:
     if suffix not in SUFFIXES:
         return name
     base = name[: -len(suffix)]
+    if SUFFIXES[suffix] == "openpgp":
+        return strip_suffix(base)
     return base[: -len(".tar")] if _suffix(base) == ".tar" else base
 
 

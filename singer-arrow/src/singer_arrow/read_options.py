@@ -32,6 +32,15 @@ class FixedColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Decryption:
+    """With what encrypted objects are decrypted."""
+
+    key: str | None = setting("Secret keys in ASCII armor, such as `${PGP_KEY}`.", secret=True)
+    key_file: str | None = setting("Path of a file of secret keys.")
+    passphrase: str | None = setting("Passphrase of the keys; without a key, of the objects.", secret=True)
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """Options for reading files; a format ignores those that do not apply to it. Settings of the tap come first.
 
@@ -142,6 +151,9 @@ class ReadOptions:
         "What the names of columns and members that are attributes begin with, such as `_`.",
         default="",
         name="xml.attribute_prefix",
+    )
+    decryption: Decryption | None = setting(
+        "How objects are decrypted whose names end with `.gpg` or `.pgp` ([OpenPGP](reading-files.md#openpgp))."
     )
     on_bad_row: str = setting(
         "What to do with a row that cannot be read, or with a value that does not fit its column: `fail` ends the run "

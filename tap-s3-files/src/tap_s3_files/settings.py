@@ -559,8 +559,8 @@ def _check_executor(settings: Settings) -> None:
         msg = f"Setting 'dask_tls.{missing}' is missing: a scheduler at tls:// needs ca_file, cert_file and key_file"
         raise ConfigError(msg)
     # What workers need
-    if name := next((s.name for s in settings.streams if s.mapped.has_hash), None):
-        msg = f"Stream {name!r}: setting 'columns' has a hash, whose salt workers of a cluster do not have"
+    if name := next((s.name for s in settings.streams if s.mapped.has_hash or s.read.decryption), None):
+        msg = f"Stream {name!r} has decryption, or a hash in columns, whose secrets workers of a cluster do not have"
         raise ConfigError(f"{msg}; set executor to threads")
     if batch is None:
         msg = "Setting 'executor' is dask, which needs 'batch_config': workers write batch files, and no records"
@@ -586,7 +586,7 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
 
     The catalog leaves out the `deselected` columns.
     """
-    read, apart = stream.read, {"compression", "on_bad_row"}
+    read, apart = stream.read, {"compression", "on_bad_row", "decryption"}
     columns = stream.mapped.identity() if stream.mapped.entries else stream.columns
     options = ((f.name, getattr(read, f.name), getattr(READ, f.name)) for f in fields(read) if f.name not in apart)
     changed = sorted((name, value) for name, value, default in options if value != default)

@@ -17,6 +17,7 @@ json_checks     Keys of JSON records that are unknown, and their values
 json_fast       Whole lines by Arrow's reader, with checks of what it accepts; records within messages
 json_exact      Read lines of which some are bad, and find the error of each
 json_write      Write JSON Lines
+openpgp         An encrypted object, decrypted and checked
 orc             ORC: footers, columns and batches of rows
 parquet_read    Parquet: footer, column ranges, row groups
 parquet_write   Arrow batches -> a Parquet file; the encoding is chosen from its first rows

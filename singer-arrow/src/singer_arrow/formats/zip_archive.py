@@ -1,4 +1,4 @@
-"""Any format inside zip and tar archives: each member is a file with its own header or footer.
+"""Any format inside zip and tar archives: each member is a file with its own header or footer. Or in encrypted objects.
 
 Zip members are found in the directory at the end of the archive and decompressed as streams, so memory is bounded
 whatever their claimed size; for tar see `tar_archive`. Folders, empty members and macOS metadata (`__MACOSX/`) are
@@ -27,7 +27,7 @@ from isal import igzip_lib
 from singer_arrow.compression import ARCHIVES, ChunkFile, IsalError, archive_of
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats.base import Format, JoiningFormat, naming_file
-from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
+from singer_arrow.read_options import Decryption, ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.chunks import RangeFile, random_access
 from singer_arrow.reading.objects import SMALL_OBJECT, ObjectReader
 from singer_arrow.runtime.process import no_room
@@ -59,10 +59,11 @@ class ArchiveFormat:
             with naming_file(reader.url):
                 return self._inner.infer(reader, options, sample_bytes=sample_bytes)
         own, schemas = replace(options, compression="auto"), list[pa.Schema]()
-        with _members_of(reader, kind) as members:
+        inner = self if kind == "openpgp" else self._inner
+        with _members_of(reader, kind, options) as members:
             for member in islice(members, _SAMPLED):
                 with naming_file(member.url):
-                    schemas.append(self._inner.infer(member, own, sample_bytes=sample_bytes))
+                    schemas.append(inner.infer(member, own, sample_bytes=sample_bytes))
         if not schemas:
             raise _empty_archive(reader.url)
         return merge_all(schemas)
@@ -76,11 +77,12 @@ class ArchiveFormat:
                 yield from self._inner.read(reader, schema, options, progress)
             return
         own, found, progress = replace(options, compression="auto"), False, progress or ReadProgress()
-        with _members_of(reader, kind) as members:
+        inner = self if kind == "openpgp" else self._inner
+        with _members_of(reader, kind, options) as members:
             for member in members:
                 found, progress.resume_point, progress.rows_read = True, ResumePoint(), 0
                 with naming_file(member.url):
-                    for batch in self._inner.read(member, schema, own, progress):
+                    for batch in inner.read(member, schema, own, progress):
                         progress.resume_point = None
                         yield batch
         if not found:
@@ -96,13 +98,20 @@ class ArchiveFormat:
 
 def _archive(reader: ObjectReader, options: ReadOptions) -> str | None:
     """Return the archive type of an object; None if it is not an archive."""
-    if options.compression == "auto":
-        return archive_of(reader.url.name)
+    kind = archive_of(reader.url.name)
+    if options.compression == "auto" or kind == "openpgp":
+        return kind
     return options.compression if options.compression in ARCHIVES else None
 
 
 @contextmanager
-def _members_of(reader: ObjectReader, kind: str) -> Iterator[Iterator[ObjectReader]]:
+def _members_of(reader: ObjectReader, kind: str, options: ReadOptions) -> Iterator[Iterator[ObjectReader]]:
+    if kind == "openpgp":
+        from singer_arrow.formats.openpgp import decrypted
+
+        with decrypted(reader, options.decryption or Decryption()) as inner:
+            yield iter([inner])
+        return
     if kind == "tar":
         from singer_arrow.formats.tar_archive import tar_members
 

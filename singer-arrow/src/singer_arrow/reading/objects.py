@@ -109,6 +109,7 @@ class ObjectReader:
         url: URL of the object. Schemes without range requests (http, sftp, ...) are read in order.
         info: Metadata from a listing.
         budget: Limits the bytes in flight. Default: one budget for the process.
+        place: URL of the bytes, if it is not that of the object: those of a copy.
     """
 
     def __init__(
@@ -118,9 +119,11 @@ class ObjectReader:
         *,
         info: ObjectInfo | None = None,
         budget: Budget | None = None,
+        place: Url | None = None,
     ) -> None:
         self.url = url
-        self.ranged = url.scheme in SCHEMES
+        self._place = place or url
+        self.ranged = self._place.scheme in SCHEMES
         self.storage = storage
         self.info = info  # metadata; None before the first request if not given, and for schemes without ranges
         self.budget = budget or BUDGET  # limits of the bytes in flight
@@ -166,7 +169,7 @@ class ObjectReader:
             EmptyObjectError: The object is empty.
         """
         if self.size is None:
-            fetched = self.storage.get(self.url, suffix=n)
+            fetched = self.storage.get(self._place, suffix=n)
             self._pin(fetched.info)
             return fetched.start, fetched.data
         self._refuse_empty()
@@ -255,10 +258,10 @@ class ObjectReader:
 
     def download(self, path: Path) -> int:
         """Copy the object to a local file, for schemes without ranges, and return its size in bytes."""
-        return self.storage.download(self.url, path)
+        return self.storage.download(self._place, path)
 
     def _sequential(self, start: int, end: int | None) -> Iterator[bytes]:
-        with self.storage.open(self.url) as file:
+        with self.storage.open(self._place) as file:
             position = 0
             while data := file.read(_SEQUENTIAL_READ):
                 if chunk := data[max(0, start - position) : None if end is None else max(0, end - position)]:
@@ -271,7 +274,7 @@ class ObjectReader:
         """Return the first `n` bytes, or the whole of a small object, and pin the version."""
         if not self.ranged:
             data = b""
-            with self.storage.open(self.url) as file:
+            with self.storage.open(self._place) as file:
                 while piece := file.read(n - len(data)):
                     data += piece
             if not data:
@@ -282,7 +285,7 @@ class ObjectReader:
             return self._prefetched.result()[1]
         if self.size is not None:
             return self._get((0, self.size if self.size <= SMALL_OBJECT else min(n, self.size)))[1]
-        fetched = self.storage.get(self.url, start=0, end=n)
+        fetched = self.storage.get(self._place, start=0, end=n)
         self._pin(fetched.info)
         return fetched.data
 
@@ -304,7 +307,7 @@ class ObjectReader:
 
     def _get(self, span: Span, over: threading.Event | None = None) -> FetchedRange:
         is_needed = always if over is None else lambda: not over.is_set()
-        fetched = self.storage.get(self.url, start=span[0], end=span[1], version_of=self.info, is_needed=is_needed)
+        fetched = self.storage.get(self._place, start=span[0], end=span[1], version_of=self.info, is_needed=is_needed)
         if (fetched.start, len(fetched.data)) != (span[0], span[1] - span[0]):
             msg = f"{self.url}: {len(fetched.data)} bytes were received, {span[1] - span[0]} requested; try again"
             raise ServiceError(msg)

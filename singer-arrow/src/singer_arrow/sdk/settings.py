@@ -276,7 +276,7 @@ def with_variables(given: Any, schema: Mapping[str, Any], environ: Mapping[str, 
 
 _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
 """Libraries that log headers and tokens when asked for debug."""
-_PLACES = ("path", "root", "plan_root", "report", "gcs_stage", "s3_stage", "manifest_url")
+_PLACES = ("path", "root", "plan_root", "report", "gcs_stage", "s3_stage", "manifest_url", "key_file")
 _LEFT_VARIABLE = re.compile(r"\$\{\w+[^}]*\}")
 _SUMMARY = "Config validation failed"
 _BEFORE_OURS = (_SUMMARY, "Error initializing target sink")  # beginnings of lines of the SDK that repeat a line of ours
