@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import os
+import re
 import shutil
 import threading
 import uuid
@@ -502,11 +503,15 @@ class Storage:
     @cached_property
     def _access(self) -> S3Access:
         """The usual region, the endpoint and the credentials, from settings and environment or by botocore."""
-        if (known := static_access(self._aws)) is not None:
-            return known
-        endpoint = self._aws.endpoint_url or aws.s3_endpoint(self._boto)
-        credentials = None if self._aws.anonymous else aws.credential_provider(self._boto)
-        return S3Access(self._boto.region_name or None, endpoint, credentials)
+        found = static_access(self._aws)
+        if found is None:
+            endpoint = self._aws.endpoint_url or aws.s3_endpoint(self._boto)
+            credentials = None if self._aws.anonymous else aws.credential_provider(self._boto)
+            found = S3Access(self._boto.region_name or None, endpoint, credentials)
+        if found.endpoint and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", found.endpoint):
+            msg = f"The endpoint of S3 is {found.endpoint!r}, which is no URL; correct endpoint_url or AWS_ENDPOINT_URL"
+            raise ConfigError(msg)
+        return found
 
 
 def lists_in_order(url: Url) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from obstore.store import AzureStore
 from small_aws import BUCKET, Refusal, Request, SmallAws
 
-from singer_arrow.errors import ConflictError, ServiceError
+from singer_arrow.errors import ConfigError, ConflictError, ServiceError
 from singer_arrow.storage import errors, store
 from singer_arrow.storage import listing as s3
 from singer_arrow.storage.aws import AwsOptions
@@ -161,3 +161,9 @@ def test_a_listing_names_each_object_once(server: SmallAws, root: Url, keys: lis
     assert sorted(info.url.key for info in opened(server).list(Url(root.scheme, BUCKET, "many/"))) == keys
     after = [info.url.key for info in opened(server).list(Url(root.scheme, BUCKET, "many/"), after="many/2")]
     assert after == [key for key in keys if key > "many/2"]
+
+
+def test_an_endpoint_that_is_no_url_is_one_line() -> None:
+    options = AwsOptions(endpoint_url="http://local host:9", access_key_id="a", secret_access_key="b", region="r")
+    with pytest.raises(ConfigError, match="'http://local host:9', which is no URL"):
+        Storage(options).read(Url.parse("s3://b/state.json"))
