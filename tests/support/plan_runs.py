@@ -80,7 +80,7 @@ def plan_for(tap_run: TapRun, log: PlanLog | None, identity: str = "") -> Stream
 
 def stream() -> Any:
     """Return the settings of the stream that planning reads."""
-    return SimpleNamespace(name="orders", replication_method=None, paths=(Url("s3", "b", "in/*"),))
+    return SimpleNamespace(name="orders", replication_method=None, is_table=False, paths=(Url("s3", "b", "in/*"),))
 
 
 def run(

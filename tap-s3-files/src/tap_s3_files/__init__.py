@@ -5,6 +5,8 @@ stream        A stream: sends the batches or records of its plan, and STATE
 run           What the streams of a run share (settings, storage, memory, threads, listings), and the tasks of one
 plan_model    Objects -> tasks -> segments; ranges of large objects and where they are cut
 plan          What one stream reads in one run: segments of earlier runs, then new ones; which objects the log knows
+lake          Tables of Delta Lake and Apache Iceberg: their versions, and the files that each adds
+table_plan    What a stream that is a table reads in one run
 plan_log      The plan log of a stream: its files, read, identified and appended to
 sqs           Objects that messages of a queue name; the command that creates a queue for the events of buckets
 listing       Objects of the storage or of an inventory, as compressed columns; many prefixes at once

@@ -277,8 +277,15 @@ def inferred_schemas(
     settings = run.settings
     samples: dict[str, list[ObjectInfo]] = {}
     folders: dict[str, list[pa.Field]] = {}
+    tables: dict[str, dict[Url, pa.Schema]] = {}
     for stream in chosen:
         try:
+            if stream.is_table:
+                tables[stream.name] = {stream.urls[0]: run.table(stream).schema}
+                refuse_reserved(
+                    tables[stream.name][stream.urls[0]].names, stream, metadata_columns=settings.metadata_columns
+                )
+                continue
             if settings.sqs:  # a bucket that is too large to be listed has a queue
                 found_objects = find(run.storage, settings.paths(stream), own=run.own_roots)
                 listed = Listing(islice(found_objects, MAX_LISTED))
@@ -311,6 +318,8 @@ def inferred_schemas(
 
     tasks = (partial(attempt, s, info) for s in streams for info in samples[s.name])
     results = ordered_results(run.pool, tasks, 2 * settings.max_workers)
+    for stream in (s for s in chosen if s.name in tables):
+        yield stream, tables[stream.name], []
     for stream in streams:
         found = [(info.url, next(results)) for info in samples[stream.name]]
         problem = next(

@@ -26,6 +26,7 @@ from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
 from tap_s3_files.discover import infer_schema, partition_columns, sample_objects, source_schema
 from tap_s3_files.listing import Listing
 from tap_s3_files.paths import find, glob_literal
+from tap_s3_files.plan_model import Task
 from tap_s3_files.run import StreamJob, TapRun
 from tap_s3_files.settings import Settings, StreamSettings
 from tap_s3_files.tables import columns_in_words, first_rows
@@ -161,7 +162,7 @@ def survey(run: TapRun, stream: StreamSettings, objects: Sequence[ObjectInfo]) -
         partitions=stream.partitions,
     )  # fmt: skip
     each = max(1, MAX_ROWS // max(1, len(schemas)))
-    rows = pa.concat_tables([first_rows(run, job, [info], each)[0] for info in schemas])
+    rows = pa.concat_tables([first_rows(run, job, [Task((info,))], each)[0] for info in schemas])
     keys, others = find_keys(rows)
     unsure = chain(
         _without_value(rows, list(schemas.values())),

@@ -180,7 +180,7 @@ class StreamPlan:
         self._next = self.first_new = self._end
         self._before: Watermark | None = self.bookmark.watermark
         self._has_warned = False
-        newest = log.read(self._end - 1) if log is not None and self.is_begun else None
+        self.newest = newest = log.read(self._end - 1) if log is not None and self.is_begun else None
         if newest is not None and not self._is_rerun:
             self._warn_of_settings(newest)
         if newest is not None and self._end > self.bookmark.segment:
@@ -229,6 +229,10 @@ class StreamPlan:
         own = self.object_filter
         source = [own.stream, *sorted(map(str, own.paths)), *(own.moments or map(str, (*own.dates, *own.window)))]
         return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun)
+
+    def end(self, at: Bookmark) -> Bookmark:
+        """Return the bookmark of a run that has sent all, which is `at` where its tasks end."""
+        return at
 
     def pending_tasks(self, segment: Segment) -> Iterator[PendingTask]:
         """Yield the tasks of a segment that are still to be sent, with what the log has about their objects."""

@@ -120,6 +120,7 @@ def entry_to_bytes(segment: Segment) -> bytes:
             ],
             **({"range": astuple(t.range)} if t.range else {}),
             **({"again": t.again} if t.again else {}),
+            **({"values": t.values} if t.values else {}),
         }
         for t in segment.tasks
     ]
@@ -135,6 +136,7 @@ def entry_from_json(value: Any) -> Segment:
             tuple(_object(**o) for o in t["objects"]),
             ObjectRange(*t["range"]) if t.get("range") else None,
             _again(t.get("again", ())),
+            tuple(t.get("values", ())),
         )
         for t in value["tasks"]
     )
@@ -148,7 +150,8 @@ def to_table(segments: Iterable[Segment]) -> pa.Table:
         # Only first task and count, as the ranges of an object follow each other: each row repeats the head.
         ranges = {str(n): t.range.count for n, t in enumerate(segment.tasks) if t.range and not t.range.number}
         again = {str(n): t.again for n, t in enumerate(segment.tasks) if t.again}
-        more = {"ranges": ranges, "again": again}
+        values = {str(n): t.values for n, t in enumerate(segment.tasks) if t.values}
+        more = {"ranges": ranges, "again": again, "values": values}
         head = json.dumps(_head(segment) | {name: value for name, value in more.items() if value})
         rows += (
             (segment.number, head, number, str(o.url), o.etag, o.size, o.modified)
@@ -170,6 +173,7 @@ def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, dat
     options: dict[str, Any] = {
         "compression": "zstd",
         "use_dictionary": ["number", "segment"],
+        "dictionary_pagesize_limit": 64 << 20,  # a head is large if it has the values of very many partitions
         "column_encoding": {"url": "DELTA_BYTE_ARRAY", "modified": "DELTA_BINARY_PACKED"},
     }
     with pq.ParquetWriter(buffer, _COLUMNS, **options) as writer:
@@ -227,9 +231,14 @@ class CheckpointReader:
                 for first, count in value.get("ranges", {}).items()
                 for number in range(count)
             }
-            again = value.get("again", {})
+            again, values = value.get("again", {}), value.get("values", {})
             tasks = tuple(
-                Task(tuple(_object(*row[3:]) for row in some), ranges.get(number), _again(again.get(str(number), ())))
+                Task(
+                    tuple(_object(*row[3:]) for row in some),
+                    ranges.get(number),
+                    _again(again.get(str(number), ())),
+                    tuple(values.get(str(number), ())),
+                )
                 for number, some in groupby(rows, key=lambda row: row[2])
             )
             yield _segment(value, tasks)
@@ -247,6 +256,7 @@ def _head(segment: Segment) -> dict[str, Any]:
         "paths": segment.paths,
         "log": segment.log,
         "has_skips": segment.has_skips,
+        **({"table_version": segment.table_version} if segment.table_version else {}),
     }
 
 
@@ -264,6 +274,7 @@ def _segment(head: dict[str, Any], tasks: tuple[Task, ...]) -> Segment:
         paths=str(head.get("paths", "")),
         log=str(head.get("log", "")),
         has_skips=bool(head.get("has_skips")),
+        table_version=str(head.get("table_version", "")),
     )
 
 

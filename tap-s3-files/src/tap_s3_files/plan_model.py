@@ -218,12 +218,13 @@ class Task:
 
     `again` counts, for an object that got a former content back, how often the log had that version before: its place
     among the objects, and the count. `log` is the id of its plan log if that begins at a STATE, as such a log does not
-    know how often.
+    know how often. Where objects are files of a table, `values` are those of its partition columns for each of them.
     """
 
     objects: tuple[ObjectInfo, ...]
     range: ObjectRange | None = None
     again: tuple[tuple[int, int], ...] = ()
+    values: tuple[Mapping[str, str | None], ...] = field(default=(), hash=False)
     log: str = field(default="", compare=False)
 
     @property
@@ -253,7 +254,8 @@ class Segment:
     `from_queue`, only the log knows of its objects. `settings` identifies the settings of rows at the time, see
     `settings.rows_identity`; `paths` is a digest of the paths of which the log holds all objects up to `after`, "" if
     that is not known; `log` is the id of its plan log, "" if it is in none, or was written before logs had ids. With
-    `has_skips` the log has which of its objects runs did not load; those of earlier versions of the tap have not.
+    `has_skips` the log has which of its objects runs did not load; those of earlier versions of the tap have not. Of a
+    table, `table_version` is the key of the version up to which files are read, which `after` has if they are the last.
     """
 
     number: int
@@ -267,6 +269,7 @@ class Segment:
     paths: str = ""
     log: str = field(default="", compare=False)
     has_skips: bool = True
+    table_version: str = ""
 
     @property
     def objects(self) -> Iterator[ObjectInfo]:
@@ -374,6 +377,9 @@ def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bo
     tasks; they must then be sent in order.
     """
     segment = pending.segment
+    if not durable and segment.table_version:  # a version is passed as a whole
+        is_last = pending.number + 1 == len(segment.tasks)
+        return Bookmark(segment.after) if is_last else bookmark
     if not durable:
         return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
     bookmark = _within(bookmark, segment).sent(pending.number)

@@ -18,6 +18,7 @@ from singer_arrow.errors import (
     ConfigError,
     DataError,
     EmptyObjectError,
+    NotFoundError,
     ObjectChangedError,
     SkippableError,
     one_line,
@@ -30,8 +31,9 @@ from singer_arrow.reading.chunks import codec_name
 from singer_arrow.reading.objects import ObjectReader, Span, prefetch_groups
 from singer_arrow.reading.parallel import map_ordered
 from singer_arrow.runtime.threads import Stopped
-from singer_arrow.storage.urls import Url
+from singer_arrow.storage.urls import IMMUTABLE, Url
 from tap_s3_files.discover import METADATA
+from tap_s3_files.lake.table import GONE, NO_VALUES, partition_value
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Position, RangeStarts, Syntax, Task
 from tap_s3_files.progress import CountedStorage, Counts
@@ -196,7 +198,7 @@ def read(
     progress, at, began = context.progress, start or Position(), perf_counter()
     storage = CountedStorage(context.storage, progress, context.stop)
     for group in prefetch_groups(storage, task.objects[at.object :], context.budget):
-        joined = None if at.rows or len(group) == 1 else _joined(context.job, group)
+        joined = None if at.rows or len(group) == 1 or task.values else _joined(context.job, group)
         for reader, whole in zip(group, joined or [None] * len(group), strict=True):
             counts, info, rows = Counts(objects=int(end is None and bool(task.ended_objects))), reader.info, 0
             assert info is not None
@@ -212,6 +214,8 @@ def read(
                 logger.warning("%s is empty and was skipped", info.url)
                 counts = Counts(skipped_objects=1)
             except ObjectChangedError:
+                if info.etag == IMMUTABLE:
+                    raise NotFoundError(f"{info.url} was planned, and is gone: {GONE}") from None
                 progress.object_changed(info)
                 if rows:
                     raise
@@ -229,14 +233,19 @@ def read(
             began = perf_counter()
 
 
-def _source(job: StreamJob, url: Url) -> tuple[pa.Schema, JoiningFormat, Mapping[str, Any], pa.Schema, ReadOptions]:
+def _source(
+    job: StreamJob, url: Url, values: Mapping[str, str | None] = NO_VALUES
+) -> tuple[pa.Schema, JoiningFormat, Mapping[str, Any], pa.Schema, ReadOptions]:
     """Return how an object is read: its columns; format, columns that its key gives, schema and options of all others.
+
+    A file of a table has the `values` of partition columns instead.
 
     Of its columns `job.columns` makes those of the job's schema.
     """
     has_partitions, options = job.partitions.hive or job.partitions.paths, job.options
     source = job.columns.source(job.schema) if job.columns.entries else job.schema
     constants = job.partitions.values(url, source) if has_partitions else {}
+    constants |= {f.name: partition_value(values[f.name], f, url) for f in source if f.name in values}
     own = METADATA.names if job.metadata_columns else []
     fields = [f for f in source if f.name not in own and f.name not in constants]
     if not fields:
@@ -244,7 +253,8 @@ def _source(job: StreamJob, url: Url) -> tuple[pa.Schema, JoiningFormat, Mapping
         raise ConfigError(f"{kinds} are selected; select at least one column of the files")
     if options.known_columns is not None and constants:
         options = replace(options, known_columns=options.known_columns.union(constants))
-    return source, FORMATS[format_of(job.format, url)], constants, pa.schema(fields), options
+    kind = FORMATS[format_of(job.format, url)]
+    return source, job.table.reader(kind) if job.table else kind, constants, pa.schema(fields), options
 
 
 def _joined(job: StreamJob, group: list[ObjectReader]) -> list[pa.RecordBatch] | None:
@@ -290,7 +300,8 @@ def _read_object(
     surplus = start.rows if start.place is None else 0  # rows after `first` that an earlier run has sent
 
     # A new column in its key is drift, like one in a file
-    source, kind, constants, schema, options = _source(job, info.url)
+    values = task.values[start.object] if task.values else NO_VALUES
+    source, kind, constants, schema, options = _source(job, info.url, values)
     has_partitions = job.partitions.hive or job.partitions.paths
     new = enforce.unknown_columns(job.partitions.texts(info.url), source, job.options) if has_partitions else []
     if new:
@@ -306,7 +317,7 @@ def _read_object(
             "_sdc_source_bucket": info.url.bucket,
             "_sdc_source_file": info.url.key,
             "_sdc_source_modified_at": info.modified,
-            "_sdc_source_etag": info.etag,
+            "_sdc_source_etag": info.etag or None,
         }
     added |= constants
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,9 @@ from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 from tap_s3_files.columns import NO_COLUMNS, Columns
+from tap_s3_files.lake.delta import DeltaTable
+from tap_s3_files.lake.iceberg import IcebergTable
+from tap_s3_files.lake.table import LakeTable, TableColumns, is_version
 from tap_s3_files.listing import Listing, list_objects, read_inventory
 from tap_s3_files.paths import NO_PARTITIONS, ObjectFilter, Partitions
 from tap_s3_files.plan import StreamPlan
@@ -30,6 +33,7 @@ from tap_s3_files.plan_model import Division, Segment
 from tap_s3_files.progress import Progress
 from tap_s3_files.settings import Bookmark, Settings, StreamSettings
 from tap_s3_files.shards import check_state
+from tap_s3_files.table_plan import TablePlan
 
 logger = logging.getLogger("tap-s3-files")
 RANGE_BYTES = 256 << 20
@@ -45,6 +49,7 @@ class TapRun:
         self._given_state = given_state
         self._listings: dict[str, Listing] = {}
         self._full_tables: set[str] = set()
+        self._tables: dict[str, LakeTable] = {}
 
     @cached_property
     def storage(self) -> Storage:
@@ -98,6 +103,13 @@ class TapRun:
             self._listings[stream.name] = found
         return found
 
+    def table(self, stream: StreamSettings) -> LakeTable:
+        """Return the table that a stream is, at the version that this run reads."""
+        if stream.name not in self._tables:
+            kinds: dict[str, Callable[..., LakeTable]] = {"delta": DeltaTable, "iceberg": IcebergTable}
+            self._tables[stream.name] = kinds[stream.format](self.storage, stream.urls[0], stream.table)
+        return self._tables[stream.name]
+
     @cached_property
     def _inventory(self) -> dict[str, Listing]:
         """The objects of the inventory by stream; it is read once for all of them."""
@@ -124,11 +136,14 @@ class TapRun:
         `full_table`: all objects that there are are sent, under ids of their own; `is_shared`: several runs will share
         its tasks; `sends`: the run sends what the plan holds, all of it.
         """
+        kind: Callable[..., StreamPlan] = StreamPlan
+        if stream.is_table:
+            kind = partial(TablePlan, self.table(stream), has_keys=bool(stream.key_properties))
         if full_table:
             self._full_tables.add(stream.name)
             if log is not None:
                 log.check_gone(log.first_number)
-            return StreamPlan(None, None, self.object_filter(stream), target_bytes)
+            return kind(None, None, self.object_filter(stream), target_bytes)
         at = self.bookmark(stream.name)
         if log is None and at is not None and at.is_begun and sends:
             raise IdentityError(
@@ -141,8 +156,9 @@ class TapRun:
             if size is None:
                 size = RANGE_BYTES if is_shared or settings.dask is not None else 0
             passed = settings.batch.format if settings.passthrough and settings.batch.can_pass else ""
-            division = Division(size, stream.format, stream.read, passed) if size else None
-        return StreamPlan(
+            file_format = "parquet" if stream.is_table else stream.format
+            division = Division(size, file_format, stream.read, passed) if size else None
+        plan = kind(
             log,
             at,
             self.object_filter(stream),
@@ -155,6 +171,13 @@ class TapRun:
             keys_ascend=self.settings.replication.keys_ascend,
             sends=sends,
         )
+        mark = plan.bookmark.watermark
+        if not stream.is_table and ((plan.newest and plan.newest.table_version) or (mark and is_version(mark.key))):
+            raise IdentityError(
+                f"Stream {stream.name!r}: its STATE or plan log is of a table, and its path is of objects, which may "
+                "be the same rows; give the stream another name, or set its format as before"
+            )
+        return plan
 
     def listed_segments(
         self, stream: StreamSettings, plan: StreamPlan, expect: Callable[[int, int], None] = lambda *_: None
@@ -168,6 +191,9 @@ class TapRun:
             raise ConfigError(msg)
         yield from plan.unfinished_segments()
         if plan.shard is not None:
+            return
+        if isinstance(plan, TablePlan):
+            yield from plan.new_segments()
             return
         found = self.listing(stream, begin=plan.last_key if self.settings.replication.keys_ascend else None)
         may_be_empty = self.settings.may_be_empty(stream) and stream.name not in self._full_tables
@@ -197,7 +223,7 @@ class StreamJob:
     some do; `settings` identifies the settings of rows; `run` identifies the run, if its batches are to have ids of
     their own; a batch has at most `max_bad_rows` bad rows, whose text may be shown unless the stream sends its files
     only in part or changed; a task gathers `held_bytes` of rows before it encodes them; of the columns of `schema`,
-    `stream_maps` makes those that are `made`, see `sdk.stream_maps`.
+    `stream_maps` makes those that are `made`, see `sdk.stream_maps`; files of a `table` may have names of their own.
     """
 
     stream: str
@@ -217,6 +243,7 @@ class StreamJob:
     held_bytes: int = HELD_BYTES
     columns: Columns = NO_COLUMNS
     made: Mapping[str, str | pa.StringScalar] | None = None
+    table: TableColumns | None = None
 
     @property
     def sent(self) -> pa.Schema:

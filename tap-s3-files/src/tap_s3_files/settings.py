@@ -18,11 +18,12 @@ from singer_arrow.formats import FORMATS
 from singer_arrow.formats.base import HELD_BYTES
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.runtime.threads import default_workers
-from singer_arrow.settings import inline, json_schema, read_settings, setting, without_defaults
+from singer_arrow.settings import inline, read_settings, setting
 from singer_arrow.storage.aws import AwsOptions, aws_setting
 from singer_arrow.storage.urls import Url
 from tap_s3_files.after_load import AfterLoad
 from tap_s3_files.columns import NO_COLUMNS, Columns, ColumnSettings
+from tap_s3_files.lake.table import TABLES, TableSettings
 from tap_s3_files.paths import (
     Partitions,
     check_date_pattern,
@@ -76,8 +77,11 @@ class StreamSettings:
         parse=_urls,
     )
     format: str = setting(
-        "Format of the objects; `auto`: from each object's name.", default="auto", enum=["auto", *FORMATS]
+        "Format of the objects; `auto`: from each object's name. `delta`, `iceberg`: a [table](lake-tables.md).",
+        default="auto",
+        enum=["auto", *FORMATS, *TABLES],
     )
+    table: TableSettings = inline(TableSettings())
     key_properties: tuple[str, ...] = setting("Columns that together identify a row.", default=())
     types: Mapping[str, str] = setting(
         "Types of columns, overriding the inferred ones: string, integer, number, boolean, date, time, timestamp, "
@@ -130,6 +134,11 @@ class StreamSettings:
     places: tuple[Url, ...] = ()  # and the paths by which its objects are listed, instead of `paths`
 
     @property
+    def is_table(self) -> bool:
+        """Whether it is a table of a lake."""
+        return self.format in TABLES
+
+    @property
     def paths(self) -> tuple[Url, ...]:
         """Its URLs; groups have lost their names, which `partitions` keeps."""
         return tuple(without_names(url) for url in self.urls)
@@ -171,6 +180,7 @@ def _check_stream(given: Mapping[str, Any], where: str) -> None:
         if has_date(url):
             check_date_pattern(url, f"{where}path")
     check_placeholders(given["name"], urls, where)
+    read_settings(TableSettings, given).check(given, urls, where)
     columns = given.get("columns")
     if columns in ([], {}):
         raise ConfigError(f"Setting '{where}columns' is empty; leave it out to read all columns")
@@ -457,10 +467,7 @@ class Settings:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of rows that each worker gathers before they are encoded: of all, an eighth of the memory.
-
-        It makes row groups of 32 MiB at the defaults on two cores, and of at least 8 MiB.
-        """
+        """Bytes of rows that each worker gathers before they are encoded: of all, an eighth of the memory."""
         return max(_LEAST_HELD, min(HELD_BYTES, self.memory_bytes // 8 // self.max_workers))
 
     def window(self, stream: StreamSettings) -> tuple[datetime | None, datetime | None]:
@@ -475,14 +482,6 @@ class Settings:
         """Return whether it is no error if nothing is found: in places of some dates, in found folders."""
         is_full = stream.replication_method == "FULL_TABLE"  # nothing would take the place of a table
         return (stream.is_dated and self.start is not None and not is_full) or stream.pattern != ""
-
-
-def tap_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the settings."""
-    schema, entry = json_schema(Settings), json_schema(StreamSettings)
-    del entry["properties"]["name"], entry["properties"]["path"], entry["required"]
-    schema["properties"]["defaults"] |= without_defaults(entry)
-    return schema
 
 
 def _merged(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from singer_arrow.batch.message import Batch
-from singer_arrow.errors import ConfigError, DataError, ObjectChangedError
+from singer_arrow.errors import ConfigError, DataError, DriftError, ObjectChangedError
 from singer_arrow.read_options import RESCUED
 from singer_arrow.run_figures import StreamFigures
 from singer_arrow.runtime.threads import ordered_streams
@@ -113,7 +113,7 @@ class FileStream(ArrowStream):
                         if step.after is not None and plan.log is not None and self._replan_and_may_pass(plan, pending):
                             at = after_rows(at, pending, step.after.rows)
                             yield self._state(at)
-            yield self._state(at)
+            yield self._state(at if self._is_held else plan.end(at))
 
     def _steps(self, pending_tasks: Iterator[PendingTask]) -> Generator[tuple[PendingTask, Step | None]]:
         """Yield the steps of tasks that run in parallel, in the order of the plan; None ends a task.
@@ -181,7 +181,7 @@ class FileStream(ArrowStream):
                     at = after_task(at, pending, durable=plan.log is not None)
                     if not self._waits_for_end:
                         self.write_state(self._state(at))
-            self.write_state(self._state(at))
+            self.write_state(self._state(at if self._is_held else plan.end(at)))
 
     def _records(self, pending: PendingTask, encode: Encode[Encoded]) -> Iterator[Encoded]:
         """Yield the encoded rows of a task; with a wider schema those behind the last row that fitted."""
@@ -269,7 +269,7 @@ class FileStream(ArrowStream):
         options = replace(
             settings.read,
             on_drift="rescue" if settings.on_drift == "rescue" else "raise",
-            known_columns=None if settings.chosen is not None else deselected | columns.sources,
+            known_columns=None if settings.chosen is not None or settings.is_table else deselected | columns.sources,
             excluded_members=deselected,
             declared_columns=set_columns(source, {**settings.types, **columns.types}),
             json_output=not self.sends_batches or (batch is not None and batch.format == "jsonl"),
@@ -278,7 +278,7 @@ class FileStream(ArrowStream):
             stream=self.name,
             schema=schema,
             metadata_columns=self.run.settings.metadata_columns and not set(METADATA.names).isdisjoint(source.names),
-            format=settings.format,
+            format="parquet" if settings.is_table else settings.format,
             options=options,
             batch=batch,
             version=self.version,
@@ -292,6 +292,7 @@ class FileStream(ArrowStream):
             held_bytes=self.run.settings.held_bytes,
             columns=columns,
             made=made,
+            table=self.run.table(settings).columns if settings.is_table else None,
         )
 
     @property
@@ -385,7 +386,29 @@ class FileStream(ArrowStream):
                 reason = f"needs BATCH messages, and {setting} changes single records; leave one of them out"
             if reason:
                 raise ConfigError(f"Stream {self.name!r}: setting 'shard' {reason}")
+        if self.settings.is_table:
+            self._evolve_for_table()
         return self._events().plans[self.name] if self.reads_queue else self.plan(self.plan_log(), target_bytes)
+
+    def _evolve_for_table(self) -> None:
+        """Add columns that a table has got since the catalog was written."""
+        from singer_arrow.enforcement.enforce import columns_to_read, included_field, type_name, widened_field
+
+        table, settings = self.run.table(self.settings), self.settings
+        while settings.chosen is None:
+            job = self.job()
+            source = settings.mapped.source(job.schema)
+            options = replace(job.options, known_columns=job.options.excluded_members | settings.mapped.sources)
+            try:
+                names = columns_to_read(table.schema, source, options, table.url)
+                ours = [source.field(name) for name in names if name not in options.declared_columns]
+                found = [widened_field(f, included_field(table.schema.field(f.name), source, options)) for f in ours]
+                if not (wider := [field for field in found if field is not None]):
+                    return
+                reason = f"the table has it as {type_name(table.schema.field(wider[0].name))}"
+                raise DriftError(reason, wider, url=table.url, column=wider[0].name)
+            except DriftError as error:
+                self._evolution.evolve_for(error)  # which raises it again if that does not help
 
     def _pending_tasks(self, plan: StreamPlan, segments: Iterable[Segment]) -> Iterator[PendingTask]:
         """Yield the tasks that are still to be sent; those of a segment are counted as planned at its begin."""

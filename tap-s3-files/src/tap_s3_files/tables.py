@@ -33,14 +33,13 @@ from tap_s3_files.shards import shard_of
 _AHEAD = 1 << 20  # bytes that are requested ahead of what is parsed, about
 
 
-def first_rows(
-    run: TapRun, job: StreamJob, objects: Iterable[ObjectInfo], count: int
-) -> tuple[pa.Table, list[ObjectInfo]]:
-    """Return up to `count` rows of some objects, in order, with the objects that gave them."""
+def first_rows(run: TapRun, job: StreamJob, tasks: Iterable[Task], count: int) -> tuple[pa.Table, list[ObjectInfo]]:
+    """Return up to `count` rows of some tasks of one object, in order, with the objects that gave them."""
     context = TaskContext(job, run.storage, Budget(_AHEAD), Progress(job.stream))
     batches, used, left = list[pa.RecordBatch](), list[ObjectInfo](), count
-    for info in objects:
-        with closing(read(context, Task((info,)))) as pieces:
+    for task in tasks:
+        (info,) = task.objects
+        with closing(read(context, task)) as pieces:
             for piece in pieces:
                 if piece.batch is not None and piece.batch.num_rows:
                     batches.append(piece.batch.slice(0, left))
@@ -175,12 +174,18 @@ _WIDEST = 40
 
 def preview_lines(run: TapRun, stream: StreamSettings, job: StreamJob, count: int) -> Iterator[str]:
     """Yield the lines that show a stream: its newest objects, its columns with their types, and `count` rows."""
-    listing = run.listing(stream)
-    newest = listing.newest(OBJECTS, *run.settings.window(stream))
-    rows, used = first_rows(run, job, newest, count)
+    if stream.is_table:
+        table = run.table(stream)
+        files = list(table.files(None, table.version, has_keys=False))
+        tasks, objects = [Task((f.info,), values=(f.values,)) for f in files[: -OBJECTS - 1 : -1]], len(files)
+    else:
+        listing = run.listing(stream)
+        newest = listing.newest(OBJECTS, *run.settings.window(stream))
+        tasks, objects = [Task((info,)) for info in newest], len(listing)
+    rows, used = first_rows(run, job, tasks, count)
     shown = rows.select([name for name in rows.column_names if name not in METADATA.names])
     source = f", of {used[0].url}{f' and {len(used) - 1} more' if len(used) > 1 else ''}" if used else ""
-    counts = f"{counted(len(listing), 'object')}, {counted(rows.num_rows, 'row')} shown"
+    counts = f"{counted(objects, 'object')}, {counted(rows.num_rows, 'row')} shown"
     yield one_line(f"{stream.name}: {counts}{source}")
     if shown.num_columns:
         limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -18,6 +18,7 @@ from singer_arrow.naming import counted, folder_name
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.settings import add_setting_options, config_input
 from singer_arrow.sdk.tap import ArrowTap
+from singer_arrow.settings import json_schema, without_defaults
 from singer_arrow.storage.urls import Url, glob_match, glob_prefix, has_glob
 from tap_s3_files.after_load import clean_up, marks_in
 from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
@@ -27,7 +28,7 @@ from tap_s3_files.plan import start_of
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import unsent
 from tap_s3_files.run import TapRun, no_match
-from tap_s3_files.settings import Bookmark, Settings, StreamSettings, tap_schema
+from tap_s3_files.settings import Bookmark, Settings, StreamSettings
 from tap_s3_files.sqs import Queue, SqsEvents
 from tap_s3_files.stream import FileStream
 
@@ -90,6 +91,14 @@ def stream_name(path: str) -> str:
 # The tap.
 
 
+def tap_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the settings."""
+    schema, entry = json_schema(Settings), json_schema(StreamSettings)
+    del entry["properties"]["name"], entry["properties"]["path"], entry["required"]
+    schema["properties"]["defaults"] |= without_defaults(entry)
+    return schema
+
+
 class TapS3Files(ArrowTap):
     """Reads files from S3 (or another object store, or local disk) as Arrow and sends them as BATCH files."""
 
@@ -109,6 +118,12 @@ class TapS3Files(ArrowTap):
             msg = f"Setting 'replication.method' is sqs, and the folders of {found!r} are found by listing; use polling"
             raise ConfigError(msg)
         self._check_after_load()
+        settings = self.settings
+        given = "start_date" if settings.start else "end_date" if settings.end else ""
+        given = given or ("replication.method" if settings.replication.method != "polling" else "")
+        if given and (table := next((s.name for s in settings.streams if s.is_table), None)):
+            msg = f"Stream {table!r} is a table, whose own log is read: setting '{given}' is not for it"
+            raise ConfigError(f"{msg}; leave it out, or use a tap of its own")
 
     def _check_after_load(self) -> None:
         """Refuse what would lose rows, and what no request can restrict to the version that was loaded."""

@@ -11,6 +11,7 @@ import local_settings
 import pytest
 from documented import ROOT, block, run_script
 from file_bytes import parquet_of
+from lake_tables import DeltaBucket
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
@@ -18,6 +19,7 @@ from local_cloud.programs import Programs
 STARTED = (ROOT / "docs/getting-started.md").read_text()
 MONITORING = (ROOT / "docs/monitoring.md").read_text()
 FOLDERS = (ROOT / "docs/many-folders.md").read_text()
+LAKE = (ROOT / "docs/lake-tables.md").read_text()
 QUEUES = (ROOT / "docs/sqs.md").read_text().replace("s3://source/", "s3://shop/")
 README = (ROOT / "README.md").read_text()
 TAP = (ROOT / "tap-s3-files/README.md").read_text()
@@ -85,6 +87,15 @@ def test_many_folders(shop: Any, run: Programs, config: dict[str, Any], tmp_path
     shown = run_script(script, run, tmp_path)
     assert "Loaded initech_orders: 1 row" in shown
     assert "Loaded acme_orders: 0 rows" in shown
+
+
+def test_a_table_of_delta_lake(shop: Any, cloud: Cloud, run: Programs, tmp_path: Path) -> None:
+    table = DeltaBucket(cloud, "shop", "lake/orders")
+    (tmp_path / "tap.yml").write_text(block(LAKE, "yaml"))
+    table.add(range(3))
+    shown = run_script(f"exec 2>&1\n{block(LAKE, 'sh')}", run, tmp_path)
+    for text in ("orders: 1 object, 3 rows shown", "Loaded orders: 3 rows", "Loaded orders: 0 rows"):
+        assert text in shown
 
 
 @pytest.mark.long

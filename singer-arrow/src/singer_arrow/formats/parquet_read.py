@@ -251,7 +251,7 @@ def columns_with_nulls(metadata: pq.FileMetaData, names: Collection[str]) -> set
 def _cache_key(reader: ObjectReader) -> tuple[str, str, str] | None:
     """Return the cache key of the object version; None if it is unknown or has no ETag."""
     info = reader.info
-    return ("footer", str(info.url), info.etag) if info is not None and info.etag else None
+    return ("footer", str(info.url), info.etag) if info is not None and info.etag is not None else None
 
 
 def _open(

@@ -459,7 +459,7 @@ class Storage:
         return send(bucket, False)
 
     def _store(self, url: Url, *, keyed: bool = False, persistent: bool = True, day: date | None = None) -> ObjectStore:
-        location = self._location(url) if url.scheme == "s3" else None
+        location = self.access(url) if url.scheme == "s3" else None
         key = (url.scheme, url.bucket, keyed, persistent, day)
         with self._lock:
             if key not in self._stores:
@@ -468,7 +468,7 @@ class Storage:
             return self._stores[key]
 
     def _bucket(self, url: Url) -> s3.Bucket:
-        location = self._location(url)
+        location = self.access(url)
         with self._lock:
             if url.bucket not in self._buckets:
                 key = location.region, location.endpoint
@@ -479,15 +479,15 @@ class Storage:
                 self._buckets[url.bucket] = s3.Bucket(url.bucket, self._clients[key], self._aws)
             return self._buckets[url.bucket]
 
-    def _location(self, url: Url) -> S3Access:
-        """Return the access to a bucket, with its region; CredentialsError if there are no credentials.
+    def access(self, url: Url) -> S3Access:
+        """Return the access to a bucket of S3, with its region; CredentialsError if there are no credentials.
 
         botocore is loaded only if settings and environment do not suffice.
         """
         bucket = url.bucket
         with self._lock:
             if bucket not in self._locations:
-                access = self._access
+                access = self.usual_access
                 region = self._aws.region or (access.region if access.endpoint else None)
                 if region is None and access.endpoint:
                     region = aws.DEFAULT_REGION
@@ -501,7 +501,7 @@ class Storage:
         return aws.session(self._aws)
 
     @cached_property
-    def _access(self) -> S3Access:
+    def usual_access(self) -> S3Access:
         """The usual region, the endpoint and the credentials, from settings and environment or by botocore."""
         found = static_access(self._aws)
         if found is None:

@@ -155,6 +155,10 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
 # Metadata and fetched bytes of objects: `ObjectInfo`, `Lifetime`, `Fetched`, `VersionCache`.
 
 
+IMMUTABLE = ""
+"""Used instead of the ETag of an object whose name is written once, as those of tables: its size identifies it."""
+
+
 class ObjectInfo(NamedTuple):
     """Metadata of an object version: size in bytes, ETag, and time of its last modification in UTC."""
 
@@ -167,6 +171,8 @@ class ObjectInfo(NamedTuple):
         """Return whether both describe the same version of the object."""
         if self.etag and other.etag:
             return self.etag == other.etag
+        if IMMUTABLE in (self.etag, other.etag):
+            return self.size == other.size
         return self.size == other.size and self.modified == other.modified
 
 

@@ -390,7 +390,7 @@ def set_paths(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def set_paths(*names: str) -> None:
         paths = tuple(Url("s3", "b", f"in/{name}") for name in names)
-        made = SimpleNamespace(name="orders", replication_method=None, paths=paths)
+        made = SimpleNamespace(name="orders", replication_method=None, is_table=False, paths=paths)
         monkeypatch.setattr(plan_runs, "stream", lambda: made)
 
     return set_paths

@@ -1,0 +1,6 @@
+"""Tables of a lake as the source of a stream.
+
+table    Settings, versions, the files of a version; columns whose names are other ones in files
+delta    Tables of Delta Lake
+iceberg  Tables of Apache Iceberg
+"""

@@ -1,0 +1,193 @@
+"""Tables of Delta Lake: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+
+The log of such a table has a file of JSON lines for each version, and checkpoints, which the library reads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.errors import DataError, NotFoundError, ServiceError, one_line
+from singer_arrow.schema.arrow_schema import canonical
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
+from tap_s3_files.lake.table import (
+    ANEW,
+    ID,
+    NAME,
+    TableColumns,
+    TableFile,
+    TableSettings,
+    TableVersion,
+    library,
+    moment,
+    sends_added,
+)
+
+_READS_AT_ONCE = 16
+_READABLE = {"columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType", "typeWidening"}
+"""Features of tables that change nothing about how their files are read."""
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class DeltaTable:
+    """A table of Delta Lake."""
+
+    def __init__(self, storage: Storage, url: Url, settings: TableSettings) -> None:
+        self._library = library("deltalake", "delta")
+        self.url, self._storage, self._settings = url, storage, settings
+        self.opened = datetime.now(UTC)
+        self._options = _storage_options(storage, url)
+        self._known = self._open(settings.as_of)
+        self._check_features()
+        self.version = self._version_of(self._known)
+        fields = json.loads(self._known.schema().to_json())["fields"]
+        mapping = self._known.metadata().configuration.get("delta.columnMapping.mode", "none")
+        columns = pa.schema(self._known.schema().to_arrow())
+        self.schema = canonical(columns)
+        self.columns = None
+        self._names = {f["name"]: f["name"] for f in fields}  # of partition columns in the log
+        if mapping != "none":
+            marked = _with_marks(list(columns), fields)
+            self.columns = TableColumns(pa.schema(marked), ID if mapping == "id" else NAME)
+            self._names = {f.metadata[NAME].decode(): f.name for f in marked}
+
+    def _open(self, at: int | str | None) -> Any:
+        place = str(self.url.local_path()) if self.url.scheme == "file" else str(self.url)
+        number = at if isinstance(at, int) else None
+        try:
+            table = self._library.DeltaTable(place, version=number, storage_options=self._options)
+            if isinstance(at, str):
+                table.load_as_version(at)
+        except self._library.exceptions.TableNotFoundError:
+            raise NotFoundError(f"{self.url} is no table of Delta Lake: it has no _delta_log; check the path") from None
+        except (self._library.exceptions.DeltaError, OSError, ValueError) as error:
+            reason = one_line(" ".join(_COLORS.sub("", str(error)).split())[:300])
+            if at is not None and not isinstance(error, OSError):
+                hint = "Its log has newer ones only, or none of that number"
+                raise DataError(f"version {at} cannot be read ({reason})", url=self.url, hint=hint) from None
+            raise ServiceError(f"{self.url}: its log cannot be read ({reason}); try again") from None
+        return table
+
+    def _check_features(self) -> None:
+        """Refuse a table whose files have more in them, or less, than its rows."""
+        features = set(self._known.protocol().reader_features or ()) - _READABLE
+        if features:
+            raise DataError(f"the table has {', '.join(sorted(features))}, which is not read yet", url=self.url)
+
+    def _version_of(self, table: Any) -> TableVersion:
+        history = table.history(1)  # the newest version only; none if its file is gone and a checkpoint is there
+        at = moment(history[0]["timestamp"]) if history and "timestamp" in history[0] else self.opened
+        return TableVersion("delta", str(table.metadata().id), int(table.version()), min(at, self.opened))
+
+    def files(self, since: TableVersion | None, upto: TableVersion, has_keys: bool) -> Iterable[TableFile]:
+        if since is None:
+            return self._snapshot(upto)
+        numbers = range(since.number + 1, upto.number + 1)
+        with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+            commits = pool.map(self._commit, numbers)
+            return list(self._added(zip(numbers, commits, strict=True), since, has_keys))
+
+    def _snapshot(self, version: TableVersion) -> Iterator[TableFile]:
+        table = self._known if version.number == self.version.number else self._open(version.number)
+        adds = pa.table(table.get_add_actions()).sort_by([("modification_time", "ascending"), ("path", "ascending")])
+        names = list(table.metadata().partition_columns)
+        values = adds["partition"].combine_chunks().flatten() if names else []
+        columns = [c.cast(pa.string()).to_pylist() for c in values]
+        places = (adds[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
+        for path, size, modified, *texts in zip(*places, *columns, strict=True):
+            info = ObjectInfo(self._file_url(path), size, IMMUTABLE, min(moment(modified), version.at))
+            yield TableFile(info, dict(zip(names, texts, strict=True)))
+
+    def _commit(self, number: int) -> list[dict[str, Any]]:
+        url = self.url.join("_delta_log", f"{number:020d}.json")
+        try:
+            return [json.loads(line) for line in bytes(self._storage.get(url).data).splitlines() if line.strip()]
+        except NotFoundError:
+            reason = f"version {number} is not in its log any more, and has not been read"
+            raise DataError(reason, url=self.url, hint=f"Run more often than it is cleaned up; {ANEW}") from None
+        except ValueError:
+            raise DataError("it is no commit of Delta Lake", url=url, hint="Restore it") from None
+
+    def _added(
+        self, commits: Iterable[tuple[int, list[dict[str, Any]]]], since: TableVersion, has_keys: bool
+    ) -> Iterator[TableFile]:
+        """Yield the files that commits add with new rows."""
+        before = since.at
+        for number, actions in commits:
+            about: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+            operation = str(about.get("operation") or "unknown operation")
+            added = [a["add"] for a in actions if "add" in a and a["add"]["dataChange"]]
+            removed = {a["remove"]["path"] for a in actions if "remove" in a and a["remove"].get("dataChange", True)}
+            what = f"version {number}"
+            if operation == "RESTORE":
+                hint = ANEW[:1].upper() + ANEW[1:]
+                raise DataError(f"{what} (RESTORE) brought an earlier version back", url=self.url, hint=hint)
+            if removed and not sends_added(
+                self.url, what, operation, self._settings, adds=bool(added), has_keys=has_keys
+            ):
+                continue
+            at = about.get("inCommitTimestamp") or about.get("timestamp") or 0
+            before = max(before + timedelta(microseconds=1), moment(int(at)))
+            for add in sorted((a for a in added if a["path"] not in removed), key=lambda a: str(a["path"])):
+                info = ObjectInfo(self._file_url(add["path"]), int(add["size"]), IMMUTABLE, before)
+                yield TableFile(
+                    info, {self._names[n]: text or None for n, text in (add.get("partitionValues") or {}).items()}
+                )
+
+    def _file_url(self, path: str) -> Url:
+        """Return the URL of a file, whose path in the log is percent-encoded."""
+        if "://" in path:
+            return Url.parse(path if path.startswith("file:") else unquote(path))
+        return self.url.join(unquote(path))
+
+
+def _with_marks(columns: list[pa.Field], fields: list[dict[str, Any]]) -> list[pa.Field]:
+    """Return fields of a table with the names and ids that they have in files, at any depth."""
+    return [
+        _with_mark(column, field["type"], field.get("metadata") or {})
+        for column, field in zip(columns, fields, strict=True)
+    ]
+
+
+def _with_mark(column: pa.Field, kind: Any, about: dict[str, Any]) -> pa.Field:
+    marks = {NAME: about.get("delta.columnMapping.physicalName"), ID: about.get("delta.columnMapping.id")}
+    known = {key: str(mark).encode() for key, mark in marks.items() if mark is not None}
+    return column.with_type(_marked_type(column.type, kind)).with_metadata(known)
+
+
+def _marked_type(t: pa.DataType, kind: Any) -> pa.DataType:
+    if isinstance(kind, dict) and kind["type"] == "struct" and pt.is_struct(t):
+        return pa.struct(_with_marks(list(t), kind["fields"]))
+    if isinstance(kind, dict) and kind["type"] == "array":
+        return pa.list_(_marked_type(t.value_type, kind["elementType"]))
+    if isinstance(kind, dict) and kind["type"] == "map":
+        return pa.map_(t.key_type, _marked_type(t.item_type, kind["valueType"]))
+    return t
+
+
+def _storage_options(storage: Storage, url: Url) -> dict[str, str]:
+    """Return the access to a table's store as the library wants it; that of other stores is in the environment."""
+    if url.scheme != "s3":
+        return {}
+    access = storage.access(url)
+    given = access.credentials() if access.credentials is not None else {}
+    found = {
+        "aws_region": access.region,
+        "aws_endpoint_url": access.endpoint,
+        "aws_allow_http": "true" if (access.endpoint or "").startswith("http://") else None,
+        "aws_access_key_id": given.get("access_key_id"),
+        "aws_secret_access_key": given.get("secret_access_key"),
+        "aws_session_token": given.get("token"),
+        "aws_skip_signature": None if given else "true",
+    }
+    return {name: value for name, value in found.items() if value}

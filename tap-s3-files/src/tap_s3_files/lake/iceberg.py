@@ -1,0 +1,205 @@
+"""Tables of Apache Iceberg: https://iceberg.apache.org/spec/
+
+The library reads the metadata of such a table: its snapshots, and the manifests of the files that each adds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyarrow import types as pt
+
+from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
+from singer_arrow.schema.arrow_schema import canonical
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
+from tap_s3_files.lake.table import (
+    ANEW,
+    TableColumns,
+    TableFile,
+    TableSettings,
+    TableVersion,
+    library,
+    moment,
+    sends_added,
+)
+
+_METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_DATA, _ADDED, _DELETED = 0, 1, 2  # content of manifests and files; status of their entries
+NONE = 0
+"""Used instead of the id of a snapshot, and of its time, for a table that has none yet."""
+
+
+class IcebergTable:
+    """A table of Apache Iceberg."""
+
+    def __init__(self, storage: Storage, url: Url, settings: TableSettings) -> None:
+        library("pyiceberg", "iceberg")
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        self.url, self._storage, self._settings = url, storage, settings
+        self.opened = datetime.now(UTC)
+        with self._errors():
+            self._table = self._load()
+            snapshot = self._snapshot(settings.as_of)
+            schemas, number = self._table.schemas(), snapshot.schema_id if snapshot is not None else None
+            is_old = settings.as_of is not None and number is not None
+            schema = schemas[number] if is_old else self._table.schema()
+            columns = schema_to_pyarrow(schema)
+        self.schema = canonical(columns)
+        self.columns: TableColumns | None = TableColumns(columns)
+        table, at = str(self._table.metadata.table_uuid), self.opened
+        self.version = TableVersion("iceberg", table, NONE, at, NONE)
+        if snapshot is not None:
+            at = min(moment(snapshot.timestamp_ms), at)
+            self.version = TableVersion("iceberg", table, snapshot.timestamp_ms, at, snapshot.snapshot_id)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Translate errors of the library."""
+        from pyiceberg import exceptions
+
+        own = (e for e in vars(exceptions).values() if isinstance(e, type) and issubclass(e, Exception))
+        known: tuple[type[Exception], ...] = (*own, OSError, ValueError, NotImplementedError)
+        try:
+            yield
+        except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
+            raise NotFoundError(f"The catalog {self._settings.catalog!r} has no table {self.url.name!r}") from None
+        except known as error:
+            reason = one_line(" ".join(str(error).split())[:300])
+            raise ServiceError(f"{self.url}: its metadata cannot be read ({reason}); try again") from None
+
+    def _load(self) -> Any:
+        """Return the table of a catalog, of its newest metadata file, or of the one that the path names."""
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.table import StaticTable
+
+        if self._settings.catalog:
+            catalog = load_catalog(self._settings.catalog, **_access_to(self._storage, None))
+            return catalog.load_table(self.url.name)
+        urls = {self.url}
+        if not self.url.name.endswith(".metadata.json"):
+            folder = self.url.join("metadata")
+            listed = self._storage.list(folder._replace(key=f"{folder.key}/"))
+            found = [(int(m[1]), o.modified, o.url) for o in listed if (m := _METADATA.fullmatch(o.url.name))]
+            if not found:
+                msg = f"{self.url} is no table of Iceberg: it has no metadata/*.metadata.json; check the path"
+                raise NotFoundError(f"{msg}, or set catalog")
+            urls = {max(found)[2], max(found, key=lambda f: (f[1], f[0]))[2]}  # by number, and by time
+        tables = [StaticTable.from_metadata(str(url), _access_to(self._storage, url)) for url in urls]
+        if len({t.metadata.table_uuid for t in tables}) > 1:
+            hint = "Set catalog, or make the path that of the metadata file"
+            raise DataError("its folder metadata has files of several tables", url=self.url, hint=hint)
+        return max(tables, key=lambda t: t.metadata.last_updated_ms)
+
+    def _snapshot(self, at: int | str | None) -> Any:
+        if at is None:
+            return self._table.current_snapshot()
+        if isinstance(at, int):
+            found = self._table.snapshot_by_id(at)
+        else:
+            time = datetime.fromisoformat(at)
+            time = time if time.tzinfo else time.replace(tzinfo=UTC)
+            found = self._table.snapshot_as_of_timestamp(int(time.timestamp() * 1000))
+        if found is None:
+            hint = "Its metadata has other snapshots only; this one may have expired"
+            raise DataError(f"it has no snapshot {at}", url=self.url, hint=hint)
+        return found
+
+    def files(self, since: TableVersion | None, upto: TableVersion, has_keys: bool) -> Iterable[TableFile]:
+        with self._errors():
+            if upto.snapshot == NONE:
+                return []
+            if since is None:
+                return self._whole(upto)
+            return list(self._added(self._since(since, upto), since, has_keys))
+
+    def _whole(self, upto: TableVersion) -> list[TableFile]:
+        if self._table.snapshot_by_id(upto.snapshot) is None:
+            raise self._expired(upto)
+        tasks = list(self._table.scan(snapshot_id=upto.snapshot).plan_files())
+        if task := next((t for t in tasks if t.delete_files), None):
+            reason = f"rows of {task.file.file_path} were deleted by delete files, which are not read yet"
+            raise DataError(reason, url=self.url, hint="Compact the table first (rewrite_data_files)")
+        return [self._file(f, upto.at) for f in sorted((t.file for t in tasks), key=lambda f: str(f.file_path))]
+
+    def _since(self, since: TableVersion, upto: TableVersion) -> list[Any]:
+        """Return the snapshots behind one, in order; an error: it is no ancestor, or one has expired."""
+        found, number = list[Any](), upto.snapshot
+        while number is not None and number != since.snapshot:
+            snapshot = self._table.snapshot_by_id(number)
+            if snapshot is None:
+                raise self._expired(since)
+            found.append(snapshot)
+            number = snapshot.parent_snapshot_id
+        if number is None and since.snapshot != NONE:
+            reason = f"{since} was read, and is no ancestor of {upto}: it has expired, or the table was rolled back"
+            raise DataError(reason, url=self.url, hint=ANEW[:1].upper() + ANEW[1:])
+        return found[::-1]
+
+    def _expired(self, version: TableVersion) -> DataError:
+        reason = f"{version}, or one behind it, has expired before it was read"
+        return DataError(reason, url=self.url, hint=f"Run more often than snapshots expire; {ANEW}")
+
+    def _added(self, snapshots: Iterable[Any], since: TableVersion, has_keys: bool) -> Iterator[TableFile]:
+        """Yield the files that snapshots add with new rows."""
+        before, io = since.at, self._table.io
+        for snapshot in snapshots:
+            operation = str(snapshot.summary.operation.value) if snapshot.summary else "unknown operation"
+            before = max(before + timedelta(microseconds=1), moment(snapshot.timestamp_ms))
+            if operation == "replace":
+                continue
+            own = [m for m in snapshot.manifests(io) if m.added_snapshot_id == snapshot.snapshot_id]
+            entries = [
+                entry
+                for manifest in own
+                if int(manifest.content) == _DATA
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
+            ]
+            added = [e.data_file for e in entries if int(e.status) == _ADDED]
+            removes = any(int(e.status) == _DELETED for e in entries) or any(int(m.content) != _DATA for m in own)
+            what = f"snapshot {snapshot.snapshot_id}"
+            if removes and not sends_added(
+                self.url, what, operation, self._settings, adds=bool(added), has_keys=has_keys
+            ):
+                continue
+            yield from (self._file(f, before) for f in sorted(added, key=lambda f: str(f.file_path)))
+
+    def _file(self, file: Any, at: datetime) -> TableFile:
+        if str(file.file_format.value).lower() != "parquet":
+            reason = f"{file.file_path} is {file.file_format.value}, and files of tables are read as Parquet only"
+            raise DataError(reason, url=self.url)
+        values: dict[str, str | None] = {}
+        for number, part in enumerate(self._table.specs()[file.spec_id].fields):
+            name = self._table.schema().find_column_name(part.source_id)
+            column = self.schema.get_field_index(name) if name else -1
+            if str(part.transform) == "identity" and column >= 0 and not pt.is_binary(self.schema.types[column]):
+                value, kind = file.partition[number], self._table.schema().find_type(part.source_id)
+                values[str(name)] = None if value is None else part.transform.to_human_string(kind, value)
+        return TableFile(ObjectInfo(Url.parse(file.file_path), file.file_size_in_bytes, IMMUTABLE, at), values)
+
+
+def _access_to(storage: Storage, url: Url | None) -> dict[str, Any]:
+    """Return the access to a table's store as the library wants it; that of other stores is in its configuration."""
+    if url is not None and url.scheme != "s3":
+        return {}
+    try:
+        access = storage.access(url) if url is not None else storage.usual_access
+        given = access.credentials() if access.credentials is not None else {}
+    except CredentialsError:
+        if url is None:  # the catalog may need none
+            return {}
+        raise
+    found = {
+        "s3.endpoint": access.endpoint,
+        "s3.region": access.region,
+        "s3.access-key-id": given.get("access_key_id"),
+        "s3.secret-access-key": given.get("secret_access_key"),
+        "s3.session-token": given.get("token"),
+        "s3.anonymous": None if given else "true",
+    }
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,285 @@
+"""Tables of a lake as streams: their versions, the files that each adds, and their columns.
+
+The log of a table takes the place of a listing. A version adds files, which are never changed, and removes others. What
+a version adds is read once, by the reader of Parquet; one that rewrites files without a change of rows (dataChange is
+false in Delta Lake) adds nothing. A version that removes rows is an error, unless `ignore_deletes` is set.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.read_options import ReadOptions, ReadProgress
+from singer_arrow.schema.arrow_schema import canonical
+from singer_arrow.settings import setting
+from singer_arrow.storage.listing import EPOCH
+from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
+
+if TYPE_CHECKING:
+    from singer_arrow.formats.base import JoiningFormat
+    from singer_arrow.reading.objects import ObjectReader
+
+logger = logging.getLogger("tap-s3-files")
+TABLES = ("delta", "iceberg")
+"""Values of the setting `format` whose paths are tables."""
+ANEW = (
+    "to load the table anew, empty the target's table and begin a new plan log without STATE (--new-plan-log), or use "
+    "replication_method: FULL_TABLE with load_method: overwrite"
+)
+GONE = f"a vacuum, or the expiry of a version, has removed it before it was read; {ANEW}"
+NO_VALUES: Mapping[str, str | None] = {}
+"""Partition columns of files that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """Settings of a stream that is a table."""
+
+    as_of: int | str | None = setting(
+        "For a table that is read with FULL_TABLE: the version to read, by its number (Iceberg: id of a snapshot), or "
+        "by a time, such as `2026-05-01T00:00:00Z`."
+    )
+    catalog: str | None = setting(
+        "For Iceberg: name of a catalog in the configuration of pyiceberg, such as `prod` for variables like "
+        "`PYICEBERG_CATALOG__PROD__URI`; the path is then the name of the table, such as `shop.orders`."
+    )
+    ignore_deletes: bool = setting(
+        "For a table: what a version removes stays in the target's table. A version that deletes rows sends nothing; "
+        "one that updates or merges rows sends all rows of the files that it writes, which needs key properties and "
+        "upsert. Otherwise such a version ends the run.",
+        default=False,
+    )
+
+    def check(self, given: Mapping[str, Any], urls: Sequence[Url], where: str) -> None:
+        """Refuse settings of a stream that contradict each other."""
+        if given.get("format") not in TABLES:
+            if name := next((n for n in ("as_of", "catalog", "ignore_deletes") if given.get(n)), ""):
+                msg = f"Setting '{where}{name}' is for tables; set format to {' or '.join(TABLES)}, or leave it out"
+                raise ConfigError(msg)
+            return
+        kind = given["format"]
+        if len(urls) > 1 or has_glob(urls[0].key):
+            raise ConfigError(f"Setting '{where}path' must be the folder of one table, as format is {kind}")
+        if self.as_of is not None and given.get("replication_method") != "FULL_TABLE":
+            msg = f"Setting '{where}as_of' reads one version of a table: set replication_method to FULL_TABLE"
+            raise ConfigError(msg)
+        if self.catalog and kind != "iceberg":
+            raise ConfigError(f"Setting '{where}catalog' is for iceberg, and format is {kind}; leave it out")
+        for name, value in (("after_load", None), ("partition_columns", True), ("on_bad_row", "rescue")):
+            if given.get(name) and value in (None, given[name]):
+                raise ConfigError(f"Setting '{where}{name}' is not for tables, and format is {kind}; leave it out")
+        if given.get("on_drift") == "rescue":
+            msg = f"Setting '{where}on_drift' is rescue, and the columns of a table are known; use evolve or fail"
+            raise ConfigError(msg)
+
+
+# A version of a table, and a file that it adds.
+
+_KEY = re.compile(r"(delta|iceberg):([^:]+):(\d{20})(?::(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A version of a table, whose id is `table`: its number, which ascends, and its time.
+
+    A snapshot of Iceberg has an id, and the number is its time in milliseconds.
+    """
+
+    kind: str
+    table: str
+    number: int
+    at: datetime
+    snapshot: int | None = None
+
+    def __str__(self) -> str:
+        return f"version {self.number}" if self.snapshot is None else f"snapshot {self.snapshot}"
+
+    @property
+    def key(self) -> str:
+        """Its name in watermarks and segments."""
+        snapshot = "" if self.snapshot is None else f":{self.snapshot}"
+        return f"{self.kind}:{self.table}:{self.number:020d}{snapshot}"
+
+    @classmethod
+    def of(cls, key: str, at: datetime) -> TableVersion | None:
+        """Return the version that a key names; None if it is that of an object."""
+        found = _KEY.fullmatch(key)
+        if found is None:
+            return None
+        return cls(found[1], found[2], int(found[3]), at, int(found[4]) if found[4] else None)
+
+
+def is_version(key: str) -> bool:
+    """Return whether a watermark's key names a version of a table."""
+    return _KEY.fullmatch(key) is not None
+
+
+class TableFile(NamedTuple):
+    """A file that a version adds, with the values of its partition columns as text."""
+
+    info: ObjectInfo
+    values: Mapping[str, str | None]
+
+
+class LakeTable(Protocol):
+    """A table, opened at the version that a run reads up to."""
+
+    url: Url
+    version: TableVersion
+    schema: pa.Schema
+    columns: TableColumns | None
+    opened: datetime
+
+    def files(self, since: TableVersion | None, upto: TableVersion, has_keys: bool) -> Iterable[TableFile]:
+        """Return the files that were added since a version, in the order of versions; without one, all of a version.
+
+        Their times ascend with the versions. An error: a version removes rows, or is not known any more.
+        """
+        ...
+
+
+def partition_value(text: str | None, field: pa.Field, url: Url) -> Any:
+    """Return the value of a partition column of a file, whose text is in the table's log."""
+    from singer_arrow.casting.from_arrow import fit
+    from singer_arrow.casting.from_text import BadValueError
+
+    if text is None:
+        return None
+    if pa.types.is_binary(field.type):
+        return text.encode()
+    try:
+        return fit(pa.array([text], pa.string()), field)[0].as_py()
+    except (BadValueError, pa.ArrowException):
+        raise DataError(f"its partition value {text!r} is no {field.type}", url=url, column=field.name) from None
+
+
+def library(name: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        if error.name != name:
+            raise
+        raise ConfigError(
+            f"Setting 'format' is {extra}, which needs {name}: pip install 'singer-arrow-tap-s3-files[{extra}]'"
+        ) from None
+
+
+def moment(milliseconds: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def sends_added(url: Url, what: str, operation: str, settings: TableSettings, *, adds: bool, has_keys: bool) -> bool:
+    """Return whether the files are sent that a version adds which also removes rows; an error: it ends a run."""
+    sends = f"{'' if adds else 'adds nothing and '}removes rows"
+    if not settings.ignore_deletes:
+        hint = f"Set ignore_deletes to keep such rows in the target's table; {ANEW}"
+        raise DataError(f"{what} ({operation}) {sends}, and rows of it may be loaded", url=url, hint=hint)
+    if operation.upper() == "DELETE" or not adds:
+        logger.warning("%s: %s (%s) %s, which stay in the target's table", url, what, operation, sends)
+        return False
+    if not has_keys:
+        reason = f"{what} ({operation}) writes rows again that may be loaded, and the stream has no key properties"
+        raise DataError(reason, url=url, hint=f"Set key_properties, and load_method: upsert; {ANEW}")
+    return True
+
+
+# Columns whose names in files are not those of the table: it knows them by an id, or by a name of its own in files.
+
+ID, NAME = b"PARQUET:field_id", b"name"
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """The columns of a table, each field at any depth with the metadata that its field in a file is known by: `key`."""
+
+    fields: pa.Schema
+    key: bytes = ID
+
+    def reader(self, kind: JoiningFormat) -> TableFormat:
+        """Return a format that reads files of the table as if they had its names."""
+        return TableFormat(kind, self)
+
+    def in_file(self, schema: pa.Schema, file: pa.Schema, url: Url) -> pa.Schema:
+        """Return a schema of the table's names with those of a file."""
+        return pa.schema(self._named(list(schema), list(self.fields), list(file), url))
+
+    def _named(self, ours: list[pa.Field], table: list[pa.Field], file: list[pa.Field], url: Url) -> Iterator[pa.Field]:
+        known = {f.name: f for f in table}
+        by_mark = {_mark_of(f, self.key): f for f in file}
+        has_marks = self.key == NAME or any(f.metadata and ID in f.metadata for f in file)
+        for own in ours:
+            column = known.get(own.name)
+            if column is None:
+                yield own
+                continue
+            mark = _mark_of(column, self.key)
+            found = by_mark.get(mark) if has_marks else next((f for f in file if f.name == own.name), None)
+            name = found.name if found is not None else f"{own.name} is not in the file"
+            t = own.type if found is None else self._type(own.type, column.type, found.type, url, own.name)
+            if found is not None and pt.is_nested(found.type) and not pt.is_nested(own.type):
+                whole = canonical(pa.schema([column])).field(0)
+                if self._type(whole.type, column.type, found.type, url, own.name) != whole.type:
+                    reason = "it is read as JSON, and the table has renamed members of it"
+                    raise DataError(reason, url=url, column=own.name, hint="Read it as what it is in the table")
+            yield own.with_name(name).with_type(t)
+
+    def _type(self, own: pa.DataType, table: pa.DataType, file: pa.DataType, url: Url, path: str) -> pa.DataType:
+        if pt.is_struct(own) and pt.is_struct(table) and pt.is_struct(file):
+            return pa.struct(self._named(list(own), list(table), list(file), url))
+        if pt.is_map(own) and pt.is_map(table) and pt.is_map(file):
+            return pa.map_(own.key_type, self._type(own.item_type, table.item_type, file.item_type, url, path))
+        if pt.is_list(own) and hasattr(table, "value_type") and hasattr(file, "value_type"):
+            return pa.list_(self._type(own.value_type, table.value_type, file.value_type, url, path))
+        return own
+
+
+def _mark_of(field: pa.Field, key: bytes) -> bytes:
+    """Return what a field of a table or of a file is known by."""
+    known: Mapping[bytes, bytes] = field.metadata or {}
+    return known.get(key, field.name.encode() if key == NAME else b"")
+
+
+class TableFormat:
+    """A format whose files are read with the names of a table's columns."""
+
+    def __init__(self, kind: JoiningFormat, columns: TableColumns) -> None:
+        self._kind, self._columns = kind, columns
+        self.infer = kind.infer
+
+    def join(self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions) -> None:
+        """Read each file for itself."""
+
+    def read(
+        self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        from singer_arrow.formats.parquet_read import read_footer
+
+        file = read_footer(reader, reader.url).metadata.schema.to_arrow_schema()
+        named = self._columns.in_file(schema, file, reader.url)
+        if named.names == schema.names and named.types == schema.types:
+            yield from self._kind.read(reader, schema, options, progress)
+            return
+        options = replace(options, excluded_members=frozenset(), declared_columns=frozenset(), on_drift="ignore")
+        for batch in self._kind.read(reader, named, options, progress):
+            yield pa.record_batch(_Renamed(batch, schema))
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """A batch with the names of another schema at all depths, handed over without a copy."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self.schema.__arrow_c_schema__(), self.batch.__arrow_c_array__(requested_schema)[1]

@@ -1,0 +1,101 @@
+"""Tables of a lake into both warehouses: once each, over kills, lost STATE and changes of the table."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from killed_pipeline import Pipeline
+from lake_tables import DeltaBucket, stream_of
+from warehouses import Warehouse
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs
+
+
+@pytest.fixture
+def table(cloud: Cloud, bucket: str) -> DeltaBucket:
+    return DeltaBucket(cloud, bucket)
+
+
+@pytest.fixture
+def programs(cloud: Cloud, tmp_path: Path) -> Programs:
+    env = cloud.environ()
+    env.pop("TARGET_BIGQUERY_DATASET")
+    return Programs(env, tmp_path)
+
+
+def pipeline(
+    programs: Programs, warehouse: Warehouse, table: DeltaBucket, folder: Path, load_method: str, **stream: Any
+) -> Pipeline:
+    target = warehouse.config | {"load_method": load_method}
+    return Pipeline(
+        programs,
+        warehouse.program,
+        [stream_of(table, **stream)],
+        table.bucket,
+        folder,
+        file_mb=1,
+        target=target,
+        metadata_columns=False,
+    )
+
+
+def loaded(warehouse: Warehouse) -> list[int]:
+    return [row["id"] for row in warehouse.table()]
+
+
+def test_each_row_is_loaded_once(programs: Programs, warehouse: Warehouse, table: DeltaBucket, tmp_path: Path) -> None:
+    pipe = pipeline(programs, warehouse, table, tmp_path, "append-only")
+    table.add(range(50))
+    table.add(range(50, 60))
+    for delay in (0.8, 1.6):  # killed at some step
+        tap, target = pipe.start(state=True)
+        time.sleep(delay)
+        (tap if delay < 1 else target).kill()
+        pipe.end(tap, target)
+    pipe.run_to_the_end(state=True)
+    assert loaded(warehouse) == [*range(60)]
+    table.add(range(60, 70))
+    table.compact()
+    table.add(range(70, 75))
+    pipe.run_to_the_end(state=False)
+    pipe.run_to_the_end(state=True)
+    assert loaded(warehouse) == [*range(75)]
+    # Rows that were deleted in the table
+    table.table.delete("id < 10")
+    tap, target = pipe.start(state=True)
+    log, _ = pipe.end(tap, target)
+    assert tap.returncode == 1
+    assert "(DELETE) removes rows" in log
+    assert loaded(warehouse) == [*range(75)]
+
+
+def test_the_newest_row_of_a_key_stays(
+    programs: Programs, warehouse: Warehouse, table: DeltaBucket, tmp_path: Path
+) -> None:
+    pipe = pipeline(programs, warehouse, table, tmp_path, "upsert", key_properties=["id"], ignore_deletes=True)
+    table.add(range(6))
+    pipe.run_to_the_end(state=True)
+    for n in range(3):  # several versions of a key in one run
+        table.table.update(predicate="id < 3", updates={"name": f"'version {n}'"})
+    table.add([7])
+    pipe.run_to_the_end(state=True)
+    names = {row["id"]: row["name"] for row in warehouse.table()}
+    assert names == {n: "version 2" if n < 3 else f"name {n}" for n in (*range(6), 7)}
+    pipe.run_to_the_end(state=False)
+    assert {row["id"]: row["name"] for row in warehouse.table()} == names
+
+
+def test_a_table_is_replaced_whole(
+    programs: Programs, warehouse: Warehouse, table: DeltaBucket, tmp_path: Path
+) -> None:
+    pipe = pipeline(programs, warehouse, table, tmp_path, "overwrite", replication_method="FULL_TABLE")
+    table.add(range(6))
+    pipe.run_to_the_end(state=True)
+    table.table.delete("id = 3")
+    table.add([9])
+    pipe.run_to_the_end(state=True)
+    assert loaded(warehouse) == [0, 1, 2, 4, 5, 9]

@@ -1,0 +1,150 @@
+"""Tables of Apache Iceberg as streams: snapshots since the STATE, renamed columns, and what ends a run."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from lake_tables import IcebergBucket, Lake, stream_of
+from pyiceberg.types import LongType, StringType
+from tap_source import ids_of, state_of
+
+from local_cloud import Cloud
+from local_cloud.programs import Programs
+
+
+@pytest.fixture
+def table(cloud: Cloud, bucket: str, tmp_path: Path) -> IcebergBucket:
+    return IcebergBucket(cloud, bucket, tmp_path)
+
+
+@pytest.fixture
+def lake(s3: Any, bucket: str, tap: Programs) -> Lake:
+    return Lake(s3, bucket, tap)
+
+
+def test_what_was_appended_since_the_state_is_sent(lake: Lake, table: IcebergBucket) -> None:
+    table.add(range(3))
+    table.add(range(3, 5))
+    first = lake.sync(table)
+    assert lake.ids(first) == [0, 1, 2, 3, 4]
+    snapshot = table.table.current_snapshot().snapshot_id
+    assert state_of(first)["bookmarks"]["rows"]["watermark"]["key"].endswith(f":{snapshot}")
+    assert lake.ids(lake.sync(table, first)) == []
+    table.add(range(5, 7))
+    table.add([7])
+    second = lake.sync(table, first)
+    assert lake.ids(second) == [5, 6, 7]
+    again = lake.sync(table)
+    assert ids_of(again) == ids_of(first) + ids_of(second)
+    assert lake.ids(again) == [*range(8)]
+    # By the catalog, and by a metadata file
+    env = {f"PYICEBERG_CATALOG__TEST__{n.upper().replace('.', '__')}": v for n, v in table.settings.items()}
+    config = {"streams": [stream_of(table, path="shop.orders", catalog="test")], "metadata_columns": False}
+    config["batch_config"] = lake.batches()
+    table.add([8])
+    assert lake.ids(lake.tap("tap-s3-files", config=config, state=state_of(second), env=env)) == [8]
+    full = {"replication_method": "FULL_TABLE"}
+    assert lake.ids(lake.sync(table, path=table.table.metadata_location, **full)) == [*range(9)]
+
+
+def test_rows_that_are_removed_end_the_run_before_anything_is_sent(lake: Lake, table: IcebergBucket) -> None:
+    table.add(range(4))
+    first = lake.sync(table)
+    table.add([4])
+    table.table.delete("id < 2")  # writes the rest of a file again
+    lake.refused(lake.sync(table, first), "(overwrite) removes rows")
+    lake.refused(lake.sync(table, first, ignore_deletes=True), "the stream has no key properties")
+    merged = lake.sync(table, first, ignore_deletes=True, key_properties=["id"])
+    assert lake.ids(merged) == [2, 3, 4]
+    table.table.delete("id = 4")  # all of a file
+    lake.refused(lake.sync(table, merged), "(delete) adds nothing and removes rows")
+    kept = lake.sync(table, merged, ignore_deletes=True, key_properties=["id"])
+    assert lake.ids(kept) == []
+    assert "(delete) adds nothing and removes rows, which stay in the target's table" in kept.stderr
+    assert lake.ids(lake.sync(table, replication_method="FULL_TABLE")) == [2, 3]
+
+
+def test_another_table_or_an_earlier_one_is_no_continuation(lake: Lake, table: IcebergBucket) -> None:
+    table.add(range(4))
+    old = table.table.current_snapshot().snapshot_id
+    table.add([4])
+    first = lake.sync(table).check()
+    full = {"replication_method": "FULL_TABLE"}
+    assert lake.ids(lake.sync(table, as_of=old, **full)) == [0, 1, 2, 3]
+    lake.refused(lake.sync(table, as_of=4711, **full), "it has no snapshot 4711")
+    lake.refused(lake.sync(table, as_of="2020-01-01", **full), "it has no snapshot 2020-01-01")
+    table.table.manage_snapshots().rollback_to_snapshot(old).commit()
+    lake.refused(lake.sync(table, first), f"was read, and its newest one is snapshot {old}")
+    table.add([5])
+    lake.refused(lake.sync(table, first), "it has expired, or the table was rolled back")
+    lake.refused(lake.sync(table), "it has expired, or the table was rolled back")
+    table.drop()  # which leaves its files
+    table.add(range(40, 44))
+    lake.refused(lake.sync(table, first), "its folder metadata has files of several tables")
+    now = {"path": table.table.metadata_location}
+    lake.refused(lake.sync(table, first, **now), "is another table than the one that was read: it was made anew")
+
+
+def test_a_snapshot_that_has_expired_ends_the_run(lake: Lake, table: IcebergBucket) -> None:
+    table.add([0])
+    first = lake.sync(table).check()
+    table.add([1])
+    table.add([2])
+    table.table.maintenance.expire_snapshots().by_id(table.table.snapshots()[0].snapshot_id).commit()
+    lake.refused(lake.sync(table, first), "it has expired, or the table was rolled back")
+
+
+def test_columns_are_known_by_their_ids(lake: Lake, table: IcebergBucket) -> None:
+    at = datetime(2024, 1, 1, 1, 2, 3, 4, UTC)
+    inner = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    rows = {
+        "id": pa.array([1]),
+        "name": pa.array(["x"]),
+        "price": pa.array([Decimal("1.20")], pa.decimal128(10, 2)),
+        "at": pa.array([at]),
+        "day": pa.array([date(2024, 1, 2)]),
+        "inner": pa.array([{"a": 1, "b": "y"}], inner),
+        "list": pa.array([[{"a": 2, "b": "z"}]], pa.list_(inner)),
+        "map": pa.array([[("k", {"a": 3, "b": None})]], pa.map_(pa.string(), inner)),
+    }
+    table.create(pa.table(rows))
+    first = lake.sync(table).check()
+    plain = {"id": 1, "price": Decimal("1.20"), "at": at, "day": date(2024, 1, 2)}
+    nested = {"inner": {"a": 1, "b": "y"}, "list": [{"a": 2, "b": "z"}], "map": [("k", {"a": 3, "b": None})]}
+    assert lake.rows(first) == [plain | {"name": "x"} | nested]
+    with table.table.update_schema() as update:
+        update.rename_column("name", "title")
+        for path in ("inner.a", "list.a", "map.value.a"):
+            update.rename_column(path, "c")
+        update.update_column("inner.a", LongType())
+        update.delete_column("price")
+    with table.table.update_schema() as update:
+        update.add_column("name", StringType())  # another column than the one that files have under this name
+        update.add_column("price", StringType())
+    renamed = {"inner": {"c": 1, "b": "y"}, "list": [{"c": 2, "b": "z"}], "map": [("k", {"c": 3, "b": None})]}
+    whole = lake.sync(table, replication_method="FULL_TABLE", name="whole")
+    own = {"id": 1, "at": at, "day": date(2024, 1, 2), "title": "x", "name": None, "price": None}
+    assert lake.rows(whole.check(), "whole") == [own | renamed]
+    text = lake.sync(table, replication_method="FULL_TABLE", name="text", schema={"inner": "json"})
+    assert text.code == 1
+    assert "it is read as JSON, and the table has renamed members of it" in text.stderr
+
+
+def test_partition_columns_keep_their_values(lake: Lake, table: IcebergBucket) -> None:
+    texts = ["a b", "x/y%", "é=1", None, ""]
+    more = {
+        "at": [datetime(2024, 1, 1, 1, 2, 3, n, UTC) for n in range(5)],
+        "day": [date(1969, 12, 30 + n % 2) for n in range(5)],
+        "price": [Decimal(f"{n}.50") for n in range(5)],
+        "yes": [True, False, None, True, False],
+        "number": pa.array([n - 1 for n in range(5)], pa.int32()),
+    }
+    rows = pa.table({"id": [*range(5)], "text": texts, **more})
+    table.create(rows, "text", *more)
+    found = sorted(lake.rows(lake.sync(table).check()), key=lambda row: row["id"])
+    assert found == rows.to_pylist()
