@@ -47,8 +47,8 @@ def passthrough_rows(context: TaskContext, task: Task) -> list[int | None] | Non
     All or none: the objects are one batch, whose id does not depend on the setting.
     """
     rows = list[int | None]()
-    if task.values or context.job.table is not None:
-        reason = "it lacks partition columns" if task.values else "its names may not be those of the table"
+    if task.values or task.deletes or context.job.table is not None:
+        reason = "its rows or names may not be all those of the table" if not task.values else "it lacks columns"
         logger.info("%s is converted although passthrough is on: %s", task.objects[0].url, reason)
         return None
     for info in task.objects:

@@ -121,6 +121,7 @@ def entry_to_bytes(segment: Segment) -> bytes:
             **({"range": astuple(t.range)} if t.range else {}),
             **({"again": t.again} if t.again else {}),
             **({"values": t.values} if t.values else {}),
+            **({"deletes": t.deletes} if t.deletes else {}),
         }
         for t in segment.tasks
     ]
@@ -137,6 +138,7 @@ def entry_from_json(value: Any) -> Segment:
             ObjectRange(*t["range"]) if t.get("range") else None,
             _again(t.get("again", ())),
             tuple(t.get("values", ())),
+            tuple(t.get("deletes", ())),
         )
         for t in value["tasks"]
     )
@@ -151,7 +153,8 @@ def to_table(segments: Iterable[Segment]) -> pa.Table:
         ranges = {str(n): t.range.count for n, t in enumerate(segment.tasks) if t.range and not t.range.number}
         again = {str(n): t.again for n, t in enumerate(segment.tasks) if t.again}
         values = {str(n): t.values for n, t in enumerate(segment.tasks) if t.values}
-        more = {"ranges": ranges, "again": again, "values": values}
+        deletes = {str(n): t.deletes for n, t in enumerate(segment.tasks) if t.deletes}
+        more = {"ranges": ranges, "again": again, "values": values, "deletes": deletes}
         head = json.dumps(_head(segment) | {name: value for name, value in more.items() if value})
         rows += (
             (segment.number, head, number, str(o.url), o.etag, o.size, o.modified)
@@ -231,13 +234,14 @@ class CheckpointReader:
                 for first, count in value.get("ranges", {}).items()
                 for number in range(count)
             }
-            again, values = value.get("again", {}), value.get("values", {})
+            again, values, deletes = (value.get(name, {}) for name in ("again", "values", "deletes"))
             tasks = tuple(
                 Task(
                     tuple(_object(*row[3:]) for row in some),
                     ranges.get(number),
                     _again(again.get(str(number), ())),
                     tuple(values.get(str(number), ())),
+                    tuple(deletes.get(str(number), ())),
                 )
                 for number, some in groupby(rows, key=lambda row: row[2])
             )
@@ -620,7 +624,8 @@ def task_name(stream: str, task: Task) -> str:
     """Identify a task by its input: the stream, its objects in their versions, the range of one, and its `log`."""
     part = astuple(task.range) if task.range else ()
     objects = [[str(o.url), o.etag or [o.size, o.modified.isoformat()], *part] for o in task.objects]
-    return identity(stream, objects, *([task.again] if task.again else []), *([task.log] if task.log else []))
+    some = (task.again, task.log, task.deletes)
+    return identity(stream, objects, *(part for part in some if part))
 
 
 def identity(*parts: Any) -> str:

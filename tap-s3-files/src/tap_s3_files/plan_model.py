@@ -218,13 +218,15 @@ class Task:
 
     `again` counts, for an object that got a former content back, how often the log had that version before: its place
     among the objects, and the count. `log` is the id of its plan log if that begins at a STATE, as such a log does not
-    know how often. Where objects are files of a table, `values` are those of its partition columns for each of them.
+    know how often. Where objects are files of a table, `values` are those of its partition columns for each of them,
+    and `deletes` the version, by its key, whose deleted rows are left out of one, or "".
     """
 
     objects: tuple[ObjectInfo, ...]
     range: ObjectRange | None = None
     again: tuple[tuple[int, int], ...] = ()
     values: tuple[Mapping[str, str | None], ...] = field(default=(), hash=False)
+    deletes: tuple[str, ...] = ()
     log: str = field(default="", compare=False)
 
     @property
@@ -243,7 +245,8 @@ class Task:
     @property
     def may_be_cut(self) -> bool:
         """Whether its rows may become several batch files: a bundle, also of one small object, is one file."""
-        return len(self.objects) == 1 and (self.bytes > SMALL_OBJECT or self.range is not None)
+        is_large = self.bytes > SMALL_OBJECT or self.range is not None
+        return len(self.objects) == 1 and is_large and not self.deletes  # of which rows are known by their numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -336,9 +336,24 @@ def _read_object(
             rows_rejected=progress.skipped if puts_aside else 0,
         )
 
+    kept, at, numbers = None, 0, pa.array([], pa.int64())  # of a file of which some rows are deleted
+    if task.deletes and task.deletes[start.object]:
+        assert job.rows_left is not None
+        kept = job.rows_left(context.storage, task.deletes[start.object], info.url)
     for given in batches:
         if context.stop.is_set():
             raise Stopped
+        if kept is not None:
+            if progress.skipped:
+                reason, hint = (
+                    "it has bad rows, and deleted ones that are known by their numbers",
+                    "Set on_bad_row: fail",
+                )
+                raise DataError(reason, url=info.url, hint=hint)
+            mask = kept.slice(at, given.num_rows)
+            numbers = pc.add(pc.indices_nonzero(mask).cast(pa.int64()), at + 1)
+            at += given.num_rows
+            given = given.filter(mask)  # noqa: PLW2901
         batch = given.slice(surplus)
         surplus -= given.num_rows - batch.num_rows
         if not batch.num_rows:
@@ -354,7 +369,8 @@ def _read_object(
                     columns.append(made[field.name].slice(0, batch.num_rows))
                 elif field.name == "_sdc_source_lineno" and job.metadata_columns:
                     ones = pa.repeat(pa.scalar(1, field.type), batch.num_rows)
-                    columns.append(pc.cumulative_sum(ones, rows_before + rows))
+                    counted = pc.cumulative_sum(ones, rows_before + rows)
+                    columns.append(counted if kept is None else numbers[-batch.num_rows :])
                 else:
                     columns.append(batch.column(field.name))
             batch = pa.RecordBatch.from_arrays(columns, schema=source)

@@ -24,7 +24,7 @@ from singer_arrow.storage.urls import Url
 from tap_s3_files.columns import NO_COLUMNS, Columns
 from tap_s3_files.lake.delta import DeltaTable
 from tap_s3_files.lake.iceberg import IcebergTable
-from tap_s3_files.lake.table import LakeTable, TableColumns, is_version
+from tap_s3_files.lake.table import LakeTable, RowsLeft, TableColumns, is_version
 from tap_s3_files.listing import Listing, list_objects, read_inventory
 from tap_s3_files.paths import NO_PARTITIONS, ObjectFilter, Partitions
 from tap_s3_files.plan import StreamPlan
@@ -223,7 +223,8 @@ class StreamJob:
     some do; `settings` identifies the settings of rows; `run` identifies the run, if its batches are to have ids of
     their own; a batch has at most `max_bad_rows` bad rows, whose text may be shown unless the stream sends its files
     only in part or changed; a task gathers `held_bytes` of rows before it encodes them; of the columns of `schema`,
-    `stream_maps` makes those that are `made`, see `sdk.stream_maps`; files of a `table` may have names of their own.
+    `stream_maps` makes those that are `made`, see `sdk.stream_maps`; files of a `table` may have names of their own,
+    and rows of some are deleted: `rows_left` has true for each other one.
     """
 
     stream: str
@@ -244,6 +245,7 @@ class StreamJob:
     columns: Columns = NO_COLUMNS
     made: Mapping[str, str | pa.StringScalar] | None = None
     table: TableColumns | None = None
+    rows_left: RowsLeft | None = None
 
     @property
     def sent(self) -> pa.Schema:

@@ -293,6 +293,7 @@ class FileStream(ArrowStream):
             columns=columns,
             made=made,
             table=self.run.table(settings).columns if settings.is_table else None,
+            rows_left=self.run.table(settings).rows_left if settings.is_table else None,
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -43,7 +43,7 @@ class TablePlan(StreamPlan):
             since = begun
         if self.shard is None and (since is None or since.key != table.version.key):
             self._ranges.append((table.version, table.files(since, table.version, has_keys)))
-        self._values: dict[Url, Mapping[str, str | None]] = {}  # of files that no task has yet
+        self._files: dict[Url, TableFile] = {}  # with more than an object has, and of no task yet
         self._newest_file = table.version.at
 
     def _version_at(self, mark: Watermark | None) -> TableVersion | None:
@@ -83,8 +83,8 @@ class TablePlan(StreamPlan):
         """Yield new segments for the files that were added, each once it is in the log."""
         self.complete_until = self._table.opened
         for version, files in self._ranges:
-            made = make_tasks(self._infos(files), target_bytes=self._target_bytes, ranges_of=self._ranges_of)
-            groups = make_segments(map(self._with_values, made))
+            made = make_tasks(self._infos(files), target_bytes=self._target_bytes, ranges_of=self._ranges_in)
+            groups = make_segments(map(self._of_table, made))
             tasks = next(groups, None)
             while tasks is not None:
                 following = next(groups, None)
@@ -107,17 +107,27 @@ class TablePlan(StreamPlan):
 
     def _infos(self, files: Iterable[TableFile]) -> Iterator[ObjectInfo]:
         for file in files:
-            if file.values:
-                self._values[file.info.url] = file.values
+            if file.values or file.deletes:
+                self._files[file.info.url] = file
             self._newest_file = max(self._newest_file, file.info.modified)
             yield file.info
 
-    def _with_values(self, task: Task) -> Task:
-        """Return a task with the values of the partition columns of its files."""
-        found = tuple(self._values.get(o.url, NO_VALUES) for o in task.objects)
+    def _ranges_in(self, info: ObjectInfo) -> int:
+        file = self._files.get(info.url)
+        return 1 if file is not None and file.deletes else self._ranges_of(info)
+
+    def _of_table(self, task: Task) -> Task:
+        """Return a task with what the table has about its files."""
+        files = [self._files.get(o.url) or TableFile(o, NO_VALUES) for o in task.objects]
         for info in task.ended_objects:
-            self._values.pop(info.url, None)
-        return replace(task, values=found) if any(found) else task
+            self._files.pop(info.url, None)
+        return with_table_parts(task, files)
+
+
+def with_table_parts(task: Task, files: Sequence[TableFile]) -> Task:
+    """Return a task with what a table has about the files that are its objects: partition columns, deleted rows."""
+    values, deletes = tuple(f.values for f in files), tuple(f.deletes for f in files)
+    return replace(task, values=values if any(values) else (), deletes=deletes if any(deletes) else ())
 
 
 def _is_partial(segment: Segment) -> bool:

@@ -27,6 +27,7 @@ from tap_s3_files.read import read
 from tap_s3_files.run import StreamJob, TapRun, TaskContext
 from tap_s3_files.settings import StreamSettings
 from tap_s3_files.shards import shard_of
+from tap_s3_files.table_plan import with_table_parts
 
 # The first rows of some objects; requests little more than holds them.
 
@@ -177,7 +178,7 @@ def preview_lines(run: TapRun, stream: StreamSettings, job: StreamJob, count: in
     if stream.is_table:
         table = run.table(stream)
         files = list(table.files(None, table.version, has_keys=False))
-        tasks, objects = [Task((f.info,), values=(f.values,)) for f in files[: -OBJECTS - 1 : -1]], len(files)
+        tasks, objects = [with_table_parts(Task((f.info,)), [f]) for f in files[: -OBJECTS - 1 : -1]], len(files)
     else:
         listing = run.listing(stream)
         newest = listing.newest(OBJECTS, *run.settings.window(stream))

@@ -99,3 +99,6 @@ def test_a_table_is_replaced_whole(
     table.add([9])
     pipe.run_to_the_end(state=True)
     assert loaded(warehouse) == [0, 1, 2, 4, 5, 9]
+    table.table.delete()  # all rows
+    pipe.run_to_the_end(state=True)
+    assert loaded(warehouse) == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import struct
 import time
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lake_tables import DeltaBucket, Lake, forget, stream_of
+from pyroaring import BitMap
 from tap_source import ids_of, state_of
 
 from local_cloud import Cloud
@@ -252,3 +255,47 @@ def test_columns_that_are_mapped(lake: Lake, table: DeltaBucket, mode: str) -> N
         {"number": 1, "part": "q", "s": {"m": 3}, "id": None},
         {"number": 2, "part": "q", "s": None, "id": None},
     ]
+
+
+def test_rows_of_deletion_vectors_are_left_out(lake: Lake, table: DeltaBucket) -> None:
+    """The table has files with deleted rows, which its log has by their numbers."""
+    table.add(range(10))
+    table.add(range(10, 14))
+    version = table.table.version()
+
+    def actions(number: int) -> list[dict[str, Any]]:
+        body = lake.s3.get_object(Bucket=lake.bucket, Key=f"lake/orders/_delta_log/{number:020d}.json")["Body"].read()
+        return [json.loads(line) for line in body.splitlines()]
+
+    def delete(number: int, add: dict[str, Any], rows: list[int]) -> dict[str, Any]:
+        """Commit that rows of a file are deleted."""
+        bits = struct.pack("<iqI", 1681511377, 1, 0) + BitMap(rows).serialize()
+        text = base64.z85encode(bits + bytes(-len(bits) % 4)).decode()
+        vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(bits), "cardinality": len(rows)}
+        features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+        new = add | {"deletionVector": vector}
+        old = {name: add[name] for name in ("path", "deletionVector") if name in add}
+        commit = [
+            {"commitInfo": {"timestamp": 1, "operation": "DELETE"}},
+            {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | features},
+            {"remove": old | {"dataChange": True, "deletionTimestamp": 1}},
+            {"add": new},
+        ]
+        lake.put(f"lake/orders/_delta_log/{number:020d}.json", "\n".join(map(json.dumps, commit)))
+        return new
+
+    before = lake.sync(table, name="before").check()
+    (add,) = [a["add"] for a in actions(0) if "add" in a]
+    add = delete(version + 1, add, [1, 3])
+    lake.refused(lake.sync(table, before, name="before"), "version 2 (DELETE) removes rows")
+    first = lake.sync(table)
+    rest = [0, 2, *range(4, 14)]
+    assert lake.ids(first) == rest
+    delete(version + 2, add, [1, 3, 4])
+    assert lake.ids(lake.sync(table, replication_method="FULL_TABLE")) == [0, 2, *range(5, 14)]
+    # What was planned is sent as it was then
+    again = lake.sync(table, ignore_deletes=True)
+    assert (ids_of(again), lake.ids(again)) == (ids_of(first), rest)
+    config = {"streams": [stream_of(table, replication_method="FULL_TABLE")]}
+    records = lake.rows(lake.tap("tap-s3-files", config=config).check())
+    assert {r["id"]: r["_sdc_source_lineno"] for r in records} == {n: n % 10 + 1 for n in (0, 2, *range(5, 14))}

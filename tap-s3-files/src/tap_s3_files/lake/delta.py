@@ -9,7 +9,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,12 +20,14 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.schema.arrow_schema import canonical
+from singer_arrow.storage.listing import EPOCH
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
     ANEW,
     ID,
     NAME,
+    RowsLeft,
     TableColumns,
     TableFile,
     TableSettings,
@@ -34,8 +38,9 @@ from tap_s3_files.lake.table import (
 )
 
 _READS_AT_ONCE = 16
-_READABLE = {"columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType", "typeWidening"}
-"""Features of tables that change nothing about how their files are read."""
+_DELETES = "deletionVectors"
+_READABLE = {_DELETES, "columnMapping", "timestampNtz", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck"}
+"""Features of tables that are read."""
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -46,6 +51,7 @@ class DeltaTable:
         self._library = library("deltalake", "delta")
         self.url, self._storage, self._settings = url, storage, settings
         self.opened = datetime.now(UTC)
+        self.rows_left: RowsLeft | None = partial(rows_left, url)
         self._options = _storage_options(storage, url)
         self._known = self._open(settings.as_of)
         self._check_features()
@@ -54,7 +60,7 @@ class DeltaTable:
         mapping = self._known.metadata().configuration.get("delta.columnMapping.mode", "none")
         columns = pa.schema(self._known.schema().to_arrow())
         self.schema = canonical(columns)
-        self.columns = None
+        self.columns: TableColumns | None = None
         self._names = {f["name"]: f["name"] for f in fields}  # of partition columns in the log
         if mapping != "none":
             marked = _with_marks(list(columns), fields)
@@ -80,9 +86,10 @@ class DeltaTable:
 
     def _check_features(self) -> None:
         """Refuse a table whose files have more in them, or less, than its rows."""
-        features = set(self._known.protocol().reader_features or ()) - _READABLE
-        if features:
-            raise DataError(f"the table has {', '.join(sorted(features))}, which is not read yet", url=self.url)
+        features = set(self._known.protocol().reader_features or ())
+        if unknown := sorted(features - _READABLE):
+            raise DataError(f"the table has the features {', '.join(unknown)}, which are not read", url=self.url)
+        self._has_deletes = _DELETES in features
 
     def _version_of(self, table: Any) -> TableVersion:
         history = table.history(1)  # the newest version only; none if its file is gone and a checkpoint is there
@@ -100,13 +107,14 @@ class DeltaTable:
     def _snapshot(self, version: TableVersion) -> Iterator[TableFile]:
         table = self._known if version.number == self.version.number else self._open(version.number)
         adds = pa.table(table.get_add_actions()).sort_by([("modification_time", "ascending"), ("path", "ascending")])
-        names = list(table.metadata().partition_columns)
-        values = adds["partition"].combine_chunks().flatten() if names else []
-        columns = [c.cast(pa.string()).to_pylist() for c in values]
+        values = adds["partition"].combine_chunks() if "partition" in adds.column_names else pa.array([{}] * len(adds))
+        names = [self._names.get(f.name, f.name) for f in values.type]
+        columns = [c.cast(pa.string()).to_pylist() for c in values.flatten()]
         places = (adds[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
+        deleted = {self._file_url(path) for path, _ in _deletion_vectors(table)} if self._has_deletes else set()
         for path, size, modified, *texts in zip(*places, *columns, strict=True):
             info = ObjectInfo(self._file_url(path), size, IMMUTABLE, min(moment(modified), version.at))
-            yield TableFile(info, dict(zip(names, texts, strict=True)))
+            yield TableFile(info, dict(zip(names, texts, strict=True)), version.key if info.url in deleted else "")
 
     def _commit(self, number: int) -> list[dict[str, Any]]:
         url = self.url.join("_delta_log", f"{number:020d}.json")
@@ -140,15 +148,36 @@ class DeltaTable:
             before = max(before + timedelta(microseconds=1), moment(int(at)))
             for add in sorted((a for a in added if a["path"] not in removed), key=lambda a: str(a["path"])):
                 info = ObjectInfo(self._file_url(add["path"]), int(add["size"]), IMMUTABLE, before)
-                yield TableFile(
-                    info, {self._names[n]: text or None for n, text in (add.get("partitionValues") or {}).items()}
-                )
+                texts = add.get("partitionValues") or {}
+                key = replace(self.version, number=number).key if add.get("deletionVector") else ""
+                yield TableFile(info, {self._names.get(n, n): text or None for n, text in texts.items()}, key)
 
     def _file_url(self, path: str) -> Url:
         """Return the URL of a file, whose path in the log is percent-encoded."""
         if "://" in path:
             return Url.parse(path if path.startswith("file:") else unquote(path))
         return self.url.join(unquote(path))
+
+    def masks(self) -> Mapping[Url, pa.BooleanArray]:
+        """Return true for each row of a file that is not deleted, for the files of which some are."""
+        return {self._file_url(path): rows.values for path, rows in _deletion_vectors(self._known)}
+
+
+def _deletion_vectors(table: Any) -> Iterator[tuple[str, pa.ListScalar]]:
+    for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
+        yield from zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True)
+
+
+@lru_cache(maxsize=2)
+def _masks(storage: Storage, table: Url, number: int) -> Mapping[Url, pa.BooleanArray]:
+    return DeltaTable(storage, table, TableSettings(as_of=number)).masks()
+
+
+def rows_left(table: Url, storage: Storage, key: str, file: Url) -> pa.BooleanArray:
+    """Return true for each row of a file that a version of a table, by its key, has not deleted."""
+    version = TableVersion.of(key, EPOCH)
+    assert version is not None
+    return _masks(storage, table, version.number)[file]
 
 
 def _with_marks(columns: list[pa.Field], fields: list[dict[str, Any]]) -> list[pa.Field]:

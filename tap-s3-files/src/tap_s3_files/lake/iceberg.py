@@ -19,6 +19,7 @@ from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
     ANEW,
+    RowsLeft,
     TableColumns,
     TableFile,
     TableSettings,
@@ -43,6 +44,7 @@ class IcebergTable:
 
         self.url, self._storage, self._settings = url, storage, settings
         self.opened = datetime.now(UTC)
+        self.rows_left: RowsLeft | None = None
         with self._errors():
             self._table = self._load()
             snapshot = self._snapshot(settings.as_of)

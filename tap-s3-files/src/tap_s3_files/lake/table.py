@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -28,6 +28,7 @@ from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
 if TYPE_CHECKING:
     from singer_arrow.formats.base import JoiningFormat
     from singer_arrow.reading.objects import ObjectReader
+    from singer_arrow.storage.store import Storage
 
 logger = logging.getLogger("tap-s3-files")
 TABLES = ("delta", "iceberg")
@@ -125,10 +126,17 @@ def is_version(key: str) -> bool:
 
 
 class TableFile(NamedTuple):
-    """A file that a version adds, with the values of its partition columns as text."""
+    """A file that a version adds, with the values of its partition columns as text.
+
+    If rows of it are deleted, `deletes` is the key of the version that knows which.
+    """
 
     info: ObjectInfo
     values: Mapping[str, str | None]
+    deletes: str = ""
+
+
+RowsLeft = Callable[["Storage", str, Url], pa.BooleanArray]
 
 
 class LakeTable(Protocol):
@@ -139,6 +147,8 @@ class LakeTable(Protocol):
     schema: pa.Schema
     columns: TableColumns | None
     opened: datetime
+    rows_left: RowsLeft | None
+    """Returns true for each row of a file that a version, by its key, has not deleted; may run anywhere."""
 
     def files(self, since: TableVersion | None, upto: TableVersion, has_keys: bool) -> Iterable[TableFile]:
         """Return the files that were added since a version, in the order of versions; without one, all of a version.

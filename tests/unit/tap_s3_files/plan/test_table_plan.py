@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,21 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plan_runs import info
 
 from singer_arrow.storage.store import Storage
-from singer_arrow.storage.urls import Url
+from singer_arrow.storage.urls import IMMUTABLE, Url
 from tap_s3_files import plan_model as plan
+from tap_s3_files.plan_log import (
+    CheckpointReader,
+    checkpoint_to_bytes,
+    entry_from_json,
+    entry_to_bytes,
+    task_name,
+    to_table,
+)
+from tap_s3_files.plan_model import Segment, Task
+from tap_s3_files.settings import Watermark
 from tap_s3_files.tap import TapS3Files
 
 
@@ -145,3 +157,17 @@ def test_every_row_is_loaded_once(tmp_path_factory: pytest.TempPathFactory, seed
     last = table.run(state, None, late=False)[-1]
     table.check()
     assert table.run(last, None, late=False)[-1] == last
+
+
+def test_the_log_keeps_what_the_table_has_about_files() -> None:
+    objects = tuple(info(str(n), etag=IMMUTABLE) for n in range(3))
+    tasks = (
+        Task(objects[:2], values=({"p": "a b"}, {"p": None}), deletes=("", "delta:4711:00000000000000000007")),
+        Task(objects[2:]),
+    )
+    key = "delta:4711:00000000000000000009"
+    segment = Segment(4, "orders", 1, None, Watermark(objects[-1].modified, key), tasks, table_version=key)
+    assert entry_from_json(json.loads(entry_to_bytes(segment))) == segment
+    data, _ = checkpoint_to_bytes([[to_table([segment])]])
+    assert list(CheckpointReader(data).segments(0)) == [segment]
+    assert task_name("orders", tasks[0]) != task_name("orders", replace(tasks[0], deletes=()))
