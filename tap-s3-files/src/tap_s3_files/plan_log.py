@@ -68,8 +68,10 @@ _COLUMNS = pa.schema(
         ("etag", pa.string()),
         ("size", pa.int64()),
         ("modified", pa.timestamp("us", "UTC")),
+        ("table", pa.string()),  # partition columns and deleted rows of a table's file, as JSON; else null
     ]
 )
+_OF_OBJECTS = _COLUMNS.names[3:7]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +154,12 @@ def to_table(segments: Iterable[Segment]) -> pa.Table:
         # Only first task and count, as the ranges of an object follow each other: each row repeats the head.
         ranges = {str(n): t.range.count for n, t in enumerate(segment.tasks) if t.range and not t.range.number}
         again = {str(n): t.again for n, t in enumerate(segment.tasks) if t.again}
-        values = {str(n): t.values for n, t in enumerate(segment.tasks) if t.values}
-        deletes = {str(n): t.deletes for n, t in enumerate(segment.tasks) if t.deletes}
-        more = {"ranges": ranges, "again": again, "values": values, "deletes": deletes}
+        more = {"ranges": ranges, "again": again}
         head = json.dumps(_head(segment) | {name: value for name, value in more.items() if value})
         rows += (
-            (segment.number, head, number, str(o.url), o.etag, o.size, o.modified)
+            (segment.number, head, number, str(o.url), o.etag, o.size, o.modified, _of_table(task, place))
             for number, task in enumerate(segment.tasks)
-            for o in task.objects
+            for place, o in enumerate(task.objects)
         )
     return pa.table([pa.array([row[n] for row in rows], f.type) for n, f in enumerate(_COLUMNS)], _COLUMNS)
 
@@ -175,8 +175,7 @@ def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, dat
     buffer, newest = io.BytesIO(), datetime.min.replace(tzinfo=UTC)
     options: dict[str, Any] = {
         "compression": "zstd",
-        "use_dictionary": ["number", "segment"],
-        "dictionary_pagesize_limit": 64 << 20,  # a head is large if it has the values of very many partitions
+        "use_dictionary": ["number", "segment", "table"],
         "column_encoding": {"url": "DELTA_BYTE_ARRAY", "modified": "DELTA_BINARY_PACKED"},
     }
     with pq.ParquetWriter(buffer, _COLUMNS, **options) as writer:
@@ -212,7 +211,13 @@ class CheckpointReader:
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows of each row group."""
-        return (self._file.read_row_group(n).select(_COLUMNS.names) for n in self._groups)
+        return map(self._table, self._groups)
+
+    def _table(self, group: int) -> pa.Table:
+        found = self._file.read_row_group(group)
+        if _COLUMNS.names[-1] not in found.column_names:  # written before tables were read
+            found = found.append_column(_COLUMNS.field(len(_COLUMNS) - 1), pa.nulls(len(found), pa.string()))
+        return found.select(_COLUMNS.names)
 
     def objects_of(self, urls: pa.Array) -> Iterator[ObjectInfo]:
         """Yield the objects of these URLs, in the order of the log, each as often as it is in it."""
@@ -221,12 +226,12 @@ class CheckpointReader:
         for group in self._groups:
             found = pc.is_in(self._file.read_row_group(group, ["url"])["url"], urls)
             if pc.any(found).as_py():
-                rows = self._file.read_row_group(group, _COLUMNS.names[3:]).filter(found)
+                rows = self._file.read_row_group(group, _OF_OBJECTS).filter(found)
                 yield from (_object(*row) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
 
     def segments(self, group: int) -> Iterator[Segment]:
         """Yield the segments of a row group, in order."""
-        columns = [c.to_pylist() for c in self._file.read_row_group(group).select(_COLUMNS.names).columns]
+        columns = [c.to_pylist() for c in self._table(group).columns]
         for head, rows in groupby(zip(*columns, strict=True), key=lambda row: row[1]):
             value = json.loads(head)
             ranges = {
@@ -234,18 +239,19 @@ class CheckpointReader:
                 for first, count in value.get("ranges", {}).items()
                 for number in range(count)
             }
-            again, values, deletes = (value.get(name, {}) for name in ("again", "values", "deletes"))
-            tasks = tuple(
-                Task(
-                    tuple(_object(*row[3:]) for row in some),
-                    ranges.get(number),
-                    _again(again.get(str(number), ())),
-                    tuple(values.get(str(number), ())),
-                    tuple(deletes.get(str(number), ())),
-                )
-                for number, some in groupby(rows, key=lambda row: row[2])
-            )
-            yield _segment(value, tasks)
+            again, tasks = value.get("again", {}), list[Task]()
+            for number, some in groupby(rows, key=lambda row: row[2]):
+                found = list(some)
+                values, deletes = zip(*(json.loads(row[7]) if row[7] else ({}, "") for row in found), strict=True)
+                more = values if any(values) else (), deletes if any(deletes) else ()
+                objects = tuple(_object(*row[3:7]) for row in found)
+                tasks.append(Task(objects, ranges.get(number), _again(again.get(str(number), ())), *more))
+            yield _segment(value, tuple(tasks))
+
+
+def _of_table(task: Task, place: int) -> str | None:
+    some = task.values[place] if task.values else {}, task.deletes[place] if task.deletes else ""
+    return json.dumps(some) if any(some) else None
 
 
 def _head(segment: Segment) -> dict[str, Any]:
