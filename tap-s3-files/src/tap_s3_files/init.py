@@ -24,17 +24,20 @@ from singer_arrow.naming import counted
 from singer_arrow.schema.arrow_schema import setting_type
 from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
 from tap_s3_files.discover import infer_schema, partition_columns, sample_objects, source_schema
+from tap_s3_files.lake.table import TABLES
 from tap_s3_files.listing import Listing
 from tap_s3_files.paths import find, glob_literal
 from tap_s3_files.plan_model import Task
 from tap_s3_files.run import StreamJob, TapRun
 from tap_s3_files.settings import Settings, StreamSettings
+from tap_s3_files.table_plan import with_table_parts
 from tap_s3_files.tables import columns_in_words, first_rows
 from tap_s3_files.tap import stream_name
 
 # Objects below a URL -> streams with paths: one for each folder, format and compression. Pure.
 
 _DIGIT = "[0-9]*"
+_TABLE_LOG = re.compile(r"(.+?)/(?:(_delta_log)/\d{20}\.json|metadata/[^/]+\.metadata\.json)")
 _LEAST_ALIKE = 3  # folders that are written as one stream with a placeholder
 _MOST_NAMES = 20  # kinds of names in a folder above which all of them are one stream
 
@@ -55,13 +58,22 @@ class Candidate:
 def candidates(objects: Iterable[ObjectInfo]) -> tuple[list[Candidate], list[ObjectInfo]]:
     """Return the candidates for streams, by path, and the objects whose names imply no format.
 
-    Empty objects and what begins with `_` or `.`, such as `_SUCCESS` and `_delta_log/`, belong to no stream.
+    Empty objects and what begins with `_` or `.`, such as `_SUCCESS`, belong to no stream. A folder with the log of a
+    table is one: its files are not all of the table.
     """
+    objects = list(objects)
+    roots = {m[1]: "delta" if m[2] else "iceberg" for o in objects if (m := _TABLE_LOG.fullmatch(str(o.url)))}
+    tables: dict[str, list[ObjectInfo]] = {root: [] for root in roots}
     # By prefix and suffix: the format, and the objects by the pattern of their names. A prefix is a folder, or folders
     # that differ in dates and numbers only.
     folders: dict[tuple[str, str], tuple[str, dict[str, list[ObjectInfo]]]] = {}
     unknown: list[ObjectInfo] = []
     for info in objects:
+        above = str(info.url).split("/")
+        root = next((r for n in range(3, len(above)) if (r := "/".join(above[:n])) in roots), None) if roots else None
+        if root is not None:
+            tables[root].append(info)
+            continue
         if not info.size or any(part.startswith(("_", ".")) for part in info.url.key.split("/")):
             continue
         file_format = detect_format(info.url.name)
@@ -83,7 +95,7 @@ def candidates(objects: Iterable[ObjectInfo]) -> tuple[list[Candidate], list[Obj
             f"{glob_literal(base[: digit.start()])}{_DIGIT}" if digit else glob_literal(base)
         )  # up to the first digit
         alike_objects.setdefault(alike, []).append(info)
-    made = []
+    made = [Candidate(root, roots[root], tuple(found)) for root, found in sorted(tables.items())]
     for (prefix, suffix), (file_format, by_name) in sorted(folders.items()):
         parts = [Candidate(f"{prefix}{base}{suffix}", file_format, tuple(found)) for base, found in by_name.items()]
         everything = tuple(info for part in parts for info in part.objects)
@@ -147,6 +159,16 @@ class Survey:
 
 def survey(run: TapRun, stream: StreamSettings, objects: Sequence[ObjectInfo]) -> Survey:
     """Return what a sample of a stream's objects shows."""
+    if stream.is_table:
+        table = run.table(stream)
+        files = list(table.files(None, table.version, has_keys=False))[-run.settings.sample_files :]
+        schema = source_schema([table.schema], stream)
+        job = StreamJob(stream.name, schema, metadata_columns=False, format="parquet", options=stream.read)
+        job = replace(job, table=table.columns, rows_left=table.rows_left)
+        tasks = [with_table_parts(Task((f.info,)), [f]) for f in files]
+        rows, _ = first_rows(run, job, tasks, MAX_ROWS)
+        keys, others = find_keys(rows)
+        return Survey(schema, rows.num_rows, len(files), keys, others, ())
     listed = Listing(objects)
     samples = sample_objects(listed, run.settings.sample_files)
     found = {info: infer_schema(run, stream, info) for info in samples}
@@ -322,7 +344,12 @@ def with_patterns(streams: Sequence[StreamText]) -> list[StreamText]:
         alike: dict[tuple[object, ...], list[StreamText]] = {}
         for s in rest:
             folders = s.candidate.path.split("/")
-            if not isinstance(s.found, str) and place < len(folders) - 1 and re.fullmatch(r"[\w.-]+", folders[place]):
+            if (
+                not isinstance(s.found, str)
+                and s.candidate.format not in TABLES
+                and place < len(folders) - 1
+                and re.fullmatch(r"[\w.-]+", folders[place])
+            ):
                 around = (*folders[:place], "", *folders[place + 1 :])
                 alike.setdefault((around, s.candidate.format, frozenset(s.found.columns.names)), []).append(s)
         for some in (some for some in alike.values() if len(some) >= _LEAST_ALIKE):
@@ -450,7 +477,8 @@ class _Inspection:
                 f"Left out, since their names imply no format, {counted(len(unknown), 'object')}: {names}{more}; "
                 "a stream with their path and a 'format' reads them."
             )
-        if (has_glob(url.key) or [o.url for o in objects] == [url]) and found:
+        is_one = has_glob(url.key) or [o.url for o in objects] == [url]
+        if is_one and found and not any(c.format in TABLES for c in found):
             kinds = {c.format for c in found}
             objects = [o for c in found for o in c.objects]
             yield Candidate(str(url), found[0].format if len(kinds) == 1 else "auto", tuple(objects))
@@ -464,7 +492,7 @@ class _Inspection:
         run = self._run(name, candidate.path, candidate.format)
         try:
             shown: Survey | str = survey(run, run.settings.streams[0], candidate.objects)
-        except (ArchivedError, DataError, SchemaError) as error:
+        except (ArchivedError, ConfigError, DataError, SchemaError) as error:
             shown = str(error)
         return StreamText(name, candidate, shown)
 

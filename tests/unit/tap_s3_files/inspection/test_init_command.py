@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -155,3 +156,16 @@ def test_keys_are_unique_and_never_null() -> None:
     assert find_keys(rows.append_column("order_key", pa.array([7, 8, 9]))) == (("order_key",), ("email",))
     assert find_keys(rows.slice(0, 1)) == ((), ())
     assert find_keys(pa.table({"id": [1, 1]})) == ((), ())
+
+
+def test_a_folder_with_a_log_is_a_table(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        deltalake.write_deltalake(str(tmp_path / "lake" / name), pa.table({"id": [1, 2], "x": ["p", "q"]}))
+    write(tmp_path / "lake", d__a_DOT_csv=ORDERS)
+    text = init(tmp_path, tmp_path / "lake")
+    streams = object_file(str(tmp_path / "written.yml"), "config")["streams"]
+    assert [(s["name"], s["path"], s["format"]) for s in streams] == [
+        *((name, f"file://{tmp_path}/lake/{name}", "delta") for name in ("a", "b", "c")),
+        ("d", f"file://{tmp_path}/lake/d/*.csv", "csv"),
+    ]
+    assert "Columns, from 2 rows of 1 object: id integer, x string" in text
