@@ -2,7 +2,7 @@
 
 bigquery    queries the local BigQuery
 checksum    a checksum of all rows and columns
-flight_sql  loads rows of a Flight SQL server into the warehouses
+legs        loads rows of a table of Delta Lake and of a Flight SQL server into the warehouses
 meltano     runs a pipe by Meltano
 redshift    queries the local Redshift
 warehouse   the interface of a warehouse in the demonstration

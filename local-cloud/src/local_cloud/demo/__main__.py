@@ -12,12 +12,13 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from local_cloud.demo import flight_sql, meltano
+from local_cloud.demo import legs, meltano
 from local_cloud.demo.bigquery import BigQuery
 from local_cloud.demo.checksum import Checksum, Column, of_source
 from local_cloud.demo.redshift import Redshift
@@ -71,11 +72,17 @@ def main() -> int:
             sources = sources or {name: _source(source, name, pipes[0].warehouse.columns(name)) for name in STREAMS}
             good &= _report(sources, pipes, stage)
     verdict = "agree, after each of the three runs" if good else "differ: FAILED"
+    further: dict[str, Callable[[], legs.Leg]] = {
+        "A table of Delta Lake: the rows of planes once more": partial(legs.delta, source)
+    }
     if "TAP_FLIGHT_SQL_URI" in os.environ:
-        _print("\n== Query results: the rows of weather once more, from a Flight SQL server with four endpoints")
-        flight_sql.fill()
+        title = "Query results: the rows of weather once more, from a Flight SQL server with four endpoints"
+        further[title] = legs.flight_sql
+    for title, make in further.items():
+        _print(f"\n== {title}")
+        leg = make()
         for pipe in pipes:
-            good &= flight_sql.load(pipe.warehouse, SCHEMA, f"s3://{stage.name}/{pipe.batches}", _print)
+            good &= legs.load(leg, pipe.warehouse, SCHEMA, f"s3://{stage.name}/{pipe.batches}", _print)
     for pipe in pipes:
         pipe.warehouse.close()
     *names, last = ["the source", *(pipe.warehouse.name for pipe in pipes)]
