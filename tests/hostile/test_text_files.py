@@ -1,4 +1,4 @@
-"""CSV, JSON and Excel files from several writers: the same values in every kind of message."""
+"""CSV, XML, JSON and Excel files from several writers: the same values in every kind of message."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml import etree
 from tap_runs import MESSAGES, sent
 from typed_values import TEXTS, fields, optional, plain, without_json
 
@@ -66,6 +67,48 @@ def test_csv_files_arrive(messages: str, file: tuple[pa.Table, bytes, dict[str, 
     table, content, settings = file
     found = sent(content, "a.csv", messages, **settings).columns(table.schema)
     assert found == {name: plain(table[name]) for name in table.column_names}
+
+
+@st.composite
+def xml_files(draw: st.DrawFn) -> tuple[pa.Table, bytes]:
+    """Generate a table, and its document from lxml: columns are attributes, elements, or elements of an element."""
+    schema = pa.schema([(f"c{i}", draw(st.sampled_from(list(CELLS)))) for i in range(draw(st.integers(1, 5)))])
+    rows, within = draw(st.integers(1, MOST_ROWS)), draw(st.lists(st.sampled_from("aen"), min_size=5, max_size=5))
+    columns = list[list[Any]]()
+    for field in schema:
+        values = CELLS[field.type][0]
+        if field.type == pa.string():
+            values = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=20).map(lambda t: f"x{t}")
+        columns.append(
+            [draw(values), *draw(st.lists(st.one_of(st.none(), values), min_size=rows - 1, max_size=rows - 1))]
+        )
+    root = etree.Element(draw(st.sampled_from(["rows", "{urn:x}rows"])))
+    for row in zip(*columns, strict=True):
+        element = etree.SubElement(root, "row")
+        inner = etree.SubElement(element, "n")
+        for field, kind, value in zip(schema, within, row, strict=False):
+            text = None if value is None else CELLS[field.type][1](value)
+            if kind == "a" and text is not None:
+                element.set(field.name, text)
+            elif kind != "a":
+                etree.SubElement(inner if kind == "n" else element, field.name).text = text
+    made = {f.name: pa.array(c, f.type) for f, c in zip(schema, columns, strict=True)}
+    nested = [f for f, kind in zip(schema, within, strict=False) if kind == "n"]
+    if nested:
+        made["n"] = pa.StructArray.from_arrays([made.pop(f.name) for f in nested], fields=nested)
+    table = pa.table(made)
+    encoding, pretty = draw(st.sampled_from(["utf-8", "utf-16", "ascii"])), draw(st.booleans())
+    return table, etree.tostring(root, encoding=encoding, xml_declaration=True, pretty_print=pretty)
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+@given(file=xml_files())
+def test_xml_files_arrive(messages: str, file: tuple[pa.Table, bytes]) -> None:
+    table, content = file
+    found = sent(content, "a.xml", messages).columns(table.schema)
+    for column in table.column_names:
+        parsed = [_parsed(value, table.schema.field(column).type) for value in found[column]]
+        assert _dense(parsed) == _dense(without_json(plain(table[column]))), column
 
 
 JSON_TYPES = st.recursive(

@@ -32,7 +32,7 @@ from singer_arrow.formats.text import infer_type
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.chunks import MAX_RECORD_BYTES, PLAIN_ENCODINGS, codec_name, decoded, unpacked
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.schema.arrow_schema import json_field, merge_fields
+from singer_arrow.schema.arrow_schema import is_json, json_field, merge_fields
 
 logger = logging.getLogger(__name__)
 MAX_ELEMENTS, MAX_DEPTH, MAX_TAG = 1 << 20, 200, 8 << 20
@@ -68,20 +68,21 @@ class XmlFormat:
             raise no_such_resume_point(begin, reader.url)
         progress.rows_read += done
         own = {name: schema.field(name) for name in schema_columns(schema, options)}
-        nulls = {name for name, f in own.items() if pt.is_null(f.type)}
-        closed = {name for name, f in own.items() if not pt.is_nested(f.type)} - nulls
-        typed = [n for n in own if not (n in nulls or n in options.declared_columns or pt.is_string(own[n].type))]
+        closed = {name for name, f in own.items() if not (pt.is_nested(f.type) or pt.is_null(f.type))}
+        typed = [name for name in own if name in closed and not pt.is_string(own[name].type)]
+        odd = set[str]()  # names of elements that were logged
         # All drift is found here: further values that do not fit are bad; digits are cut off as in all text
         fitting = replace(options, declared_columns=frozenset(own), cuts_digits=True)
         for group in in_groups(rows, _size, size, options.batch_rows):
             block = [row for row, _ in group]
-            # New columns and members; columns of which the first rows of the file have another type
+            # New columns and members; columns of another type: nested ones, and others in the first rows of the file
             names = dict.fromkeys(name for row in block for name in row if name not in closed)
             found = _types(block, names if options.on_drift in ("raise", "rescue") else (), own)
             fields = dict(own)
             if options.on_drift == "raise":
                 columns_to_read(found, schema, options, reader.url)
-                others = [*_types(first_rows or block, typed, own), *(f for f in found if f.name in nulls)]
+                others = [*_types(first_rows or block, typed, own), *(f for f in found if f.name in own)]
+                others = [f for f in others if f.name not in options.declared_columns]
                 if wider := [w for f in others if (w := widened_field(own[f.name], f)) is not None]:
                     first, ours = wider[0], own[wider[0].name]
                     reason = f"with the file's values it is {type_name(first)}, the schema has it as {type_name(ours)}"
@@ -93,10 +94,14 @@ class XmlFormat:
                     fields[f.name] = merged
 
             # Text in the shape of the schema, then values of its types
-            columns = list[pa.Array]()
+            columns, as_json = list[pa.Array](), set[str]()
             for name, f in fields.items():
-                t, value = _shaped(f)
+                t, value = _shaped(f, as_json)
                 columns.append(pa.array([value(row[name]) if name in row else None for row in block], t))
+            if more := as_json - odd:
+                odd |= more
+                msg = "%s: elements that repeat, or have elements, where the schema has a value are JSON text: %s"
+                logger.warning(msg, reader.url, ", ".join(sorted(more)))
             types = pa.schema([(name, column.type) for name, column in zip(fields, columns, strict=True)])
             batch = batch_of(columns, types, len(block))
             batch = fit_batch(batch, schema, reader.url, first_row=done + 1, options=fitting, progress=progress)
@@ -227,16 +232,27 @@ def _field(name: str, values: Iterable[list[Node]], own: pa.Field | None, levels
     return pa.field(name, pa.list_(t) if repeats and found else t)
 
 
-def _shaped(f: pa.Field) -> tuple[pa.DataType, Callable[[list[Node]], Any]]:
-    """Return the type of a field with text for values, and what makes one of the elements of a name, or JSON text."""
+def _shaped(f: pa.Field, as_json: set[str]) -> tuple[pa.DataType, Callable[[list[Node]], Any]]:
+    """Return the type of a field with text for values, and what makes one of the elements of a name, or JSON text.
+
+    Names of elements that become JSON text although the field is not JSON are added to `as_json`.
+    """
     if pt.is_list(f.type):
-        t, item = _shaped(f.type.value_field)
+        t, item = _shaped(f.type.value_field.with_name(f.name), as_json)
         return pa.list_(t), lambda nodes: None if nodes == [None] else [item([node]) for node in nodes]
-    parts = {own.name: _shaped(own) for own in f.type} if pt.is_struct(f.type) else {}
+    parts = {own.name: _shaped(own, as_json) for own in f.type} if pt.is_struct(f.type) else {}
 
     def one(nodes: list[Node]) -> Any:
         node = nodes[0]
+        if parts and len(nodes) > 1:
+            reason, hint = (
+                "it repeats, and the schema has one of it",
+                "Discover the schema anew, or leave the column out",
+            )
+            raise DataError(reason, column=f.name, hint=hint)
         if len(nodes) > 1 or (not parts and isinstance(node, dict)):
+            if not is_json(f):
+                as_json.add(f.name)
             return json_text(_plain(nodes))
         if not parts or node is None:
             return node
