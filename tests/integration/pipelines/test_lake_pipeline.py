@@ -60,8 +60,10 @@ def test_each_row_is_loaded_once(programs: Programs, warehouse: Warehouse, table
     assert loaded(warehouse) == [*range(60)]
     table.add(range(60, 70))
     table.compact()
-    table.add(range(70, 75))
-    pipe.run_to_the_end(state=False)
+    tap, target = pipe.start(state=False)
+    table.add(range(70, 75))  # while it runs
+    pipe.end(tap, target)
+    assert (tap.returncode, target.returncode) == (0, 0)
     pipe.run_to_the_end(state=True)
     assert loaded(warehouse) == [*range(75)]
     # Rows that were deleted in the table

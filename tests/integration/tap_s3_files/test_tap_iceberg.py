@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lake_tables import IcebergBucket, Lake, stream_of
 from pyiceberg.types import LongType, StringType
@@ -148,3 +150,13 @@ def test_partition_columns_keep_their_values(lake: Lake, table: IcebergBucket) -
     table.create(rows, "text", *more)
     found = sorted(lake.rows(lake.sync(table).check()), key=lambda row: row["id"])
     assert found == rows.to_pylist()
+
+
+def test_files_without_ids_are_refused(lake: Lake, table: IcebergBucket) -> None:
+    rows = pa.table({"id": [1], "name": ["x"]})
+    table.create(rows)
+    out = io.BytesIO()
+    pq.write_table(rows, out)
+    lake.put("lake/other.parquet", out.getvalue())
+    table.table.add_files([f"s3://{lake.bucket}/lake/other.parquet"])
+    lake.refused(lake.sync(table), "it has no field ids, by which the table knows its columns")

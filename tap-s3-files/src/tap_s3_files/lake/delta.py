@@ -78,10 +78,12 @@ class DeltaTable:
             raise NotFoundError(f"{self.url} is no table of Delta Lake: it has no _delta_log; check the path") from None
         except (self._library.exceptions.DeltaError, OSError, ValueError) as error:
             reason = one_line(" ".join(_COLORS.sub("", str(error)).split())[:300])
-            if at is not None and not isinstance(error, OSError):
-                hint = "Its log has newer ones only, or none of that number"
-                raise DataError(f"version {at} cannot be read ({reason})", url=self.url, hint=hint) from None
-            raise ServiceError(f"{self.url}: its log cannot be read ({reason}); try again") from None
+            if isinstance(error, OSError):
+                raise ServiceError(f"{self.url}: its log cannot be read ({reason}); try again") from None
+            what, hint = "its log", "Write a checkpoint, or read a copy of it that another writer made"
+            if at is not None:
+                what, hint = f"version {at}", "Its log may have newer ones only, or none of that number"
+            raise DataError(f"{what} cannot be read ({reason})", url=self.url, hint=hint) from None
         return table
 
     def _check_features(self) -> None:

@@ -73,7 +73,10 @@ class IcebergTable:
             raise NotFoundError(f"The catalog {self._settings.catalog!r} has no table {self.url.name!r}") from None
         except known as error:
             reason = one_line(" ".join(str(error).split())[:300])
-            raise ServiceError(f"{self.url}: its metadata cannot be read ({reason}); try again") from None
+            if isinstance(error, OSError):
+                raise ServiceError(f"{self.url}: its metadata cannot be read ({reason}); try again") from None
+            hint = "Check path and catalog, and whether pyiceberg reads such tables"
+            raise DataError(f"its metadata cannot be read ({reason})", url=self.url, hint=hint) from None
 
     def _load(self) -> Any:
         """Return the table of a catalog, of its newest metadata file, or of the one that the path names."""

@@ -221,35 +221,34 @@ class TableColumns:
 
     def in_file(self, schema: pa.Schema, file: pa.Schema, url: Url) -> pa.Schema:
         """Return a schema of the table's names with those of a file."""
+        if self.key == ID and not any(f.metadata and ID in f.metadata for f in file):
+            raise DataError("it has no field ids, by which the table knows its columns", url=url, hint="Write it anew")
         return pa.schema(self._named(list(schema), list(self.fields), list(file), url))
 
     def _named(self, ours: list[pa.Field], table: list[pa.Field], file: list[pa.Field], url: Url) -> Iterator[pa.Field]:
         known = {f.name: f for f in table}
         by_mark = {_mark_of(f, self.key): f for f in file}
-        has_marks = self.key == NAME or any(f.metadata and ID in f.metadata for f in file)
         for own in ours:
             column = known.get(own.name)
-            if column is None:
-                yield own
+            found = by_mark.get(_mark_of(column, self.key)) if column is not None else None
+            if column is None or found is None:  # also one that the table has no longer
+                yield own.with_name(f"{own.name} is not in the file")
                 continue
-            mark = _mark_of(column, self.key)
-            found = by_mark.get(mark) if has_marks else next((f for f in file if f.name == own.name), None)
-            name = found.name if found is not None else f"{own.name} is not in the file"
-            t = own.type if found is None else self._type(own.type, column.type, found.type, url, own.name)
-            if found is not None and pt.is_nested(found.type) and not pt.is_nested(own.type):
+            t = self._type(own.type, column.type, found.type, url)
+            if pt.is_nested(found.type) and not pt.is_nested(own.type):
                 whole = canonical(pa.schema([column])).field(0)
-                if self._type(whole.type, column.type, found.type, url, own.name) != whole.type:
+                if self._type(whole.type, column.type, found.type, url) != whole.type:
                     reason = "it is read as JSON, and the table has renamed members of it"
                     raise DataError(reason, url=url, column=own.name, hint="Read it as what it is in the table")
-            yield own.with_name(name).with_type(t)
+            yield own.with_name(found.name).with_type(t)
 
-    def _type(self, own: pa.DataType, table: pa.DataType, file: pa.DataType, url: Url, path: str) -> pa.DataType:
+    def _type(self, own: pa.DataType, table: pa.DataType, file: pa.DataType, url: Url) -> pa.DataType:
         if pt.is_struct(own) and pt.is_struct(table) and pt.is_struct(file):
             return pa.struct(self._named(list(own), list(table), list(file), url))
         if pt.is_map(own) and pt.is_map(table) and pt.is_map(file):
-            return pa.map_(own.key_type, self._type(own.item_type, table.item_type, file.item_type, url, path))
+            return pa.map_(own.key_type, self._type(own.item_type, table.item_type, file.item_type, url))
         if pt.is_list(own) and hasattr(table, "value_type") and hasattr(file, "value_type"):
-            return pa.list_(self._type(own.value_type, table.value_type, file.value_type, url, path))
+            return pa.list_(self._type(own.value_type, table.value_type, file.value_type, url))
         return own
 
 
