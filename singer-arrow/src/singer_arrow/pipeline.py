@@ -299,14 +299,14 @@ def _prefix(part: Connector) -> str:
 def _tables_of(target: Connector, temporary: Path) -> dict[str, str]:
     """Return what decides which tables a target loads into: settings, and for single streams `table.NAME`."""
     config = json.loads((temporary / "target.json").read_text())
-    config = with_variables(config, {}, os.environ, "'target.config'")
-    found = {"name": Path(target.name).name}
-    for name in ("project", "dataset", "host", "dbname", "default_target_schema", "table_prefix"):
-        if value := config.get(name) or os.environ.get(f"{_prefix(target)}{name.upper()}"):
-            found[name] = str(value)
-    of_streams = {n: s.get("table") for n, s in (config.get("streams") or {}).items() if isinstance(s, dict)}
-    named = {**(config.get("tables") or {}), **of_streams}
-    return found | {f"table.{stream}": str(table) for stream, table in named.items() if table}
+    names = "project", "dataset", "host", "dbname", "default_target_schema", "table_prefix"
+    found = {name: config.get(name) or os.environ.get(f"{_prefix(target)}{name.upper()}") for name in names}
+    of_streams, tables = (given if isinstance(given := config.get(n), dict) else {} for n in ("streams", "tables"))
+    found |= {f"table.{stream}": table for stream, table in tables.items()}
+    found |= {f"table.{n}": s["table"] for n, s in of_streams.items() if isinstance(s, dict) and "table" in s}
+    texts = {name: str(value) for name, value in found.items() if value}
+    made: dict[str, str] = with_variables(texts, {}, os.environ, "'target.config'")
+    return {"name": Path(target.name).name, **made}
 
 
 def _clean_up(tap: Sequence[str], temporary: Path) -> list[str]:

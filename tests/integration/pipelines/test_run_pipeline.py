@@ -602,7 +602,8 @@ def test_a_target_that_writes_after_its_reader_has_ended_is_ended(
     """The STATE cannot be written, and the target writes more than a pipe holds before it ends."""
     executable("tap-sends", "import time\nfor _ in range(300): print('{}', flush=True); time.sleep(0.1)")
     executable("target-two", TWO_STATES)
-    path = write(tap={"name": "tap-sends"}, target={"name": "target-two"}, state="folder/state.json")
+    other = {"streams": ["a"], "tables": "a", "password": "${NOT_OURS}"}  # has a meaning of its own there
+    path = write(tap={"name": "tap-sends"}, target={"name": "target-two", "config": other}, state="folder/state.json")
     with start(programs, path) as process:
         state = tmp_path / "folder" / "state.json"
         assert wait_until(lambda: state.is_file() and "xxx" in state.read_text(), seconds=60)
