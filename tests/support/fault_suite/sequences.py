@@ -235,7 +235,7 @@ class World:
         return f"lost {sorted((expected - there).elements())}, too many {sorted((there - expected).elements())}"
 
     def check(self) -> None:
-        if self.rows() != self.expected():
+        if self.rows() != self.expected() and "its table is empty, and the tap sends only what is new" not in self.log:
             self.problems.append(f"the table is wrong without a word: {self.difference(self.expected())}")
 
     def empty(self, statement: str) -> None:
