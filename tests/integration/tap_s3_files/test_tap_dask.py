@@ -153,7 +153,10 @@ REFUSED = [
     ({"aws": {"access_key_id": "K", "secret_access_key": "S"}}, "aws.access_key_id would be sent"),
     ({"aws": {"sse_customer_key": "A" * 43 + "="}}, "aws.sse_customer_key would be sent"),
     ({"plan_root": "file:///tmp/plans"}, "is on a disk of one machine"),
-    ({"defaults": {"columns": {"name": {"hash": True}}}}, "a hash, whose salt workers of a cluster do not have"),
+    (
+        {"defaults": {"columns": {"name": {"hash": True}}}},
+        "a hash in columns, whose secrets workers of a cluster do not have",
+    ),
     ({"stream_maps": {"rows": {"id": "id + 1"}}}, "and stream_maps changes single records"),
 ]
 

@@ -109,7 +109,8 @@ class DeltaTable:
     def _snapshot(self, version: TableVersion) -> Iterator[TableFile]:
         table = self._known if version.number == self.version.number else self._open(version.number)
         adds = pa.table(table.get_add_actions()).sort_by([("modification_time", "ascending"), ("path", "ascending")])
-        values = adds["partition"].combine_chunks() if "partition" in adds.column_names else pa.array([{}] * len(adds))
+        none = pa.array([{}] * len(adds), pa.struct([]))
+        values = adds["partition"].combine_chunks() if "partition" in adds.column_names else none
         names = [self._names.get(f.name, f.name) for f in values.type]
         columns = [c.cast(pa.string()).to_pylist() for c in values.flatten()]
         places = (adds[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
