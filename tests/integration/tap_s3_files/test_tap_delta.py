@@ -94,6 +94,7 @@ def test_rows_that_are_removed_end_the_run_before_anything_is_sent(lake: Lake, t
     lake.refused(lake.sync(table, kept, ignore_deletes=True), "the stream has no key properties")
     merged = lake.sync(table, kept, ignore_deletes=True, key_properties=["id"]).check()
     assert {row["id"]: row["name"] for row in lake.rows(merged)}[2] == "new"
+    assert "only a target with load_method upsert has them once" in merged.stderr
     table.add(range(20, 22), "overwrite")
     lake.refused(lake.sync(table, merged), "(WRITE) removes rows")
     assert lake.ids(lake.sync(table, replication_method="FULL_TABLE")) == [20, 21]

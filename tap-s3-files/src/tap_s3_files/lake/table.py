@@ -200,6 +200,8 @@ def sends_added(url: Url, what: str, operation: str, settings: TableSettings, *,
     if not has_keys:
         reason = f"{what} ({operation}) writes rows again that may be loaded, and the stream has no key properties"
         raise DataError(reason, url=url, hint=f"Set key_properties, and load_method: upsert; {ANEW}")
+    again = "%s: %s (%s) writes rows again that may be loaded; only a target with load_method upsert has them once"
+    logger.warning(again, url, what, operation)
     return True
 
 
