@@ -11,6 +11,7 @@ import re
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,6 +156,15 @@ class SmallS3:
         self._server.shutdown()
         self._server.server_close()
 
+    def drain(self) -> None:
+        """Wait until every request of processes that have ended is answered: a killed one may just have sent some."""
+        with socket.create_connection(("127.0.0.1", self._server.server_address[1])) as last:
+            last.shutdown(socket.SHUT_WR)
+            last.recv(1)  # closed by the server, so all earlier connections have been accepted
+        end = time.monotonic() + _STALLED_S
+        while self._server.open and time.monotonic() < end:
+            time.sleep(0.001)
+
     def expect(self, faults: Faults) -> None:
         """Reset the counters and set the faults of the requests that follow."""
         with self.lock:
@@ -296,6 +306,21 @@ class _Server(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 128
     block_on_close = False
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.open = set[int]()
+        """Connections that are accepted and not closed."""
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer the requests of a connection in a thread of its own."""
+        self.open.add(id(request))
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        super().shutdown_request(request)
+        self.open.discard(id(request))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore connections that clients closed, such as killed ones."""

@@ -177,6 +177,8 @@ class TapSite:
             self._s3.show_all()
 
     def _run(self, step: Run, result: Result) -> None:
+        if self._asleep is None:
+            self._s3.drain()
         self._show_messages()
         running = self._started(step)
         result.reruns += step.fault is None and bool(result.came)
