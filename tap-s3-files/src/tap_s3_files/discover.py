@@ -32,6 +32,7 @@ from singer_arrow.schema.arrow_schema import is_json, json_field, merge_all, par
 from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.columns import NO_COLUMNS, Columns
+from tap_s3_files.lake.table import DELETED
 from tap_s3_files.listing import Listing
 from tap_s3_files.paths import find
 from tap_s3_files.run import TapRun, format_of, no_match
@@ -148,6 +149,7 @@ def catalog_schema(source: pa.Schema, stream: StreamSettings, *, metadata_column
     """Return the JSON Schema of a stream as discovery reports it."""
     refuse_reserved(source.names, stream, metadata_columns=metadata_columns)
     own = [*(METADATA if metadata_columns else ()), *([json_field(RESCUED)] if stream.rescues else [])]
+    own += [DELETED] if stream.table.change_feed else []
     schema = pa.schema([*source, *own])
     for column in stream.mapped.sources:
         entry = stream.mapped.entries.get(column)
@@ -175,6 +177,7 @@ def refuse_reserved(
     Columns that the stream does not read may have any name.
     """
     own = {*(METADATA.names if metadata_columns else ()), *([RESCUED] if stream.rescues else [])}
+    own |= {DELETED.name} if stream.table.change_feed else set()
     taken = sorted(own.intersection(names if stream.chosen is None else {*names} & {*stream.chosen}))
     if taken:
         hint = "do not set on_bad_row or on_drift to rescue" if RESCUED in taken else "set metadata_columns to false"

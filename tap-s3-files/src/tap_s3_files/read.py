@@ -33,7 +33,7 @@ from singer_arrow.reading.parallel import map_ordered
 from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.urls import IMMUTABLE, Url
 from tap_s3_files.discover import METADATA
-from tap_s3_files.lake.table import GONE, NO_VALUES, partition_value
+from tap_s3_files.lake.table import ANEW, CHANGES, DELETED, GONE, NO_VALUES, partition_value
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Position, RangeStarts, Syntax, Task
 from tap_s3_files.progress import CountedStorage, Counts
@@ -248,6 +248,11 @@ def _source(
     constants |= {f.name: partition_value(values[f.name], f, url) for f in source if f.name in values}
     own = METADATA.names if job.metadata_columns else []
     fields = [f for f in source if f.name not in own and f.name not in constants]
+    if (values.get(DELETED.name) or CHANGES in values) and DELETED.name not in source.names:
+        reason, hint = "it has deleted rows, and was planned with change_feed", "Set change_feed as before"
+        raise DataError(reason, url=url, hint=f"{hint}; {ANEW}")
+    if CHANGES in values:
+        fields = [pa.field(CHANGES, pa.string()) if f.name == DELETED.name else f for f in fields]
     if not fields:
         kinds = "Only metadata and partition columns" if constants else "Only metadata columns"
         raise ConfigError(f"{kinds} are selected; select at least one column of the files")
@@ -354,6 +359,12 @@ def _read_object(
             numbers = pc.add(pc.indices_nonzero(mask).cast(pa.int64()), at + 1)
             at += given.num_rows
             given = given.filter(mask)  # noqa: PLW2901
+        if CHANGES in values:  # rows before an update are left out, deleted ones get the time
+            given = given.filter(pc.not_equal(given.column(CHANGES), "update_preimage"))  # noqa: PLW2901
+            number, kinds = given.schema.get_field_index(CHANGES), given.column(CHANGES)
+            times = pa.repeat(pa.scalar(partition_value(values[CHANGES], DELETED, info.url), DELETED.type), len(kinds))
+            times = pc.if_else(pc.equal(kinds, "delete"), times, None)
+            given = given.set_column(number, DELETED, times)  # noqa: PLW2901
         batch = given.slice(surplus)
         surplus -= given.num_rows - batch.num_rows
         if not batch.num_rows:

@@ -22,6 +22,7 @@ from singer_arrow.schema.arrow_schema import parse_type
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.tap import ArrowStream, ArrowTap, Encode, Encoded
 from tap_s3_files.discover import METADATA, SchemaEvolution, excluded, set_columns
+from tap_s3_files.lake.table import DELETED
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import PendingTask, Position, Segment, after_rows, after_task
@@ -319,6 +320,7 @@ class FileStream(ArrowStream):
         own = [
             *(METADATA.names if self.run.settings.metadata_columns else ()),
             *([RESCUED] if settings.rescues else []),
+            *([DELETED.name] if settings.table.change_feed else []),
         ]
         types = [parse_type(column, text) for column, text in {**settings.types, **settings.mapped.types}.items()]
         return SchemaEvolution(
@@ -373,6 +375,11 @@ class FileStream(ArrowStream):
                 f"Stream {self.name!r}: on_bad_row or on_drift is rescue, and the catalog selects no column "
                 f"{RESCUED!r}; select it, or write the catalog anew with --discover"
             )
+        if self.settings.table.change_feed and DELETED.name not in self.selected_schema["properties"]:
+            msg = (
+                f"Stream {self.name!r}: setting 'change_feed' needs the column {DELETED.name}, which the catalog lacks"
+            )
+            raise ConfigError(f"{msg}; select it, or write the catalog anew with --discover")
         shard, setting = self.run.settings.shard, self.records_needed_by()
         if shard is not None and self.is_whole_run:  # shards load in any order, and must fill a table as one run does
             reason = ""

@@ -28,22 +28,23 @@ class TablePlan(StreamPlan):
         self._table = table
         since = self._version_at(self._before)
         self._version_at(self.bookmark.watermark)
-        begun, planned, segment = None, set[Url](), self.newest
+        begun, planned, segment = None, set[Url | ObjectInfo](), self.newest
         if segment is not None:
             begun = self._checked(TableVersion.of(segment.table_version, table.version.at), segment.table_version)
         while segment is not None and begun is not None and _is_partial(segment) and segment.table_version == begun.key:
-            planned.update(o.url for o in segment.objects)
+            planned.update(segment.objects if since is not None else (o.url for o in segment.objects))
             before = segment.number - 1
             segment = self.log.read(before) if self.log is not None and before >= self.log.first_number else None
         # The rest of a range that was begun, then what is new
         self._ranges: list[tuple[TableVersion, Iterable[TableFile]]] = []
         if begun is not None and planned and self.shard is None:
             files = table.files(since, begun, has_keys)
-            self._ranges.append((begun, (f for f in files if f.info.url not in planned)))
+            left = (f for f in files if planned.isdisjoint((f.info, f.info.url)))
+            self._ranges.append((begun, left))
             since = begun
         if self.shard is None and (since is None or since.key != table.version.key):
             self._ranges.append((table.version, table.files(since, table.version, has_keys)))
-        self._files: dict[Url, TableFile] = {}  # with more than an object has, and of no task yet
+        self._files: dict[ObjectInfo, TableFile] = {}  # with more than an object has, and of no task yet
         self._newest_file = table.version.at
 
     def _version_at(self, mark: Watermark | None) -> TableVersion | None:
@@ -108,19 +109,19 @@ class TablePlan(StreamPlan):
     def _infos(self, files: Iterable[TableFile]) -> Iterator[ObjectInfo]:
         for file in files:
             if file.values or file.deletes:
-                self._files[file.info.url] = file
+                self._files[file.info] = file
             self._newest_file = max(self._newest_file, file.info.modified)
             yield file.info
 
     def _ranges_in(self, info: ObjectInfo) -> int:
-        file = self._files.get(info.url)
+        file = self._files.get(info)
         return 1 if file is not None and file.deletes else self._ranges_of(info)
 
     def _of_table(self, task: Task) -> Task:
         """Return a task with what the table has about its files."""
-        files = [self._files.get(o.url) or TableFile(o, NO_VALUES) for o in task.objects]
+        files = [self._files.get(o) or TableFile(o, NO_VALUES) for o in task.objects]
         for info in task.ended_objects:
-            self._files.pop(info.url, None)
+            self._files.pop(info, None)
         return with_table_parts(task, files)
 
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from killed_pipeline import Pipeline
 from lake_tables import DeltaBucket, stream_of
@@ -104,3 +105,37 @@ def test_a_table_is_replaced_whole(
     table.table.delete()  # all rows
     pipe.run_to_the_end(state=True)
     assert loaded(warehouse) == []
+
+
+def test_a_change_feed_updates_and_deletes(
+    programs: Programs, warehouse: Warehouse, table: DeltaBucket, tmp_path: Path
+) -> None:
+    """Recorded changes, files that are removed as a whole, an overwrite, and a key that is deleted and comes back."""
+    pipe = pipeline(programs, warehouse, table, tmp_path, "upsert", key_properties=["id"], change_feed=True)
+    pipe.target["hard_delete"] = True
+
+    def check(expected: dict[int, str]) -> None:
+        for state in (True, True, False):
+            pipe.run_to_the_end(state=state)
+            assert {row["id"]: row["name"] for row in warehouse.table()} == expected
+
+    names = {n: f"name {n}" for n in range(8)}
+    table.add(range(6), configuration={"delta.enableChangeDataFeed": "true"})
+    table.add([6, 7])
+    check(names)
+    table.table.update(predicate="id < 2", updates={"name": "'new'"})
+    table.table.delete("id = 3")
+    table.table.delete("id >= 6")  # all rows of a file
+    check({**dict.fromkeys((0, 1), "new"), **{n: names[n] for n in (2, 4, 5)}})
+    table.add([3])
+    source = pa.table({"id": [2, 9], "name": ["merged", "merged"]})
+    merge = table.table.merge(source, "t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    check({0: "new", 1: "new", 2: "merged", 3: "name 3", 4: "name 4", 5: "name 5", 9: "merged"})
+    table.add([5, 20], "overwrite")
+    check({5: "name 5", 20: "name 20"})
+    # Without the setting, deleted rows are not sent as others
+    tap, target = pipeline(programs, warehouse, table, tmp_path, "upsert", key_properties=["id"]).start(state=False)
+    log, _ = pipe.end(tap, target)
+    assert tap.returncode == 1
+    assert "it has deleted rows, and was planned with change_feed" in log

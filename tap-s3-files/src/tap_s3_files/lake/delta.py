@@ -25,6 +25,8 @@ from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
     ANEW,
+    CHANGES,
+    DELETED,
     ID,
     NAME,
     RowsLeft,
@@ -117,7 +119,9 @@ class DeltaTable:
         deleted = {self._file_url(path) for path, _ in _deletion_vectors(table)} if self._has_deletes else set()
         for path, size, modified, *texts in zip(*places, *columns, strict=True):
             info = ObjectInfo(self._file_url(path), size, IMMUTABLE, min(moment(modified), version.at))
-            yield TableFile(info, dict(zip(names, texts, strict=True)), version.key if info.url in deleted else "")
+            own = {DELETED.name: None} if self._settings.change_feed else {}
+            key = version.key if info.url in deleted else ""
+            yield TableFile(info, dict(zip(names, texts, strict=True)) | own, key)
 
     def _commit(self, number: int) -> list[dict[str, Any]]:
         url = self.url.join("_delta_log", f"{number:020d}.json")
@@ -140,6 +144,12 @@ class DeltaTable:
             added = [a["add"] for a in actions if "add" in a and a["add"]["dataChange"]]
             removed = {a["remove"]["path"] for a in actions if "remove" in a and a["remove"].get("dataChange", True)}
             what = f"version {number}"
+            at = about.get("inCommitTimestamp") or about.get("timestamp") or 0
+            deleted_at = max(before + timedelta(microseconds=1), moment(int(at)))
+            before = deleted_at + timedelta(microseconds=1)  # rows that are added come behind those that are deleted
+            if self._settings.change_feed:
+                yield from self._changes(number, actions, deleted_at, before)
+                continue
             if operation == "RESTORE":
                 hint = ANEW[:1].upper() + ANEW[1:]
                 raise DataError(f"{what} (RESTORE) brought an earlier version back", url=self.url, hint=hint)
@@ -147,13 +157,36 @@ class DeltaTable:
                 self.url, what, operation, self._settings, adds=bool(added), has_keys=has_keys
             ):
                 continue
-            at = about.get("inCommitTimestamp") or about.get("timestamp") or 0
-            before = max(before + timedelta(microseconds=1), moment(int(at)))
             for add in sorted((a for a in added if a["path"] not in removed), key=lambda a: str(a["path"])):
-                info = ObjectInfo(self._file_url(add["path"]), int(add["size"]), IMMUTABLE, before)
-                texts = add.get("partitionValues") or {}
-                key = replace(self.version, number=number).key if add.get("deletionVector") else ""
-                yield TableFile(info, {self._names.get(n, n): text or None for n, text in texts.items()}, key)
+                yield self._file(add, before, number)
+
+    def _file(self, action: Mapping[str, Any], at: datetime, number: int, **more: str | None) -> TableFile:
+        """Return the file of an action, whose deleted rows are those of a version."""
+        info = ObjectInfo(self._file_url(action["path"]), int(action["size"]), IMMUTABLE, at)
+        texts = action.get("partitionValues") or {}
+        key = replace(self.version, number=number).key if action.get("deletionVector") else ""
+        return TableFile(info, {self._names.get(n, n): text or None for n, text in texts.items()} | more, key)
+
+    def _changes(
+        self, number: int, actions: list[dict[str, Any]], at: datetime, after: datetime
+    ) -> Iterator[TableFile]:
+        """Yield the files with the changes of a commit: those that it records, or files that it removes and adds."""
+        time = at.isoformat()
+        kinds = {kind: [a[kind] for a in actions if kind in a] for kind in ("cdc", "add", "remove")}
+        if kinds["cdc"]:
+            for cdc in sorted(kinds["cdc"], key=lambda a: str(a["path"])):
+                yield self._file(cdc, after, number, **{CHANGES: time})
+            return
+        removed, added = ([a for a in kinds[kind] if a.get("dataChange", True)] for kind in ("remove", "add"))
+        twice = {a["path"] for a in removed} & {a["path"] for a in added}
+        unknown = [a["path"] for a in removed if a.get("size") is None]
+        if twice or unknown:
+            reason = f"version {number} changes rows of a file, and has no change data"
+            raise DataError(reason, url=self.url, hint=f"Set delta.enableChangeDataFeed on the table; {ANEW}")
+        for action in sorted(removed, key=lambda a: str(a["path"])):
+            yield self._file(action, at, number - 1, **{DELETED.name: time})
+        for action in sorted(added, key=lambda a: str(a["path"])):
+            yield self._file(action, after, number, **{DELETED.name: None})
 
     def _file_url(self, path: str) -> Url:
         """Return the URL of a file, whose path in the log is percent-encoded."""

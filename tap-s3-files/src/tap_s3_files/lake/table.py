@@ -37,6 +37,10 @@ ANEW = (
     "to load the table anew, empty the target's table and begin a new plan log without STATE (--new-plan-log), or use "
     "replication_method: FULL_TABLE with load_method: overwrite"
 )
+DELETED = pa.field("_sdc_deleted_at", pa.timestamp("us", "UTC"))
+"""The column of a change feed that has the time at which a row was deleted."""
+CHANGES = "_change_type"
+"""The column of files of changes; among the values of a file, the time of these."""
 GONE = f"a vacuum, or the expiry of a version, has removed it before it was read; {ANEW}"
 NO_VALUES: Mapping[str, str | None] = {}
 """Partition columns of files that have none."""
@@ -54,6 +58,12 @@ class TableSettings:
         "For Iceberg: name of a catalog in the configuration of pyiceberg, such as `prod` for variables like "
         "`PYICEBERG_CATALOG__PROD__URI`; the path is then the name of the table, such as `shop.orders`."
     )
+    change_feed: bool = setting(
+        "For a table of Delta Lake with key properties: send updated and deleted rows too, by its change data feed or "
+        "files that were removed. Deleted ones have a time in the column `_sdc_deleted_at`, by which upsert with "
+        "`hard_delete` removes them.",
+        default=False,
+    )
     ignore_deletes: bool = setting(
         "For a table: what a version removes stays in the target's table. A version that deletes rows sends nothing; "
         "one that updates or merges rows sends all rows of the files that it writes, which needs key properties and "
@@ -64,7 +74,7 @@ class TableSettings:
     def check(self, given: Mapping[str, Any], urls: Sequence[Url], where: str) -> None:
         """Refuse settings of a stream that contradict each other."""
         if given.get("format") not in TABLES:
-            if name := next((n for n in ("as_of", "catalog", "ignore_deletes") if given.get(n)), ""):
+            if name := next((n for n in ("as_of", "catalog", "change_feed", "ignore_deletes") if given.get(n)), ""):
                 msg = f"Setting '{where}{name}' is for tables; set format to {' or '.join(TABLES)}, or leave it out"
                 raise ConfigError(msg)
             return
@@ -76,6 +86,9 @@ class TableSettings:
             raise ConfigError(msg)
         if self.catalog and kind != "iceberg":
             raise ConfigError(f"Setting '{where}catalog' is for iceberg, and format is {kind}; leave it out")
+        if self.change_feed and (kind != "delta" or self.ignore_deletes or not given.get("key_properties")):
+            msg = f"Setting '{where}change_feed' is for tables of Delta Lake, needs key_properties"
+            raise ConfigError(f"{msg}, and is no ignore_deletes; change them, or leave it out")
         for name, value in (("after_load", None), ("partition_columns", True), ("on_bad_row", "rescue")):
             if given.get(name) and value in (None, given[name]):
                 raise ConfigError(f"Setting '{where}{name}' is not for tables, and format is {kind}; leave it out")
@@ -233,6 +246,9 @@ class TableColumns:
         for own in ours:
             column = known.get(own.name)
             found = by_mark.get(_mark_of(column, self.key)) if column is not None else None
+            if own.name == CHANGES:
+                yield own
+                continue
             if column is None or found is None:  # also one that the table has no longer
                 yield own.with_name(f"{own.name} is not in the file")
                 continue
