@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import io
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    ManifestWriterV2,
+)
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update.snapshot import _OverwriteFiles
+from pyiceberg.typedef import Record
+from pyroaring import BitMap
 from tap_source import Source, state_of
 
 from local_cloud import Cloud
@@ -40,6 +60,9 @@ class DeltaBucket:
     def table(self) -> deltalake.DeltaTable:
         return deltalake.DeltaTable(self.url, storage_options=self.options)
 
+    def delete(self, rows: str) -> None:
+        self.table.delete(rows)
+
     def compact(self) -> None:
         self.table.optimize.compact()
 
@@ -50,8 +73,9 @@ class DeltaBucket:
 
 def stream_of(table: Any, **more: Any) -> dict[str, Any]:
     """Return the stream of a table."""
-    kind = "delta" if isinstance(table, DeltaBucket) else "iceberg"
-    return {"name": "rows", "path": table.url, "format": kind, **more}
+    if isinstance(table, DeltaBucket):
+        return {"name": "rows", "path": table.url, "format": "delta", **more}
+    return {"name": "rows", "format": "iceberg", **table.place, **more}
 
 
 def forget(s3: Any, bucket: str, keys: list[str]) -> None:
@@ -73,8 +97,14 @@ class IcebergBucket:
             "s3.access-key-id": cloud.env["AWS_ACCESS_KEY_ID"],
             "s3.secret-access-key": cloud.env["AWS_SECRET_ACCESS_KEY"],
         }
+        self.place = {"path": self.url}  # of its stream
         self._catalog = load_catalog("test", **self.settings)
         self._catalog.create_namespace_if_not_exists("shop")
+
+    def by_catalog(self) -> dict[str, str]:
+        """Have streams name the catalog, and return its configuration as environment variables."""
+        self.place = {"path": "shop.orders", "catalog": "test"}
+        return {f"PYICEBERG_CATALOG__TEST__{n.upper().replace('.', '__')}": v for n, v in self.settings.items()}
 
     def create(self, rows: pa.Table, *partitions: str) -> None:
         table = self._catalog.create_table("shop.orders", schema=rows.schema, location=self.url)
@@ -99,6 +129,96 @@ class IcebergBucket:
         else:
             self.create(rows)
 
+    def delete(self, rows: str) -> None:
+        self.table.delete(rows)
+
+    def compact(self) -> None:
+        """Write the rows of all files into one, as `rewrite_data_files` does."""
+        rows, files = self.table.scan().to_arrow(), [task.file for task in self.table.scan().plan_files()]
+        self._commit(Operation.REPLACE, rows, files)
+
+    def mark_deleted(self, ids: set[int], file_format: FileFormat = FileFormat.PARQUET, content: int = 1) -> None:
+        """Delete rows by files that have their numbers, as other writers do: position deletes or deletion vectors."""
+        store, found, made = self.table.io, dict[str, list[int]](), list[DataFile]()
+        for task in self.table.scan().plan_files():
+            with store.new_input(task.file.file_path).open() as file:
+                known = pq.read_table(file, columns=["id"])["id"].to_pylist()
+            found[task.file.file_path] = [number for number, value in enumerate(known) if value in ids]
+        for number, (path, rows) in enumerate((p, r) for p, r in found.items() if r):
+            place = f"{self.url}/data/deletes-{self.table.current_snapshot().snapshot_id}-{number}.{file_format.value}"
+            with store.new_output(place).create() as out:
+                out.write(_puffin(path, rows) if file_format == FileFormat.PUFFIN else _position_deletes(path, rows))
+            file = DataFile.from_args(
+                content=DataFileContent(content),
+                file_path=place,
+                file_format=file_format,
+                partition=Record(),
+                record_count=len(rows),
+                file_size_in_bytes=len(store.new_input(place)),
+            )
+            file.spec_id = self.table.spec().spec_id
+            made.append(file)
+        self._commit(Operation.DELETE, None, deletes=made)
+
+    def _commit(
+        self,
+        operation: Operation,
+        rows: pa.Table | None,
+        removed: Iterable[DataFile] = (),
+        deletes: Sequence[DataFile] = (),
+    ) -> None:
+        table = self.table
+        with table.transaction() as transaction, _Commit(operation, transaction, table.io) as snapshot:
+            snapshot.deletes = deletes
+            for file in removed:
+                snapshot.delete_data_file(file)
+            for file in _dataframe_to_data_files(table.metadata, rows, table.io) if rows is not None else ():
+                snapshot.append_data_file(file)
+
+
+class _Commit(_OverwriteFiles):
+    """A snapshot that the library does not commit: of another operation, or with files that delete rows."""
+
+    deletes: Sequence[DataFile] = ()
+
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        if not self.deletes:
+            return manifests
+        parts = self.spec(0), self.schema(), self.new_manifest_output(), self.snapshot_id, self._compression
+        with _DeleteManifest(*parts) as writer:
+            for file in self.deletes:
+                writer.add(ManifestEntry.from_args(sequence_number=None, data_file=file))
+        return [*manifests, writer.to_manifest_file()]
+
+    def _summary(self, *args: Any) -> Summary:
+        operation, self._operation = self._operation, Operation.OVERWRITE
+        return super()._summary(*args).model_copy(update={"operation": operation})
+
+
+class _DeleteManifest(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def _position_deletes(path: str, rows: list[int]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"file_path": [path] * len(rows), "pos": rows}), out)
+    return out.getvalue()
+
+
+def _puffin(path: str, rows: list[int]) -> bytes:
+    """Return a file with a deletion vector: https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type."""
+    vector = b"\xd1\xd3\x39\x64" + struct.pack("<QI", 1, 0) + BitMap(rows).serialize()
+    blob = struct.pack(">I", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
+    about = {"type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1, "offset": 4}
+    about |= {"length": len(blob), "properties": {"referenced-data-file": path, "cardinality": str(len(rows))}}
+    footer = json.dumps({"blobs": [about]}).encode()
+    return b"PFA1" + blob + b"PFA1" + footer + struct.pack("<II", len(footer), 0) + b"PFA1"
+
 
 class Lake(Source):
     """Runs the tap on one table."""
@@ -111,8 +231,8 @@ class Lake(Source):
             config["batch_config"] = self.batches()
         return self.tap("tap-s3-files", config=config, **({"state": state_of(state)} if state else {}))
 
-    def ids(self, ran: Ran) -> list[int]:
-        return sorted(row["id"] for row in self.rows(ran.check()))
+    def ids(self, ran: Ran, stream: str = "rows") -> list[int]:
+        return sorted(row["id"] for row in self.rows(ran.check(), stream))
 
     def refused(self, ran: Ran, text: str) -> None:
         """Check that a run has sent nothing and ended with one line."""
