@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lake_tables import IcebergBucket, Lake, stream_of
+from pyiceberg.manifest import FileFormat
 from pyiceberg.types import LongType, StringType
 from tap_source import ids_of, state_of
 
@@ -45,13 +46,13 @@ def test_what_was_appended_since_the_state_is_sent(lake: Lake, table: IcebergBuc
     assert ids_of(again) == ids_of(first) + ids_of(second)
     assert lake.ids(again) == [*range(8)]
     # By the catalog, and by a metadata file
-    env = {f"PYICEBERG_CATALOG__TEST__{n.upper().replace('.', '__')}": v for n, v in table.settings.items()}
-    config = {"streams": [stream_of(table, path="shop.orders", catalog="test")], "metadata_columns": False}
+    env = table.by_catalog()
+    config = {"streams": [stream_of(table)], "metadata_columns": False}
     config["batch_config"] = lake.batches()
     table.add([8])
     assert lake.ids(lake.tap("tap-s3-files", config=config, state=state_of(second), env=env)) == [8]
-    full = {"replication_method": "FULL_TABLE"}
-    assert lake.ids(lake.sync(table, path=table.table.metadata_location, **full)) == [*range(9)]
+    table.place = {"path": table.table.metadata_location}
+    assert lake.ids(lake.sync(table, replication_method="FULL_TABLE")) == [*range(9)]
 
 
 def test_rows_that_are_removed_end_the_run_before_anything_is_sent(lake: Lake, table: IcebergBucket) -> None:
@@ -160,3 +161,33 @@ def test_files_without_ids_are_refused(lake: Lake, table: IcebergBucket) -> None
     lake.put("lake/other.parquet", out.getvalue())
     table.table.add_files([f"s3://{lake.bucket}/lake/other.parquet"])
     lake.refused(lake.sync(table), "it has no field ids, by which the table knows its columns")
+
+
+@pytest.mark.parametrize("kind", [FileFormat.PARQUET, FileFormat.PUFFIN])
+def test_rows_of_delete_files_are_left_out(lake: Lake, table: IcebergBucket, kind: FileFormat) -> None:
+    table.add(range(20))
+    table.add(range(20, 25))
+    table.add([25])
+    whole = lake.sync(table)
+    table.mark_deleted({0, 7, 19, 22}, kind)
+    table.mark_deleted({8}, kind)
+    table.add([26])
+    expected = [n for n in range(27) if n not in (0, 7, 8, 19, 22)]
+    first = lake.sync(table, name="new")
+    assert lake.ids(first, "new") == expected
+    assert lake.ids(lake.sync(table, replication_method="FULL_TABLE", name="full"), "full") == expected
+    lines = lake.tap("tap-s3-files", config={"streams": [stream_of(table)]}).check().of_type("RECORD")
+    numbers = {m["record"]["id"]: m["record"]["_sdc_source_lineno"] for m in lines}
+    assert [numbers[n] for n in (1, 6, 9, 18, 21, 23)] == [2, 7, 10, 19, 2, 4]
+    # Such a version removes rows; one without is followed, also when the run before it read deletes
+    lake.refused(lake.sync(table, whole), "(delete) adds nothing and removes rows")
+    table.add([27])
+    table.compact()
+    assert lake.ids(lake.sync(table, first, name="new"), "new") == [27]
+    assert lake.ids(lake.sync(table, replication_method="FULL_TABLE", name="full"), "full") == [*expected, 27]
+
+
+def test_deletes_that_are_not_read_end_the_run(lake: Lake, table: IcebergBucket) -> None:
+    table.add(range(4))
+    table.mark_deleted({1}, content=2)
+    lake.refused(lake.sync(table), "has equality deletes, which are not read. Compact the table first")

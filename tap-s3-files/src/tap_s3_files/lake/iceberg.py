@@ -6,15 +6,21 @@ The library reads the metadata of such a table: its snapshots, and the manifests
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from itertools import chain, repeat
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.schema.arrow_schema import canonical
+from singer_arrow.storage.listing import EPOCH
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
@@ -31,6 +37,7 @@ from tap_s3_files.lake.table import (
 
 _METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _DATA, _ADDED, _DELETED = 0, 1, 2  # content of manifests and files; status of their entries
+_EQUALITY = 2  # content of files
 NONE = 0
 """Used instead of the id of a snapshot, and of its time, for a table that has none yet."""
 
@@ -44,7 +51,7 @@ class IcebergTable:
 
         self.url, self._storage, self._settings = url, storage, settings
         self.opened = datetime.now(UTC)
-        self.rows_left: RowsLeft | None = None
+        self.rows_left: RowsLeft | None = partial(rows_of_snapshot, url, settings)
         with self._errors():
             self._table = self._load()
             snapshot = self._snapshot(settings.as_of)
@@ -126,11 +133,32 @@ class IcebergTable:
     def _whole(self, upto: TableVersion) -> list[TableFile]:
         if self._table.snapshot_by_id(upto.snapshot) is None:
             raise self._expired(upto)
-        tasks = list(self._table.scan(snapshot_id=upto.snapshot).plan_files())
-        if task := next((t for t in tasks if t.delete_files), None):
-            reason = f"rows of {task.file.file_path} were deleted by delete files, which are not read yet"
+        tasks = sorted(self._scan(upto.snapshot), key=lambda t: str(t.file.file_path))
+        return [self._file(t.file, upto.at, upto.key if t.delete_files else "") for t in tasks]
+
+    def _scan(self, snapshot: int | None) -> list[Any]:
+        """Return the files of a snapshot, each with the files that delete rows of it."""
+        manifests = self._table.snapshot_by_id(snapshot).manifests(self._table.io)
+        entries = (m.fetch_manifest_entry(self._table.io) for m in manifests if int(m.content) != _DATA)
+        if any(int(entry.data_file.content) == _EQUALITY for entry in chain.from_iterable(entries)):
+            reason = f"snapshot {snapshot} has equality deletes, which are not read"
             raise DataError(reason, url=self.url, hint="Compact the table first (rewrite_data_files)")
-        return [self._file(f, upto.at) for f in sorted((t.file for t in tasks), key=lambda f: str(f.file_path))]
+        return list(self._table.scan(snapshot_id=snapshot).plan_files())
+
+    def masks(self) -> Mapping[Url, pa.BooleanArray]:
+        """Return true for each row of a file that is not deleted, for the files that have delete files."""
+        with self._errors():
+            tasks = [t for t in self._scan(self.version.snapshot) if t.delete_files]
+            bits = {t.file.file_path: bytearray(b"\xff") * (-(-t.file.record_count // 8)) for t in tasks}
+            for path, kind in {(f.file_path, f.file_format.value) for t in tasks for f in t.delete_files}:
+                for file, row in _deleted_rows(self._storage, Url.parse(path), kind):
+                    if row >> 3 < len(bits.get(file, b"")):
+                        bits[file][row >> 3] &= ~(1 << (row & 7))
+        arrays = (
+            pa.Array.from_buffers(pa.bool_(), t.file.record_count, [None, pa.py_buffer(bits[t.file.file_path])])
+            for t in tasks
+        )
+        return {Url.parse(t.file.file_path): array for t, array in zip(tasks, arrays, strict=True)}
 
     def _since(self, since: TableVersion, upto: TableVersion) -> list[Any]:
         """Return the snapshots behind one, in order; an error: it is no ancestor, or one has expired."""
@@ -174,7 +202,7 @@ class IcebergTable:
                 continue
             yield from (self._file(f, before) for f in sorted(added, key=lambda f: str(f.file_path)))
 
-    def _file(self, file: Any, at: datetime) -> TableFile:
+    def _file(self, file: Any, at: datetime, deletes: str = "") -> TableFile:
         if str(file.file_format.value).lower() != "parquet":
             reason = f"{file.file_path} is {file.file_format.value}, and files of tables are read as Parquet only"
             raise DataError(reason, url=self.url)
@@ -185,7 +213,37 @@ class IcebergTable:
             if str(part.transform) == "identity" and column >= 0 and not pt.is_binary(self.schema.types[column]):
                 value, kind = file.partition[number], self._table.schema().find_type(part.source_id)
                 values[str(name)] = None if value is None else part.transform.to_human_string(kind, value)
-        return TableFile(ObjectInfo(Url.parse(file.file_path), file.file_size_in_bytes, IMMUTABLE, at), values)
+        return TableFile(ObjectInfo(Url.parse(file.file_path), file.file_size_in_bytes, IMMUTABLE, at), values, deletes)
+
+
+def _deleted_rows(storage: Storage, url: Url, kind: str) -> Iterator[tuple[str, int]]:
+    """Yield the rows that a file of position deletes or deletion vectors has: their file, and the number in it."""
+    from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+    from pyiceberg.table.puffin import PuffinFile
+
+    data = bytes(storage.get(url).data)
+    if kind == "PUFFIN":
+        for vector in deletion_vectors_from_puffin_file(PuffinFile(data)):
+            for rows in vector.to_vector().chunks:
+                yield from zip(repeat(vector.referenced_data_file), rows.to_pylist(), strict=False)
+    elif kind == "PARQUET":
+        for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["file_path", "pos"]):
+            yield from zip(batch["file_path"].to_pylist(), batch["pos"].to_pylist(), strict=True)
+    else:
+        raise DataError(f"it has deletes as {kind}, which are read as Parquet and deletion vectors only", url=url)
+
+
+@lru_cache(maxsize=2)
+def _masks(storage: Storage, table: Url, settings: TableSettings, snapshot: int) -> Mapping[Url, pa.BooleanArray]:
+    return IcebergTable(storage, table, replace(settings, as_of=snapshot)).masks()
+
+
+def rows_of_snapshot(table: Url, settings: TableSettings, storage: Storage, key: str, file: Url) -> pa.BooleanArray:
+    """Return true for each row of a file that a snapshot of a table, by its key, has not deleted."""
+    version = TableVersion.of(key, EPOCH)
+    assert version is not None
+    assert version.snapshot is not None
+    return _masks(storage, table, settings, version.snapshot)[file]
 
 
 def _access_to(storage: Storage, url: Url | None) -> dict[str, Any]:
