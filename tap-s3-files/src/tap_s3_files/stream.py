@@ -59,7 +59,7 @@ class FileStream(ArrowStream):
         self.run = run
         self._events = events
         self._has_catalog = tap.input_catalog is not None
-        super().__init__(tap, schema=dict(schema), name=settings.name)
+        super().__init__(tap, schema=tap.interned(dict(schema)), name=settings.name)
         self.shard = str(run.settings.shard) if run.settings.shard else None
         self.load_method = settings.load_method
         self.primary_keys = list(settings.key_properties)

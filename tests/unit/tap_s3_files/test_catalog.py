@@ -1,6 +1,7 @@
 """A stream's schema: sampled from newest and oldest, merged, overridden, projected; keys and metadata columns."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from tap_s3_files.discover import (
 )
 from tap_s3_files.listing import Listing
 from tap_s3_files.settings import StreamSettings
+from tap_s3_files.tap import TapS3Files
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -238,3 +240,25 @@ def test_more_columns_than_a_table_can_have() -> None:
         source_schema([wide], stream())
     with pytest.raises(DataError, match="line 3: with its columns the stream has 10,00[23] .* setting 'columns'"):
         SchemaEvolution(OLD).evolve_for(DriftError("new columns", list(wide), line=3))
+
+
+@pytest.mark.parametrize("has_catalog", [False, True], ids=["found", "catalog"])
+def test_folders_of_the_same_columns_share_schema_and_selection_in_a_run(tmp_path: Path, *, has_catalog: bool) -> None:
+    for folder, text in (("a", "id,x\n1,2\n"), ("b", "id,x\n1,2\n"), ("c", "id,x\n1,2\n"), ("d", "id,y\n1,2\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "1.csv").write_text(text)
+    config = {"streams": [{"name": "of_{folder}", "path": f"{tmp_path}/{{folder}}/*.csv"}]}
+    catalog = TapS3Files(config=config).catalog_dict
+    of_c = next(s for s in catalog["streams"] if s["tap_stream_id"] == "of_c")
+    next(m for m in of_c["metadata"] if m["breadcrumb"] == ["properties", "x"])["metadata"]["selected"] = False
+    tap = TapS3Files(config=config, catalog=catalog if has_catalog else None, is_run=True, setup_mapper=True)
+    a, b, c, d = (tap.streams[name] for name in ("of_a", "of_b", "of_c", "of_d"))
+    for one in (lambda s: s.schema, lambda s: s.selected_schema, lambda s: s.mask, lambda s: s.metadata):
+        assert one(a) is one(b)
+        assert one(a) is not one(d)
+    own = METADATA.names
+    assert list(c.selected_schema["properties"]) == (["id", *own] if has_catalog else ["id", "x", *own])
+    assert list(d.selected_schema["properties"]) == ["id", "y", *own]
+    other = TapS3Files(config=config)
+    other.streams["of_a"].selected = False  # outside of a run, each has its own
+    assert other.streams["of_b"].selected

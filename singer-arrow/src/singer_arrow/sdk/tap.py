@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 from singer_sdk import Stream, Tap
 from singer_sdk.exceptions import AbortedSyncFailedException, AbortedSyncPausedException
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
+from singer_sdk.helpers._catalog import get_selected_schema
 from singer_sdk.helpers.conform import TypeConformanceLevel
 from singer_sdk.mapper import RemoveRecordTransform, SameRecordTransform
 from singer_sdk.plugin_base import _ConfigInput
@@ -103,6 +104,7 @@ def _deselect_hollow(metadata: MetadataMapping, schema: Mapping[str, Any], path:
 _ENDS_OF_TESTS = (AbortedSyncPausedException, AbortedSyncFailedException)
 """What the SDK raises when `--test` has the records that it asked for."""
 Encoded = TypeVar("Encoded")
+Shared = TypeVar("Shared")
 Encode = Callable[["pa.RecordBatch"], Iterable[Encoded]]
 
 
@@ -149,6 +151,7 @@ class ArrowTap(CheckedPlugin, Tap):
     ) -> None:
         self.failures: dict[str, SingerArrowError] = {}
         self._is_run = is_run
+        self._interned: dict[tuple[type, str], Any] = {}
         self._given_state = checked_state(state or {})
         exact = catalog if catalog is None or isinstance(catalog, Catalog) else exact_catalog(catalog)
         super().__init__(catalog=exact, state=copy.deepcopy(self._given_state), **kwargs)
@@ -203,7 +206,21 @@ class ArrowTap(CheckedPlugin, Tap):
         from singer_arrow.sdk.stream_maps import ExactMapper
 
         self._mapper = ExactMapper(dict(self.config), self.logger)
-        self.mapper.register_raw_streams_from_catalog(self.catalog)
+        for entry in self.catalog.streams:  # as the SDK does, but equal schemas and selections are there once
+            name, mask = entry.stream or entry.tap_stream_id, self.interned(entry.metadata.resolve_selection())
+            whole = self.interned(entry.schema.to_dict())
+            schema = self.interned(get_selected_schema(name, whole, mask))
+            self.mapper.register_raw_stream_schema(name, schema, entry.key_properties)
+            for stream_map in self.mapper.stream_maps[name]:
+                stream_map.raw_schema = schema  # of which each has made a copy
+            if self._is_run and (stream := self.streams.get(name)):  # nothing changes the selection of a run
+                entry.schema, entry.metadata = ExactSchema(whole), self.interned(entry.metadata)
+                stream._metadata, stream._mask, stream._input_schema = entry.metadata, mask, whole
+
+    def interned(self, value: Shared) -> Shared:
+        """Return the first value that was equal to this one: streams of the same columns have them in memory once."""
+        first: Shared = self._interned.setdefault((type(value), repr(value)), value)
+        return first
 
     def add_to_catalog(self, stream: ArrowStream, like: CatalogEntry | None) -> None:
         """Add a stream to the given catalog: selected, or it and its columns as in another entry."""

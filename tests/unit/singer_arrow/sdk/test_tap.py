@@ -15,6 +15,7 @@ import pytest
 import waiting_tap
 from singer_sdk import Stream, Tap
 from singer_sdk.helpers._batch import BaseBatchFileEncoding, BatchConfig, StorageTarget
+from singer_sdk.helpers._catalog import get_selected_schema
 from singer_sdk.mapper import SameRecordTransform
 from singer_sdk.plugin_base import PluginBase, _ConfigInput
 from singer_sdk.singerlib import Schema, SchemaMessage, StateMessage
@@ -55,6 +56,7 @@ def parameters(function: Any) -> list[str]:
         (StorageTarget, ["root", "prefix", "params"]),
         (_ConfigInput, ["config", "parse_env"]),
         (Schema.to_dict, ["self"]),
+        (get_selected_schema, ["stream_name", "schema", "mask"]),
     ],
 )
 def test_the_sdk_still_has_what_the_seam_uses(function: Any, expected: list[str]) -> None:
@@ -66,7 +68,8 @@ def test_the_sdk_still_has_the_properties_that_the_seam_uses() -> None:
         assert isinstance(inspect.getattr_static(Stream, name), property)
     assert "_env_var_config" in PluginBase.__dict__
     source = inspect.getsource(Stream)
-    assert "self._stream_version" in source
+    for name in ("_stream_version", "_metadata", "_mask", "_input_schema"):
+        assert f"self.{name} = " in source or f"self.{name}: " in source
     assert "self._tap.write_message" in source
     stream_map = SameRecordTransform("s", {"properties": {}}, None, flattening_options=None)
     assert stream_map.raw_schema == stream_map.transformed_schema == {"properties": {}}
