@@ -112,6 +112,12 @@ class Listing:
         if full:
             self._parts[0].append(_Chunk.of(pa.Table.from_batches(full)))
 
+    def compress(self) -> None:
+        """Compress also what was added last, for a listing that waits to be read: very many may do so."""
+        if self._last:
+            self._parts[0].append(_Chunk.of(pa.Table.from_batches(self._last)))
+            self._last = []
+
     def __len__(self) -> int:
         return self._count
 
@@ -215,10 +221,8 @@ class Listing:
         """Divide the objects by time into parts."""
         import pyarrow.compute as pc
 
+        self.compress()
         (chunks,) = self._parts
-        if self._last:
-            chunks.append(_Chunk.of(pa.Table.from_batches(self._last)))
-            self._last = []
         sample = sorted(t for c in chunks for t in c.columns("modified")["modified"].to_pylist()[::_SAMPLED])
         count = -(-self._count // PART)
         edges = sorted({sample[len(sample) * n // count] for n in range(1, count)})

@@ -100,6 +100,7 @@ class TapRun:
             paths = self._settings_of(stream).paths(stream, begin=begin)
             found = list_objects(self.storage, paths, own=self.own_roots, begin=begin)
         if keep:
+            found.compress()
             self._listings[stream.name] = found
         return found
 
