@@ -205,7 +205,9 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.finishing.check(self.logger)
         if ONLY not in os.environ:
             # a stream that has a bookmark came in an earlier run, and may have nothing in this one
-            known = (self.checkpoints.last or {}).get("bookmarks", {})
+            last: Any = self.checkpoints.last  # a tap may send any value
+            known = last.get("bookmarks") if isinstance(last, dict) else None
+            known = known if isinstance(known, dict) else {}
             self.settings.check_streams({*(tally.stream for tally in self.tallies), *known})
         self.checkpoints.end()
         self.scheduler.stop(0)

@@ -143,6 +143,7 @@ def encoded(messages: list[Any], config: Mapping[str, Any] | None = None) -> byt
 
 @given(st.sampled_from(PLACES), JUNK, st.sampled_from(CONFIGS))
 @example((0, ("key_properties", 0)), "k" * 5000, {})
+@example((4, ("value",)), "text", {})
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_anywhere(place: tuple[int, tuple[Any, ...]], junk: Any, config: dict[str, Any]) -> None:
     number, path = place
