@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -191,3 +192,14 @@ def test_deletes_that_are_not_read_end_the_run(lake: Lake, table: IcebergBucket)
     table.add(range(4))
     table.mark_deleted({1}, content=2)
     lake.refused(lake.sync(table), "has equality deletes, which are not read. Compact the table first")
+
+
+def test_defaults_of_columns_are_refused(lake: Lake, table: IcebergBucket) -> None:
+    """Rows of files from before such a column have its default, and not null."""
+    table.add([1])
+    key = table.table.metadata_location.removeprefix(f"s3://{lake.bucket}/")
+    metadata = json.loads(lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read())
+    amount = {"id": 9, "name": "amount", "type": "long", "required": False, "initial-default": 7, "write-default": 7}
+    metadata["schemas"][0]["fields"].append(amount)
+    lake.put("lake/shop/orders/metadata/00009-a.metadata.json", json.dumps(metadata | {"last-column-id": 9}))
+    lake.refused(lake.sync(table), "column 'amount': rows of older files have a default for it, which is not read")

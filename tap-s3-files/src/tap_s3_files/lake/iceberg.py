@@ -48,6 +48,7 @@ class IcebergTable:
     def __init__(self, storage: Storage, url: Url, settings: TableSettings) -> None:
         library("pyiceberg", "iceberg")
         from pyiceberg.io.pyarrow import schema_to_pyarrow
+        from pyiceberg.schema import index_by_id
 
         self.url, self._storage, self._settings = url, storage, settings
         self.opened = datetime.now(UTC)
@@ -59,6 +60,12 @@ class IcebergTable:
             is_old = settings.as_of is not None and number is not None
             schema = schemas[number] if is_old else self._table.schema()
             columns = schema_to_pyarrow(schema)
+        if number := next((n for n, f in index_by_id(schema).items() if f.initial_default is not None), None):
+            name, reason = (
+                schema.find_column_name(number),
+                "rows of older files have a default for it, which is not read",
+            )
+            raise DataError(reason, url=url, column=name, hint="Rewrite the table without it")
         self.schema = canonical(columns)
         self.columns: TableColumns | None = TableColumns(columns)
         table, at = str(self._table.metadata.table_uuid), self.opened
@@ -73,7 +80,7 @@ class IcebergTable:
         from pyiceberg import exceptions
 
         own = (e for e in vars(exceptions).values() if isinstance(e, type) and issubclass(e, Exception))
-        known: tuple[type[Exception], ...] = (*own, OSError, ValueError, NotImplementedError)
+        known: tuple[type[Exception], ...] = (*own, OSError, ValueError, TypeError, NotImplementedError)
         try:
             yield
         except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
