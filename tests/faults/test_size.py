@@ -142,3 +142,38 @@ def test_a_large_stream_takes_bounded_memory(
     )
     assert tap.peak_mb < 800
     assert target.peak_mb < 500
+
+
+@pytest.mark.long
+def test_a_table_of_many_files_is_planned_in_memory_like_that_of_a_glob(run: Programs, tmp_path: Path) -> None:
+    """Entries of a log with statistics, as Spark writes them; the library has 1.2 kB for each in memory."""
+    names = [("id", "long"), ("name", "string"), ("at", "timestamp"), ("day", "string")]
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in names]
+    about = {"id": "4711", "format": {"provider": "parquet", "options": {}}, "partitionColumns": ["day"]}
+    about |= {"schemaString": json.dumps({"type": "struct", "fields": fields}), "configuration": {}, "createdTime": 0}
+
+    def add(number: int) -> dict[str, Any]:
+        low, high = ({"id": n, "name": f"name {n}", "at": "2024-01-01T00:00:00.000Z"} for n in (number, number + 9))
+        stats = {"numRecords": 10, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
+        day = f"{number // 1000:04d}"
+        path = f"day={day}/part-{number:07d}-0a1b2c3d-4e5f-4a5a-a2c8-55c59bd782aa.c000.snappy.parquet"
+        entry = {"path": path, "partitionValues": {"day": day}, "size": 1000, "modificationTime": number}
+        return {"add": entry | {"dataChange": True, "stats": json.dumps(stats)}}
+
+    def peak_mb(count: int) -> float:
+        log = tmp_path / str(count) / "_delta_log"
+        log.mkdir(parents=True)
+        protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+        with (log / f"{0:020d}.json").open("w") as file:
+            for action in (protocol, {"metaData": about}, *map(add, range(count))):
+                print(json.dumps(action), file=file)
+        storage = {"encoding": {"format": "parquet"}, "storage": {"root": f"{tmp_path}/batches{count}"}}
+        stream = {"name": "rows", "path": str(log.parent), "format": "delta"}
+        command = run.command("tap-s3-files", "--write-plan", config={"streams": [stream], "batch_config": storage})
+        cost = measured(command, run.env, subprocess.DEVNULL, tmp_path)
+        assert cost.code == 0, cost.log[-4000:]
+        print(f"{count} files: {cost.cpu:.1f} CPU s, {cost.peak_mb:.0f} MB")
+        return cost.peak_mb
+
+    least = peak_mb(1)
+    assert peak_mb(100_000) - least < 350

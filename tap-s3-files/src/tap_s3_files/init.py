@@ -25,7 +25,7 @@ from singer_arrow.schema.arrow_schema import setting_type
 from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
 from tap_s3_files.discover import infer_schema, partition_columns, sample_objects, source_schema
 from tap_s3_files.lake.table import TABLES
-from tap_s3_files.listing import Listing
+from tap_s3_files.listing import TABLE_LOG, Listing
 from tap_s3_files.paths import find, glob_literal
 from tap_s3_files.plan_model import Task
 from tap_s3_files.run import StreamJob, TapRun
@@ -37,7 +37,6 @@ from tap_s3_files.tap import stream_name
 # Objects below a URL -> streams with paths: one for each folder, format and compression. Pure.
 
 _DIGIT = "[0-9]*"
-_TABLE_LOG = re.compile(r"(.+?)/(?:(_delta_log)/\d{20}\.json|metadata/[^/]+\.metadata\.json)")
 _LEAST_ALIKE = 3  # folders that are written as one stream with a placeholder
 _MOST_NAMES = 20  # kinds of names in a folder above which all of them are one stream
 
@@ -62,7 +61,7 @@ def candidates(objects: Iterable[ObjectInfo]) -> tuple[list[Candidate], list[Obj
     table is one: its files are not all of the table.
     """
     objects = list(objects)
-    roots = {m[1]: "delta" if m[2] else "iceberg" for o in objects if (m := _TABLE_LOG.fullmatch(str(o.url)))}
+    roots = {m[1]: "delta" if m[2] else "iceberg" for o in objects if (m := TABLE_LOG.fullmatch(str(o.url)))}
     tables: dict[str, list[ObjectInfo]] = {root: [] for root in roots}
     # By prefix and suffix: the format, and the objects by the pattern of their names. A prefix is a folder, or folders
     # that differ in dates and numbers only.

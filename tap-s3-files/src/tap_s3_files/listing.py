@@ -306,6 +306,7 @@ FOLDERS = 64
 """Number of folders it is divided into; the rest is listed as one."""
 LINE_SECONDS = 30.0
 """Seconds between log lines with the number of listed objects."""
+TABLE_LOG = re.compile(r"(.+?)/(?:(_delta_log)/\d{20}\.json|metadata/[^/]+\.metadata\.json)")
 _LAST = "\U0010ffff"  # comes after every other character of a key
 
 
@@ -318,7 +319,7 @@ def list_objects(
     """
     parts, roots = listed_prefixes(storage, paths), list(own)
     earlier, listing = earlier_overlaps(parts), Listing()
-    waiting, failed = list[Future[None]](), threading.Event()
+    waiting, failed, tables = list[Future[None]](), threading.Event(), dict[str, str]()
 
     def scan(number: int, prefix: Url, after: str = "") -> None:
         """List the objects of a path below a prefix; if there are many, leave the rest to scans of its folders."""
@@ -328,6 +329,10 @@ def list_objects(
                 return
             if not page.keys:
                 continue
+            if "/_delta_log/" in (text := "\n".join(page.keys)) or ".metadata.json" in text:
+                tables.update(
+                    (f"{m[1]}/", "delta" if m[2] else "iceberg") for m in map(TABLE_LOG.match, page.keys) if m
+                )
             found = page.select(found_first(page.keys, part, earlier[number], roots))
             listing.add_rows(part.prefix, found.to_arrow())
             left -= len(page.keys)
@@ -356,6 +361,13 @@ def list_objects(
         except BaseException:
             failed.set()
             raise
+    folders = list(listing.folders()) if tables else []
+    for top, kind in tables.items():
+        own_log = (f"{top}_delta_log/", f"{top}metadata/")
+        files = (f for f in folders if f.key.startswith(top) and not f.key.startswith(own_log))
+        if (folder := next(files, None)) is not None:
+            table = folder._replace(key=top[:-1])
+            logger.warning("%s is a table, which may have removed some of these files; set format: %s", table, kind)
     return listing
 
 

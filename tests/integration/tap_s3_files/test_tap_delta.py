@@ -303,3 +303,42 @@ def test_rows_of_deletion_vectors_are_left_out(lake: Lake, table: DeltaBucket) -
     config = {"streams": [stream_of(table, replication_method="FULL_TABLE")]}
     records = lake.rows(lake.tap("tap-s3-files", config=config).check())
     assert {r["id"]: r["_sdc_source_lineno"] for r in records} == {n: n % 10 + 1 for n in (0, 2, *range(5, 14))}
+
+
+def test_a_log_with_what_other_writers_have_in_it(lake: Lake, table: DeltaBucket) -> None:
+    table.add(range(3))
+    key = "lake/orders/_delta_log/00000000000000000000.json"
+    body = lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read()
+    actions = [json.loads(line) for line in body.splitlines()]
+
+    def write(path: str, features: list[str], stats: str) -> None:
+        for action in actions:
+            if "protocol" in action:
+                action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7}
+                action["protocol"] |= {"readerFeatures": features, "writerFeatures": features}
+            if "add" in action:
+                action["add"] |= {"path": path, "stats": stats}
+        lake.put(key, "\n".join(map(json.dumps, actions)))
+
+    (name,) = [a["add"]["path"] for a in actions if "add" in a]
+    stats = '{"numRecords": 3}'
+    write(f"/lake/orders/{name}", ["typeWidening-preview"], stats)
+    assert lake.ids(lake.sync(table)) == [0, 1, 2]
+    write(name, ["variantType"], stats)
+    lake.refused(lake.sync(table, name="feature"), "the table has the features variantType, which are not read")
+    vector = {"storageType": "p", "pathOrInlineDv": f"{table.url}/gone.bin", "offset": 1, "sizeInBytes": 40}
+    actions[-1]["add"] |= {"deletionVector": vector | {"cardinality": 1}}
+    write(name, ["deletionVectors"], stats)
+    lake.refused(lake.sync(table, name="vector"), "its log cannot be read (")
+
+
+def test_files_of_a_table_that_are_read_by_a_glob_are_named_once(lake: Lake, table: DeltaBucket) -> None:
+    table.add(range(3))
+    table.add(range(3, 5), "overwrite")
+    lake.put("lake/other/a.csv", "id\n1\n")
+    globs = {"lake/**/*.parquet": 1, "lake/orders/*.parquet": 1, "lake/other/*.csv": 0, "lake/**/*.csv": 0}
+    for number, (path, count) in enumerate(globs.items()):
+        stream = {"name": f"files{number}", "path": f"s3://{lake.bucket}/{path}"}
+        ran = lake.tap("tap-s3-files", config={"streams": [stream]}).check()
+        line = f"{table.url} is a table, which may have removed some of these files; set format: delta"
+        assert ran.stderr.count(line) == count, ran.stderr

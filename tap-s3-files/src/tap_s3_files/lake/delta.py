@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -41,9 +42,19 @@ from tap_s3_files.lake.table import (
 
 _READS_AT_ONCE = 16
 _DELETES = "deletionVectors"
-_READABLE = {_DELETES, "columnMapping", "timestampNtz", "typeWidening", "v2Checkpoint", "vacuumProtocolCheck"}
+_READABLE = {
+    _DELETES,
+    "columnMapping",
+    "timestampNtz",
+    "typeWidening",
+    "typeWidening-preview",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
 """Features of tables that are read."""
-_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+_STATISTICS = {"num_records", "null_count", "min", "max"}
+"""Columns of a list of files that are not read."""
+_NO_REASON = re.compile(r"\x1b\[[0-9;]*m|\s+0: (?s:.*)")  # colors, and where in the library it was
 
 
 class DeltaTable:
@@ -72,21 +83,27 @@ class DeltaTable:
     def _open(self, at: int | str | None) -> Any:
         place = str(self.url.local_path()) if self.url.scheme == "file" else str(self.url)
         number = at if isinstance(at, int) else None
-        try:
+        with self._errors(at):
             table = self._library.DeltaTable(place, version=number, storage_options=self._options)
             if isinstance(at, str):
                 table.load_as_version(at)
+        return table
+
+    @contextmanager
+    def _errors(self, at: int | str | None = None) -> Iterator[None]:
+        """Translate errors of the library."""
+        try:
+            yield
         except self._library.exceptions.TableNotFoundError:
             raise NotFoundError(f"{self.url} is no table of Delta Lake: it has no _delta_log; check the path") from None
         except (self._library.exceptions.DeltaError, OSError, ValueError) as error:
-            reason = one_line(" ".join(_COLORS.sub("", str(error)).split())[:300])
+            reason = one_line(" ".join(_NO_REASON.sub("", str(error)).split())[:300])
             if isinstance(error, OSError):
                 raise ServiceError(f"{self.url}: its log cannot be read ({reason}); try again") from None
             what, hint = "its log", "Write a checkpoint, or read a copy of it that another writer made"
             if at is not None:
                 what, hint = f"version {at}", "Its log may have newer ones only, or none of that number"
             raise DataError(f"{what} cannot be read ({reason})", url=self.url, hint=hint) from None
-        return table
 
     def _check_features(self) -> None:
         """Refuse a table whose files have more in them, or less, than its rows."""
@@ -96,7 +113,8 @@ class DeltaTable:
         self._has_deletes = _DELETES in features
 
     def _version_of(self, table: Any) -> TableVersion:
-        history = table.history(1)  # the newest version only; none if its file is gone and a checkpoint is there
+        with self._errors():
+            history = table.history(1)  # the newest version only; none if its file is gone and a checkpoint is there
         at = moment(history[0]["timestamp"]) if history and "timestamp" in history[0] else self.opened
         return TableVersion("delta", str(table.metadata().id), int(table.version()), min(at, self.opened))
 
@@ -110,18 +128,23 @@ class DeltaTable:
 
     def _snapshot(self, version: TableVersion) -> Iterator[TableFile]:
         table = self._known if version.number == self.version.number else self._open(version.number)
-        adds = pa.table(table.get_add_actions()).sort_by([("modification_time", "ascending"), ("path", "ascending")])
-        none = pa.array([{}] * len(adds), pa.struct([]))
-        values = adds["partition"].combine_chunks() if "partition" in adds.column_names else none
-        names = [self._names.get(f.name, f.name) for f in values.type]
-        columns = [c.cast(pa.string()).to_pylist() for c in values.flatten()]
-        places = (adds[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
-        deleted = {self._file_url(path) for path, _ in _deletion_vectors(table)} if self._has_deletes else set()
-        for path, size, modified, *texts in zip(*places, *columns, strict=True):
-            info = ObjectInfo(self._file_url(path), size, IMMUTABLE, min(moment(modified), version.at))
-            own = {DELETED.name: None} if self._settings.change_feed else {}
-            key = version.key if info.url in deleted else ""
-            yield TableFile(info, dict(zip(names, texts, strict=True)) | own, key)
+        with self._errors():
+            adds = pa.table(table.get_add_actions())
+            vectors = self.masks(table).keys() if self._has_deletes else {}
+        adds = adds.drop([name for name in adds.column_names if name in _STATISTICS])  # may be most of it
+        adds = adds.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+        for batch in adds.to_batches(max_chunksize=10_000):
+            values = (
+                batch["partition"] if "partition" in batch.schema.names else pa.array([{}] * len(batch), pa.struct([]))
+            )
+            names = [self._names.get(f.name, f.name) for f in values.type]
+            columns = [c.cast(pa.string()).to_pylist() for c in values.flatten()]
+            places = (batch[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
+            for path, size, modified, *texts in zip(*places, *columns, strict=True):
+                info = ObjectInfo(self._file_url(path), size, IMMUTABLE, min(moment(modified), version.at))
+                own = {DELETED.name: None} if self._settings.change_feed else {}
+                key = version.key if info.url in vectors else ""
+                yield TableFile(info, dict(zip(names, texts, strict=True)) | own, key)
 
     def _commit(self, number: int) -> list[dict[str, Any]]:
         url = self.url.join("_delta_log", f"{number:020d}.json")
@@ -192,16 +215,16 @@ class DeltaTable:
         """Return the URL of a file, whose path in the log is percent-encoded."""
         if "://" in path:
             return Url.parse(path if path.startswith("file:") else unquote(path))
+        if path.startswith("/"):  # of the bucket
+            return self.url._replace(key=unquote(path[1:]))
         return self.url.join(unquote(path))
 
-    def masks(self) -> Mapping[Url, pa.BooleanArray]:
+    def masks(self, table: Any = None) -> Mapping[Url, pa.BooleanArray]:
         """Return true for each row of a file that is not deleted, for the files of which some are."""
-        return {self._file_url(path): rows.values for path, rows in _deletion_vectors(self._known)}
-
-
-def _deletion_vectors(table: Any) -> Iterator[tuple[str, pa.ListScalar]]:
-    for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
-        yield from zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True)
+        with self._errors():
+            batches = list(pa.RecordBatchReader.from_stream((table or self._known).deletion_vectors()))
+        rows = (zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True) for batch in batches)
+        return {self._file_url(path): row.values for pairs in rows for path, row in pairs}
 
 
 @lru_cache(maxsize=2)
