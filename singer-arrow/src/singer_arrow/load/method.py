@@ -10,6 +10,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -344,6 +345,7 @@ class LoadContext:
     tally: Tally
     logger: logging.Logger
     ledger: Ledger = field(default_factory=Ledger)  # which batches the table has
+    has_rows: Callable[[], bool | None] = lambda: None  # the table, before the first load; None: it is not known
     replay_loads: bool = False  # batches that were loaded before are loaded again
     keys: tuple[str, ...] = ()  # columns
     removes_batches: bool = False  # once the STATE behind them is out
@@ -383,6 +385,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
 
     def __init__(self, context: ContextT) -> None:
         self.context = context
+        self._has_warned = False
         self.leaves_out_loaded = self.keeps_ledger and not self.merges and not context.replay_loads
         """Whether batches that were loaded before are skipped.
 
@@ -390,15 +393,22 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         again after it.
         """
 
+    @cached_property
+    def _had_rows(self) -> bool | None:
+        return self.context.has_rows()
+
     def prepare(self, item: Item[Any]) -> PreparedT:
         """Prepare an item for its load, unless its batch was loaded before; a DataError names the file or stream."""
         ledger = self.context.ledger
         if self.keeps_ledger:
             ledger.void_if_emptied()
+        had_rows: bool | None = False
         if item.plan_log and not item.has_state and self.leaves_out_loaded:
             # under the ids of this plan log, objects that came by another one would be loaded a second time
             of_source, of_log = item.plan_log
+            had_rows = self._had_rows  # before the ledger, as another run may be loading
             known = ledger.loaded_of([of_source, of_log])
+            had_rows = had_rows and not known
             if of_source in known and of_log not in known:
                 raise IdentityError(
                     f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and "
@@ -410,6 +420,14 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
             nothing: PreparedT = self.prepared_class(item)
             return nothing
+        if had_rows and not self._has_warned:
+            self._has_warned = True
+            self.context.logger.warning(
+                "Stream %r: its table has rows that overwrite, upsert, RECORD messages or another tool brought, and "
+                "the tap sends the whole stream to be appended: rows of the same files will be there twice. Empty the "
+                "table first, or set load_method to upsert or overwrite",
+                self.context.stream,
+            )
         try:
             part = self.make_ready(item)
         except DataError as error:

@@ -358,6 +358,7 @@ class WarehouseTable(abc.ABC):
             stream=self.stream_name,
             tally=self.tally,
             logger=self.logger,
+            has_rows=(lambda: None) if self.stream_name in self.run.folders_read else self.has_rows,
             replay_loads=settings.replay_loads,
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
