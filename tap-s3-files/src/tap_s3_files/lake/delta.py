@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -55,6 +55,14 @@ _READABLE = {
 _STATISTICS = {"num_records", "null_count", "min", "max"}
 """Columns of a list of files that are not read."""
 _NO_REASON = re.compile(r"\x1b\[[0-9;]*m|\s+0: (?s:.*)")  # colors, and where in the library it was
+
+
+class MissingCommitError(DataError):
+    """A commit is not in the log."""
+
+
+def _info_of(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
 
 
 class DeltaTable:
@@ -115,12 +123,19 @@ class DeltaTable:
     def _version_of(self, table: Any) -> TableVersion:
         with self._errors():
             history = table.history(1)  # the newest version only; none if its file is gone and a checkpoint is there
-        at = moment(history[0]["timestamp"]) if history and "timestamp" in history[0] else self.opened
-        return TableVersion("delta", str(table.metadata().id), int(table.version()), min(at, self.opened))
+        time = history[0].get("timestamp") if history else None
+        at = self.opened if time is None else min(moment(time), self.opened)
+        return TableVersion("delta", str(table.metadata().id), int(table.version()), at, time)
 
     def files(self, since: TableVersion | None, upto: TableVersion, has_keys: bool) -> Iterable[TableFile]:
         if since is None:
             return self._snapshot(upto)
+        if since.snapshot is not None:
+            with suppress(MissingCommitError):  # cleaned up: it is not known
+                about = _info_of(self._commit(since.number))
+                if about.get("timestamp") not in (None, since.snapshot):
+                    reason = f"{since} was read, and its log has another commit of that number: it was written anew"
+                    raise DataError(reason, url=self.url, hint=ANEW[:1].upper() + ANEW[1:])
         numbers = range(since.number + 1, upto.number + 1)
         with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
             commits = pool.map(self._commit, numbers)
@@ -152,7 +167,9 @@ class DeltaTable:
             return [json.loads(line) for line in bytes(self._storage.get(url).data).splitlines() if line.strip()]
         except NotFoundError:
             reason = f"version {number} is not in its log any more, and has not been read"
-            raise DataError(reason, url=self.url, hint=f"Run more often than it is cleaned up; {ANEW}") from None
+            raise MissingCommitError(
+                reason, url=self.url, hint=f"Run more often than it is cleaned up; {ANEW}"
+            ) from None
         except ValueError:
             raise DataError("it is no commit of Delta Lake", url=url, hint="Restore it") from None
 
@@ -162,7 +179,7 @@ class DeltaTable:
         """Yield the files that commits add with new rows."""
         before = since.at
         for number, actions in commits:
-            about: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+            about = _info_of(actions)
             operation = str(about.get("operation") or "unknown operation")
             added = [a["add"] for a in actions if "add" in a and a["add"]["dataChange"]]
             removed = {a["remove"]["path"] for a in actions if "remove" in a and a["remove"].get("dataChange", True)}

@@ -106,7 +106,8 @@ _KEY = re.compile(r"(delta|iceberg):([^:]+):(\d{20})(?::(\d+))?")
 class TableVersion:
     """A version of a table, whose id is `table`: its number, which ascends, and its time.
 
-    A snapshot of Iceberg has an id, and the number is its time in milliseconds.
+    A snapshot of Iceberg has an id, and the number is its time in milliseconds. That of a version of Delta Lake is the
+    time that its commit has.
     """
 
     kind: str
@@ -116,7 +117,7 @@ class TableVersion:
     snapshot: int | None = None
 
     def __str__(self) -> str:
-        return f"version {self.number}" if self.snapshot is None else f"snapshot {self.snapshot}"
+        return f"version {self.number}" if self.kind == "delta" else f"snapshot {self.snapshot}"
 
     @property
     def key(self) -> str:
