@@ -35,7 +35,7 @@ from tap_s3_files.lake.table import (
     sends_added,
 )
 
-_METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_METADATA = re.compile(r"(?:v?(\d+))?[^/]*\.metadata\.json(?:\.gz)?")
 _DATA, _ADDED, _DELETED = 0, 1, 2  # content of manifests and files; status of their entries
 _EQUALITY = 2  # content of files
 NONE = 0
@@ -104,11 +104,12 @@ class IcebergTable:
         if not self.url.name.endswith(".metadata.json"):
             folder = self.url.join("metadata")
             listed = self._storage.list(folder._replace(key=f"{folder.key}/"))
-            found = [(int(m[1]), o.modified, o.url) for o in listed if (m := _METADATA.fullmatch(o.url.name))]
+            found = [(int(m[1] or -1), o.modified, o.url) for o in listed if (m := _METADATA.fullmatch(o.url.name))]
             if not found:
                 msg = f"{self.url} is no table of Iceberg: it has no metadata/*.metadata.json; check the path"
                 raise NotFoundError(f"{msg}, or set catalog")
             urls = {max(found)[2], max(found, key=lambda f: (f[1], f[0]))[2]}  # by number, and by time
+            urls |= {url for number, _, url in found if number < 0}
         tables = [StaticTable.from_metadata(str(url), _access_to(self._storage, url)) for url in urls]
         if len({t.metadata.table_uuid for t in tables}) > 1:
             hint = "Set catalog, or make the path that of the metadata file"
