@@ -15,7 +15,6 @@ from itertools import chain, repeat
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
@@ -235,6 +234,8 @@ def _deleted_rows(storage: Storage, url: Url, kind: str) -> Iterator[tuple[str, 
             for rows in vector.to_vector().chunks:
                 yield from zip(repeat(vector.referenced_data_file), rows.to_pylist(), strict=False)
     elif kind == "PARQUET":
+        import pyarrow.parquet as pq
+
         for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["file_path", "pos"]):
             yield from zip(batch["file_path"].to_pylist(), batch["pos"].to_pylist(), strict=True)
     else:
