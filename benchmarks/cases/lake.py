@@ -44,8 +44,8 @@ def _write_delta(to: Path, rows: int) -> None:
     import pyarrow as pa
 
     for number in range(COMMITS):
-        months = pa.concat_tables(taxi.chunks(rows, SEED + number))
-        deltalake.write_deltalake(to, months, mode="append", target_file_size=1 << 40)  # type: ignore[call-overload]
+        month = pa.concat_tables(taxi.chunks(rows, SEED + number))
+        deltalake.write_deltalake(to, month, mode="append", target_file_size=1 << 40)  # type: ignore[call-overload]
 
 
 def _iceberg(bench: Workbench, rows: int) -> Path:

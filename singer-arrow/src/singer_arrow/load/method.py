@@ -402,13 +402,13 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         ledger = self.context.ledger
         if self.keeps_ledger:
             ledger.void_if_emptied()
-        had_rows: bool | None = False
+        has_other_rows = False
         if item.plan_log and not item.has_state and self.leaves_out_loaded:
             # under the ids of this plan log, objects that came by another one would be loaded a second time
             of_source, of_log = item.plan_log
             had_rows = self._had_rows  # before the ledger, as another run may be loading
             known = ledger.loaded_of([of_source, of_log])
-            had_rows = had_rows and not known
+            has_other_rows = bool(had_rows) and not known
             if of_source in known and of_log not in known:
                 raise IdentityError(
                     f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and "
@@ -420,7 +420,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
             nothing: PreparedT = self.prepared_class(item)
             return nothing
-        if had_rows and not self._has_warned:
+        if has_other_rows and not self._has_warned:
             self._has_warned = True
             self.context.logger.warning(
                 "Stream %r: its table has rows that overwrite, upsert, RECORD messages or another tool brought, and "

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,7 +21,6 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.schema.arrow_schema import canonical
-from singer_arrow.storage.listing import EPOCH
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
@@ -37,6 +36,7 @@ from tap_s3_files.lake.table import (
     TableVersion,
     library,
     moment,
+    rows_left,
     sends_added,
 )
 
@@ -72,7 +72,7 @@ class DeltaTable:
         self._library = library("deltalake", "delta")
         self.url, self._storage, self._settings = url, storage, settings
         self.opened = datetime.now(UTC)
-        self.rows_left: RowsLeft | None = partial(rows_left, url)
+        self.rows_left: RowsLeft | None = partial(rows_left, (DeltaTable, url, settings))
         self._options = _storage_options(storage, url)
         self._known = self._open(settings.as_of)
         self._check_features()
@@ -242,18 +242,6 @@ class DeltaTable:
             batches = list(pa.RecordBatchReader.from_stream((table or self._known).deletion_vectors()))
         rows = (zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True) for batch in batches)
         return {self._file_url(path): row.values for pairs in rows for path, row in pairs}
-
-
-@lru_cache(maxsize=2)
-def _masks(storage: Storage, table: Url, number: int) -> Mapping[Url, pa.BooleanArray]:
-    return DeltaTable(storage, table, TableSettings(as_of=number)).masks()
-
-
-def rows_left(table: Url, storage: Storage, key: str, file: Url) -> pa.BooleanArray:
-    """Return true for each row of a file that a version of a table, by its key, has not deleted."""
-    version = TableVersion.of(key, EPOCH)
-    assert version is not None
-    return _masks(storage, table, version.number)[file]
 
 
 def _with_marks(columns: list[pa.Field], fields: list[dict[str, Any]]) -> list[pa.Field]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
@@ -19,7 +18,6 @@ from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.schema.arrow_schema import canonical
-from singer_arrow.storage.listing import EPOCH
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
@@ -31,6 +29,7 @@ from tap_s3_files.lake.table import (
     TableVersion,
     library,
     moment,
+    rows_left,
     sends_added,
 )
 
@@ -51,7 +50,7 @@ class IcebergTable:
 
         self.url, self._storage, self._settings = url, storage, settings
         self.opened = datetime.now(UTC)
-        self.rows_left: RowsLeft | None = partial(rows_of_snapshot, url, settings)
+        self.rows_left: RowsLeft | None = partial(rows_left, (IcebergTable, url, settings))
         with self._errors():
             self._table = self._load()
             snapshot = self._snapshot(settings.as_of)
@@ -60,9 +59,9 @@ class IcebergTable:
             schema = schemas[number] if is_old else self._table.schema()
             columns = schema_to_pyarrow(schema)
         if number := next((n for n, f in index_by_id(schema).items() if f.initial_default is not None), None):
-            name, reason = (
-                schema.find_column_name(number),
+            reason, name = (
                 "rows of older files have a default for it, which is not read",
+                schema.find_column_name(number),
             )
             raise DataError(reason, url=url, column=name, hint="Rewrite the table without it")
         self.schema = canonical(columns)
@@ -240,19 +239,6 @@ def _deleted_rows(storage: Storage, url: Url, kind: str) -> Iterator[tuple[str, 
             yield from zip(batch["file_path"].to_pylist(), batch["pos"].to_pylist(), strict=True)
     else:
         raise DataError(f"it has deletes as {kind}, which are read as Parquet and deletion vectors only", url=url)
-
-
-@lru_cache(maxsize=2)
-def _masks(storage: Storage, table: Url, settings: TableSettings, snapshot: int) -> Mapping[Url, pa.BooleanArray]:
-    return IcebergTable(storage, table, replace(settings, as_of=snapshot)).masks()
-
-
-def rows_of_snapshot(table: Url, settings: TableSettings, storage: Storage, key: str, file: Url) -> pa.BooleanArray:
-    """Return true for each row of a file that a snapshot of a table, by its key, has not deleted."""
-    version = TableVersion.of(key, EPOCH)
-    assert version is not None
-    assert version.snapshot is not None
-    return _masks(storage, table, settings, version.snapshot)[file]
 
 
 def _access_to(storage: Storage, url: Url | None) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 The log of a table takes the place of a listing. A version adds files, which are never changed, and removes others. What
 a version adds is read once, by the reader of Parquet; one that rewrites files without a change of rows (dataChange is
-false in Delta Lake) adds nothing. A version that removes rows is an error, unless `ignore_deletes` is set.
+false in Delta Lake) adds nothing. A version that removes rows is an error, unless `change_feed` or `ignore_deletes` is
+set.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -170,6 +172,24 @@ class LakeTable(Protocol):
         Their times ascend with the versions. An error: a version removes rows, or is not known any more.
         """
         ...
+
+
+TableSource = tuple[type[Any], Url, TableSettings]
+"""The class of a table, its URL and its settings."""
+
+
+@lru_cache(maxsize=2)
+def _masks(storage: Storage, source: TableSource, version: int | None) -> Mapping[Url, pa.BooleanArray]:
+    table, url, settings = source
+    found: Mapping[Url, pa.BooleanArray] = table(storage, url, replace(settings, as_of=version)).masks()
+    return found
+
+
+def rows_left(source: TableSource, storage: Storage, key: str, file: Url) -> pa.BooleanArray:
+    """Return true for each row of a file that a version of a table, by its key, has not deleted."""
+    version = TableVersion.of(key, EPOCH)
+    assert version is not None
+    return _masks(storage, source, version.number if version.kind == "delta" else version.snapshot)[file]
 
 
 def partition_value(text: str | None, field: pa.Field, url: Url) -> Any:
