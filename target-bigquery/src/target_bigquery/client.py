@@ -346,6 +346,8 @@ class BigQuery(Connection):
 
     def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> QueryResult:
         """Run a query of `sql` to its end; again, if BigQuery was too busy for it. `what` is for an error's message."""
+        if (size := len(text.encode())) > sql.MOST_BYTES:
+            raise LoadError(f"{what}: its query has {size:,} bytes, and BigQuery takes 1 MB; leave columns out")
         is_select = text.startswith("SELECT")
         config = self._query_config(parameters, has_result=is_select)
         job = self._run(

@@ -408,6 +408,13 @@ class Upsert(BigQueryLoadMethod):
                 raise SchemaError(
                     f"Key property {column.source!r} of stream {context.stream!r} is {column}, which cannot be compared"
                 )
+        size = len(self._merge(staging_name(context.destination.name, uuid.uuid4().hex)).encode())
+        if size > sql.MOST_BYTES:
+            raise SchemaError(
+                f"The MERGE of {len(context.destination.columns):,} columns of stream {context.stream!r} has {size:,} "
+                "bytes, and BigQuery takes 1 MB; leave columns out by selection, give them shorter names, or set "
+                "load_method: append-only"
+            )
         self._is_estimated = False
         fields = context.destination.load_fields
         nullable = [{**f, "mode": "NULLABLE"} if f.get("mode") == "REQUIRED" else f for f in fields]
@@ -442,21 +449,26 @@ class Upsert(BigQueryLoadMethod):
         extents = together([item.conversion.extents for item in items], rows)
         return bounds(extents, self.context.destination.columns, self.context.keys)
 
+    def _merge(self, staging: str, bounds: Sequence[ColumnRanges] = ()) -> str:
+        bigquery, table = self.context.client, self.context.destination
+        return sql.merge(
+            *(bigquery.quoted(table.name), bigquery.quoted(staging), table.columns, self.context.keys),
+            rank=self.context.rank_column,
+            emptied=table.siblings,
+            bounds=bounds,
+            deleted=self.context.deleted_column,
+            filtered_by=table.table.filtered_by,
+        )
+
     def publish(self, staged: Staged | None) -> None:
         """Merge a staging table into the table, and remove it."""
         if staged is None:
             return
         bigquery, table = self.context.client, self.context.destination
         what = f"Merging into table {bigquery.path(table.name)}"
-        into, staging = bigquery.quoted(table.name), bigquery.quoted(staged.table)
-        text = sql.merge(
-            *(into, staging, table.columns, self.context.keys),
-            rank=self.context.rank_column,
-            emptied=table.siblings,
-            bounds=staged.bounds,
-            deleted=self.context.deleted_column,
-            filtered_by=table.table.filtered_by,
-        )
+        text = self._merge(staged.table, staged.bounds)
+        if len(text.encode()) > sql.MOST_BYTES:
+            text = self._merge(staged.table)  # which reads more
         if not self._is_estimated:
             self._is_estimated = True  # the estimated bytes of the first MERGE of a run are logged
             columns, limit = " and ".join(b.column for b in staged.bounds), bigquery.settings.bytes_billed_limit

@@ -13,6 +13,10 @@ from singer_arrow.load.convert import ORDER
 from singer_arrow.load.method import PAGE
 from target_bigquery.types import Column
 
+MOST_BYTES = 1_000_000
+"""Of the UTF-8 text of a query: BigQuery takes 1 MB, or 1,024k characters, and values of parameters do not count
+(https://cloud.google.com/bigquery/quotas#query_jobs, read 2026-08-22)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnRanges:
@@ -100,9 +104,11 @@ def merge(
 
     A row of the table stays where its rank is greater, and of the same kind: begins with the same word, and is not of
     another reading of the same object; see `singer_arrow.batch.message`. The names of both tables are quoted; the
-    staging table has `ORDER` too; keys are never null. Columns `emptied` become null in rows that were there; `bounds`
-    hold the rows of the table that have the key of a staged row; a value in column `deleted` marks the row of the key
-    as deleted.
+    staging table has the columns and `ORDER`; keys are never null. Columns `emptied` become null in rows that were
+    there; `bounds` hold the rows of the table that have the key of a staged row; a value in column `deleted` marks the
+    row of the key as deleted.
+
+    Each name is written four times, with little around it: 10,000 columns fit if their names have 20 bytes.
     """
     names = [quoted(c.name) for c in columns]
     kinds = {c.name: c.kind for c in columns}
@@ -111,8 +117,8 @@ def merge(
     if filtered_by and filtered_by not in (bound.column for bound in bounds):
         conditions.append(_all_partitions("", filtered_by, "t."))
     matches = " AND ".join(conditions)
-    updates = [f"{quoted(c.name)} = s.{quoted(c.name)}" for c in columns if c.name not in keys]
-    updates += [f"{quoted(name)} = NULL" for name in emptied]
+    updates = [f"{quoted(c.name)}=s.{quoted(c.name)}" for c in columns if c.name not in keys]
+    updates += [f"{quoted(name)}=NULL" for name in emptied]
     old, new = (f"{of}.{quoted(rank)}" for of in "ts")
     objects = (f"REGEXP_REPLACE({of}, '{PLACE}', '')" for of in (old, new))
     readings = (f"LEFT(RIGHT({of}, {READING[0]}), {READING[1]})" for of in (old, new))
@@ -120,15 +126,15 @@ def merge(
         f"WHEN MATCHED AND ({old} > {new} AND SPLIT({old}, ' ')[OFFSET(0)] = SPLIT({new}, ' ')[OFFSET(0)] "
         f"AND ({' <> '.join(objects)} OR {' = '.join(readings)})) IS NOT TRUE"
     )
-    update = f"{matched} THEN UPDATE SET {', '.join(updates)} "
+    update = f"{matched} THEN UPDATE SET {','.join(updates)} "
     delete = f"{matched} AND s.{quoted(deleted)} IS NOT NULL THEN DELETE " if deleted else ""
     missing = f"WHEN NOT MATCHED AND s.{quoted(deleted)} IS NULL" if deleted else "WHEN NOT MATCHED"
     last = f"{quoted(rank)} DESC, {quoted(ORDER)} DESC"
     return (
-        f"MERGE {table} AS t USING (SELECT {', '.join(names)} FROM {staging} WHERE TRUE "
+        f"MERGE {table} AS t USING (SELECT * EXCEPT ({quoted(ORDER)}) FROM {staging} WHERE TRUE "
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {last}) = 1) AS s "
         f"ON {matches} {delete}{update}"
-        f"{missing} THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{n}' for n in names)})"
+        f"{missing} THEN INSERT ({','.join(names)}) VALUES ({','.join(f's.{n}' for n in names)})"
     )
 
 

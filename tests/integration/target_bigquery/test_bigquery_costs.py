@@ -54,6 +54,17 @@ def test_the_local_bigquery_estimates_and_refuses(bq: Any, dataset: str, config:
         limited(20 * MB - 1).result()
 
 
+def test_a_query_has_at_most_1_mb_of_text(bq: Any, dataset: str, config: Config) -> None:
+    longest = f"SELECT 1 -- {'é' * ((1 << 20) - 12)}"
+    assert [r[0] for r in bq.query_and_wait(longest)] == [1]
+    with pytest.raises(GoogleAPICallError, match=r"The query is too large \(1024\.00K characters\)"):
+        bq.query_and_wait(f"{longest}!")
+    client = BigQuery(Settings.from_config(config))
+    with pytest.raises(LoadError, match=r"^Asking: its query has 2,097,140 bytes, and BigQuery takes 1 MB; leave"):
+        client.query(longest, what="Asking")
+    client.close()
+
+
 @pytest.mark.parametrize("what", ["ledger", "merge", "delete"])
 def test_no_query_bills_more_than_the_limit(
     what: str, config: Config, batch: Batches, bq: Any, dataset: str, capsys: pytest.CaptureFixture[str]

@@ -10,6 +10,7 @@ from local_settings import GONE
 from singer_lines import COLUMNS, Batches, activate, batch_of, load, record, rows, schema, state, states
 
 from singer_arrow.errors import DataError, NotFoundError, SchemaError
+from target_bigquery import sql
 
 Config = dict[str, Any]
 
@@ -56,6 +57,39 @@ def test_upsert_refuses_a_key_that_cannot_be_compared(config: Config, batch: Bat
     columns = pa.schema([("id", pa.list_(pa.int64()))])
     with pytest.raises(SchemaError, match="Key property 'id' of stream 'rows' is ARRAY<INTEGER>"):
         load([schema(columns=columns)], config | {"load_method": "upsert"})
+
+
+def test_upsert_refuses_more_columns_than_a_merge_can_name(
+    config: Config, batch: Batches, bq: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a row is loaded; append-only takes them."""
+    columns = pa.schema([("id", pa.int64()), *((f"{'column' * 46}_{n}", pa.int64()) for n in range(1_000))])
+    message = batch([dict.fromkeys(columns.names, 1)], columns=columns)
+    line = r": The MERGE of 1,002 columns of stream 'rows' has 1,1\d\d,\d{3} bytes, and BigQuery takes 1 MB; leave .*"
+    with pytest.raises(SchemaError, match=line) as caught:
+        load([schema(columns=columns), message, state(1)], config | {"load_method": "upsert"})
+    assert "\n" not in str(caught.value)
+    assert states(capsys.readouterr().out) == []
+    assert bq.get_table(f"{config['dataset']}.rows").num_rows == 0
+    load([schema(columns=columns), message, state(1)], config)
+    assert bq.get_table(f"{config['dataset']}.rows").num_rows == 1
+
+
+def test_a_merge_goes_without_bounds_for_which_there_is_no_room(
+    config: Config, batch: Batches, table: Any, bq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def merges() -> list[str]:
+        path = f"`{config['dataset']}`.`rows`"
+        return [j.query for j in bq.list_jobs() if j.job_type == "query" and f"MERGE `{bq.project}`.{path}" in j.query]
+
+    config |= {"load_method": "upsert", "cluster_by": ["id"]}
+    load([schema(), batch(rows(0, 2)), state(1)], config)
+    (text,) = merges()
+    assert " AND t.`id` BETWEEN 0 AND 1 WHEN " in text
+    monkeypatch.setattr(sql, "MOST_BYTES", len(text.encode()) - 1)
+    load([schema(), batch([{"id": 1, "name": "new"}, {"id": 2, "name": "new"}]), state(2)], config)
+    assert " BETWEEN " not in merges()[0]
+    assert table() == [*rows(0, 1), {"id": 1, "name": "new"}, {"id": 2, "name": "new"}]
 
 
 def test_overwrite_replaces_all_at_once_at_the_end(

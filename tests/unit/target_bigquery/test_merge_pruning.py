@@ -175,5 +175,5 @@ def test_deleted_rows_go_and_do_not_come() -> None:
     assert text.partition(" ON ")[2] == (
         f"t.`id` = s.`id` WHEN MATCHED AND {newer[1]} IS NOT TRUE AND s.`gone` IS NOT NULL THEN DELETE "
         f"WHEN MATCHED AND {newer[1]} IS NOT TRUE THEN UPDATE SET "
-        "`gone` = s.`gone` WHEN NOT MATCHED AND s.`gone` IS NULL THEN INSERT (`id`, `gone`) VALUES (s.`id`, s.`gone`)"
+        "`gone`=s.`gone` WHEN NOT MATCHED AND s.`gone` IS NULL THEN INSERT (`id`,`gone`) VALUES (s.`id`,s.`gone`)"
     )

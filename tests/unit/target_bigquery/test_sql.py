@@ -8,6 +8,7 @@ import pytest
 from target_bigquery import sql
 from target_bigquery.columns import columns_of
 from target_bigquery.sql import ColumnRanges
+from target_bigquery.types import MAX_COLUMNS
 
 
 def test_names_are_quoted_whatever_they_hold() -> None:
@@ -28,17 +29,25 @@ NOT_NEWER = f"WHEN MATCHED AND {NEWER} IS NOT TRUE"
 def test_merge() -> None:
     columns = columns_of(pa.schema([("id", pa.int64()), ("part", pa.float64()), ("rank", pa.string())]))
     assert sql.merge("`t`", "`s`", columns, ["id", "part"], rank="rank") == (
-        "MERGE `t` AS t USING (SELECT `id`, `part`, `rank` FROM `s` WHERE TRUE QUALIFY ROW_NUMBER() OVER "
+        "MERGE `t` AS t USING (SELECT * EXCEPT (`_sdc_order`) FROM `s` WHERE TRUE QUALIFY ROW_NUMBER() OVER "
         "(PARTITION BY `id`, CAST(`part` AS STRING) ORDER BY `rank` DESC, `_sdc_order` DESC) = 1) AS s "
-        f"ON t.`id` = s.`id` AND t.`part` = s.`part` {NOT_NEWER} THEN UPDATE SET `rank` = s.`rank` "
-        "WHEN NOT MATCHED THEN INSERT (`id`, `part`, `rank`) VALUES (s.`id`, s.`part`, s.`rank`)"
+        f"ON t.`id` = s.`id` AND t.`part` = s.`part` {NOT_NEWER} THEN UPDATE SET `rank`=s.`rank` "
+        "WHEN NOT MATCHED THEN INSERT (`id`,`part`,`rank`) VALUES (s.`id`,s.`part`,s.`rank`)"
     )
+
+
+def test_a_merge_of_as_many_columns_as_a_table_may_have_fits() -> None:
+    names = [f"a_name_of_bytes_{n:04d}" for n in range(MAX_COLUMNS)]
+    assert {len(name) for name in names} == {20}
+    columns = columns_of(pa.schema([(name, pa.int64()) for name in names]))
+    text = sql.merge("`t`", "`s`", columns, names[:1], rank=names[1])
+    assert 900_000 < len(text) < sql.MOST_BYTES
 
 
 def test_merge_empties_what_may_hold_earlier_values() -> None:
     columns = columns_of(pa.schema([("id", pa.int64()), ("n", pa.string())]))
     text = sql.merge("`t`", "`s`", columns, ["id"], rank="n", emptied=["n__integer", "x"])
-    assert " UPDATE SET `n` = s.`n`, `n__integer` = NULL, `x` = NULL WHEN NOT MATCHED" in text
+    assert " UPDATE SET `n`=s.`n`,`n__integer`=NULL,`x`=NULL WHEN NOT MATCHED" in text
     assert "`n__integer`" not in text.partition("WHEN NOT MATCHED")[2]
 
 

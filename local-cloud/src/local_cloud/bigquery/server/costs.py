@@ -19,6 +19,8 @@ from sqlglot import exp
 from local_cloud.bigquery.server.tables import pruning
 
 REASON = "bytesBilledLimitExceeded"
+MOST_CHARACTERS = 1 << 20
+"""Of a query (https://cloud.google.com/bigquery/quotas#query_jobs), which its error message calls 1024.00K."""
 _MB = 1 << 20
 _LEAST = 10 * _MB
 
@@ -78,6 +80,12 @@ def patch() -> None:
     execute = query.execute
 
     def execute_at_a_cost(cursor: Any, project_id: str, job_id: str | None, config: Any, **options: Any) -> Any:
+        if (length := len(config.query or "")) > MOST_CHARACTERS:
+            raise BigQueryError(
+                "invalid",
+                f"The query is too large ({length / 1024:.2f}K characters). The maximum standard SQL query length is "
+                "1024.00K characters, including comments and white space characters.",
+            )
         sizes = processed(project_id, config.query or "")
         bill, limit = billed(sizes), config.maximumBytesBilled
         if job_id is not None and limit is not None and bill > int(limit):
