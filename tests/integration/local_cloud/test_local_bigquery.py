@@ -35,6 +35,29 @@ def test_appending_other_types_is_refused(bq: Any, here: str, load_bytes: Load) 
     assert bq.get_table(f"{here}.t").num_rows == 0
 
 
+def test_names_of_tables_have_case(bq: Any, here: str, load_bytes: Load) -> None:
+    for number, name in enumerate(("orders", "Orders", "ÖRDERS", "öRDERS")):
+        load_bytes(name, "PARQUET", parquet_of(a=[number]))
+    bq.query_and_wait(f"CREATE VIEW {here}.Seen AS SELECT Orders.a FROM {here}.Orders")
+    bq.query_and_wait(f"ALTER TABLE {here}.`öRDERS` RENAME TO OrderS")
+    assert {t.table_id for t in bq.list_tables(here)} == {"orders", "Orders", "ÖRDERS", "OrderS", "Seen"}
+    bq.query_and_wait(f"UPDATE {here}.Orders SET a = o.a + 10 FROM {here}.orders AS o WHERE TRUE")
+    merge = f"MERGE {here}.OrderS AS t USING {here}.Orders AS o ON t.a = o.a WHEN NOT MATCHED THEN INSERT ROW"
+    bq.query_and_wait(merge)
+    bq.query_and_wait(f"DELETE FROM {here}.OrderS WHERE OrderS.a = 3")
+    found = {name: [row["a"] for row in rows(bq, f"{here}.{name}")] for name in ("orders", "Orders", "OrderS", "Seen")}
+    assert found == {"orders": [0], "Orders": [10], "OrderS": [10], "Seen": [10]}
+    suffixes = bq.query_and_wait(f"SELECT _TABLE_SUFFIX AS s FROM `{here}.Order*` ORDER BY s")
+    assert [row["s"] for row in suffixes] == ["S", "s"]
+    bq.copy_table(f"{here}.Orders", f"{here}.orderS").result()
+    bq.delete_table(f"{here}.Orders")
+    with pytest.raises(NotFound, match=rf"{here}\.Orders\b"):
+        bq.query_and_wait(f"SELECT * FROM {here}.Orders")
+    with pytest.raises(Conflict, match=r"Already Exists: Table .*orderS$"):
+        bq.create_table(f"{here}.orderS")
+    assert rows(bq, f"{here}.orderS") == [{"a": 10}]
+
+
 def test_columns_are_added_where_that_is_allowed(bq: Any, here: str, load_bytes: Load) -> None:
     load_bytes("t", "PARQUET", parquet_of(a=[1]))
     load_bytes("t", "PARQUET", parquet_of(b=["x"], a=[2]), schema_update_options=["ALLOW_FIELD_ADDITION"])

@@ -115,3 +115,36 @@ def test_old_versions_are_deleted_where_a_stream_is_set_so(warehouse: Warehouse,
         warehouse.load([*lines, state(version)], add_record_metadata=True, streams={"hard": {"hard_delete": True}})
     assert [row["id"] for row in warehouse.table("hard")] == [2]
     assert [(row["id"], row["_sdc_deleted_at"] is None) for row in warehouse.table("soft")] == [(1, False), (2, True)]
+
+
+def test_streams_whose_names_differ_by_case_have_tables_of_their_own(warehouse: Warehouse, batch: Batches) -> None:
+    """In BigQuery their tables differ by case; in Redshift, whose names have no case, one of them has a suffix."""
+    for method in ("append-only", "upsert", "overwrite"):
+        for run in (0, 1):
+            lines: list[Message] = []
+            for stream in ("Orders", "orders", "ORDERS"):
+                sent = batch(named(run, 1, stream), stream=stream, batch_id=f"{method}-{stream}-{run}")
+                lines += [schema(stream), sent]
+            warehouse.load([*lines, state(run)], load_method=method, table_prefix=method.replace("-", "_") + "_")
+    for method, ids in (("append_only", [0, 1]), ("upsert", [0, 1]), ("overwrite", [1])):
+        found = [warehouse.table(t, "id") for t in warehouse.tables() if t.startswith(method)]
+        held = {row["name"]: [row["id"] for row in table] for table in found for row in table}
+        assert held == dict.fromkeys(("Orders", "orders", "ORDERS"), ids)
+        assert len(found) == 3
+    if warehouse.name == "bigquery":
+        assert {t for t in warehouse.tables() if t.startswith("upsert")} == {
+            "upsert_Orders",
+            "upsert_orders",
+            "upsert_ORDERS",
+        }
+
+
+def test_streams_whose_names_differ_by_case_do_not_share_a_table_that_is_named(
+    warehouse: Warehouse, batch: Batches
+) -> None:
+    lines: list[Message] = []
+    for stream in ("Orders", "orders"):
+        lines += [schema(stream), batch(named(0, 1, stream), stream=stream, batch_id=stream)]
+    warehouse.load([*lines, state(1)], tables={"Orders": "sold", "orders": "Sold"})
+    found = [[row["name"] for row in warehouse.table(t, "id")] for t in warehouse.tables() if "sold" in t.lower()]
+    assert sorted(found) == [["Orders"], ["orders"]]

@@ -11,7 +11,16 @@ import duckdb
 import uvicorn
 
 from local_cloud.bigquery.server import costs, jobs, loads, locations, writes
-from local_cloud.bigquery.server.tables import alterations, databases, layouts, lookups, records, schemas, turns
+from local_cloud.bigquery.server.tables import (
+    alterations,
+    capitals,
+    databases,
+    layouts,
+    lookups,
+    records,
+    schemas,
+    turns,
+)
 from local_cloud.environment import STAGE_BUCKET
 from local_cloud.gcs import server as gcs_server
 from local_cloud.gcs.objects import Objects
@@ -69,7 +78,7 @@ def main() -> None:
     kept = run_dir.resolve() not in data_dir.resolve().parents
     databases.patch(kept=kept)
     records.patch(kept=kept)
-    for part in (lookups, loads, schemas, layouts, alterations, turns, locations, jobs, costs, writes):
+    for part in (capitals, lookups, loads, schemas, layouts, alterations, turns, locations, jobs, costs, writes):
         part.patch()
     database.connection()
     grpc_port = writes.start("127.0.0.1")

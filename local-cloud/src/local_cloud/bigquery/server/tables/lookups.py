@@ -17,6 +17,8 @@ from local_bigquery.jobs import query
 from local_bigquery.jobs.storage import literal
 from local_bigquery.sql.rules import partitions
 
+from local_cloud.bigquery.server.tables.capitals import stored_name, without_positions
+
 KEPT_RESULTS = 100  # number of newer queries after which the rest of a query's rows is no longer found
 
 
@@ -50,7 +52,7 @@ def _is_hidden(table: Any) -> bool:
         return False
     with database.cursor() as cursor:
         try:
-            listed = _listed(cursor, database.quote(table.catalog, table.db, table.name))
+            listed = _listed(cursor, database.quote(table.catalog, table.db, stored_name(table.name)))
         except (duckdb.CatalogException, duckdb.BinderException):
             return False  # the error is reported where the query is read
     return any(name == tables.INGESTION_TIME for name, _ in listed)
@@ -59,7 +61,8 @@ def _is_hidden(table: Any) -> bool:
 class _Objects:
     """Tables and views by name, without listing all of them. A name seen before is checked by binding it in a query.
 
-    DuckDB's names are case-insensitive and BigQuery's are not, so only the list of names shows whether a name is exact.
+    DuckDB's names of projects and datasets are case-insensitive and BigQuery's are not, so only the list of names shows
+    whether a name is exact.
     """
 
     def __init__(self, listed: Callable[..., list[tuple[str, str, int]]]) -> None:
@@ -68,8 +71,9 @@ class _Objects:
 
     def __call__(self, project_id: str, dataset_id: str, table_id: str | None = None) -> Sequence[tuple[str, str, int]]:
         if table_id is None:
-            return self._listed(project_id, dataset_id)
-        key = (project_id, dataset_id, table_id)
+            listed = self._listed(project_id, dataset_id)
+            return [(without_positions(name), kind, count) for name, kind, count in listed]
+        key = (project_id, dataset_id, table_id if dataset_id == tables.RESULTS else stored_name(table_id))
         with database.cursor() as cursor:
             kind = _kind(cursor, *key)
             if kind != self._seen.get(key):
