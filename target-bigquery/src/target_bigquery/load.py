@@ -187,14 +187,22 @@ class OverwriteStaging:
                     "that",
                     client.path(table.name),
                 )
-            # a copy would remove row access policies and declared keys
-            if has_policies is not False or table.resource.table_constraints:
+            # A copy would remove row access policies and declared keys, and a partition that it overwrites would keep
+            # what was streamed to it lately (https://cloud.google.com/bigquery/docs/write-api-rest, read 2026-08-22)
+            is_streamed = table.resource.streaming_buffer is not None
+            if is_streamed or has_policies is not False or table.resource.table_constraints:
                 # its rows are replaced; BigQuery bills what the staging table holds
                 staging = client.table(self._name)
                 assert staging
-                names = [c.name for c in staging.columns]
-                text = sql.replace_rows(client.quoted(table.name), client.quoted(staging.name), names)
-                when = client.query(text, what=f"Replacing the rows of table {client.path(table.name)}").started
+                named = client.quoted(table.name), client.quoted(staging.name), [c.name for c in staging.columns]
+                texts = [sql.replace_rows(*named), sql.replace_streamed_rows(*named, table.filtered_by)]
+                what = f"Replacing the rows of table {client.path(table.name)}"
+                try:
+                    when = client.query(texts[is_streamed], what=what).started
+                except LoadError as error:  # BigQuery need not show the buffer
+                    if is_streamed or resources.STREAMED not in str(error):
+                        raise
+                    when = client.query(texts[True], what=what).started
             else:  # a copy of the staging table takes its place, which costs nothing
                 client.copy_properties(self._name, table, ("expires",))  # an abandoned copy expires like the table
                 when = client.copy(self._name, table.name, what=f"Replacing table {client.path(table.name)}").created

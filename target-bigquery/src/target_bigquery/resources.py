@@ -237,10 +237,16 @@ def failed(what: str, found: Job) -> LoadError:
         return LoadError(f"{text}. {_LIMIT_HINT}")
     if found.error_kind is ErrorKind.OTHER and found.kind == "load":
         return RefusedDataError(text)
+    if STREAMED in text:
+        text += (
+            "; wait until its streaming buffer is empty, 90 minutes after the last streamed row at most, and run again"
+        )
     kinds = {ErrorKind.REFUSED: RefusedError, ErrorKind.MISSING: MissingError}
     return kinds.get(found.error_kind or ErrorKind.OTHER, LoadError)(text)
 
 
+STREAMED = "streaming buffer"
+"""Words of the error of a statement that cannot change rows which were streamed lately."""
 _QUOTA_HINT = (
     "Wait until the quota is back, raise it in the Google Cloud console, "
     "or let max_batch_age_seconds and max_batch_mb make fewer and larger loads"

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from google.api_core.exceptions import GoogleAPICallError
 from google.cloud import bigquery
 from singer_lines import Batches, load, record, rows, schema, state
 from waiting import wait_until
@@ -176,6 +177,45 @@ def test_policies_that_may_not_be_seen_stay_too(
     assert policies(bq, warehouse) == ["everybody", "few"]
     assert warehouse.table() == rows(10, 5)
     assert "grant bigquery.rowAccessPolicies.list to spare that" in caplog.text
+
+
+STREAMING = {"load_via": "storage_write", "load_method": "append-only"}
+
+
+@pytest.mark.parametrize("protected", [False, True])
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_rows_that_were_streamed_lately_are_replaced(
+    protected: bool, is_shown: bool, warehouse: BigQuery, batch: Batches, bq: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BigQuery changes them in no transaction, a copy may keep them, and its API need not show that there are some."""
+    load([schema(), batch(rows(20, 2)), state(1)], warehouse.config | STREAMING)
+    if protected:
+        protect(bq, warehouse)
+    if not is_shown:
+        monkeypatch.setattr(bigquery.Table, "streaming_buffer", None)
+    before = facts(bq, warehouse)
+    run(warehouse, batch)
+    assert warehouse.table() == rows(10, 5)
+    assert facts(bq, warehouse) == before
+    assert policies(bq, warehouse) == (["everybody", "few"] if protected else [])
+    assert staging_tables(warehouse) == []
+    assert "copy" not in jobs(bq, warehouse) or not (protected or is_shown)
+
+
+def test_the_local_bigquery_keeps_streamed_rows_from_transactions(warehouse: BigQuery, batch: Batches, bq: Any) -> None:
+    load([schema(), batch(rows(20, 2)), state(1)], warehouse.config | STREAMING)
+    path = f"`{warehouse.schema}.rows`"
+    changes = (f"TRUNCATE TABLE {path}", f"DELETE FROM {path} WHERE id = 1")
+    refused = [f"BEGIN TRANSACTION; {change}; COMMIT TRANSACTION" for change in changes]
+    for text in refused:
+        with pytest.raises(GoogleAPICallError, match="would affect rows in the streaming buffer, which is not support"):
+            bq.query_and_wait(text)
+    client = warehouse.target(config=warehouse.config).run.client_of("rows")
+    with pytest.raises(LoadError, match=r"streaming buffer.*; wait until its streaming buffer is empty, 90 minutes"):
+        client.query(refused[0], what="Truncating")
+    client.close()
+    bq.query_and_wait(f"DELETE FROM {path} WHERE id = 1")
+    assert [r["id"] for r in warehouse.table()] == [2, 3, 20, 21]
 
 
 @pytest.mark.parametrize("protected", [False, True])

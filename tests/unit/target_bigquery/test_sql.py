@@ -111,6 +111,16 @@ def test_a_table_may_require_a_condition_on_its_partitions() -> None:
     assert "ON t.`id` = s.`id` AND t.`d` BETWEEN 1 AND 2 WHEN" in bounded
 
 
+def test_rows_are_replaced() -> None:
+    assert sql.replace_rows("`t`", "`s`", ["a", "b"]) == (
+        "BEGIN TRANSACTION; TRUNCATE TABLE `t`; INSERT INTO `t` (`a`,`b`) SELECT `a`,`b` FROM `s`; COMMIT TRANSACTION"
+    )
+    assert sql.replace_streamed_rows("`t`", "`s`", ["a", "b"], "d") == (
+        "MERGE `t` AS t USING `s` AS s ON FALSE WHEN NOT MATCHED BY SOURCE AND (t.`d` IS NULL OR t.`d` IS NOT NULL) "
+        "THEN DELETE WHEN NOT MATCHED THEN INSERT (`a`,`b`) VALUES (s.`a`,s.`b`)"
+    )
+
+
 def test_versions() -> None:
     assert sql.delete_versions("`t`", "v") == "DELETE FROM `t` WHERE `v` < @version"
     assert sql.mark_versions_deleted("`t`", "v", "d") == (

@@ -1,11 +1,13 @@
-"""The Storage Write API: Arrow rows by their types, and the life of write streams.
+"""The Storage Write API: Arrow rows by their types, the life of write streams, and what cannot be done to their rows.
 
 Streams are finalized, committed once, and deleted with their table. The server itself makes Python objects
-of Arrow rows and inserts them one by one, with types known only as text.
+of Arrow rows and inserts them one by one, with types known only as text. For 30 minutes a table shows its streaming
+buffer, whose rows cannot be changed within a transaction.
 """
 
 import concurrent.futures
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,17 +17,19 @@ import grpc
 import pyarrow as pa
 from google.cloud.bigquery_storage_v1 import types
 from grpc_status import rpc_status
-from local_bigquery.catalog import tables
+from local_bigquery.catalog import names, tables
 from local_bigquery.engine import database
 from local_bigquery.errors import BigQueryError
 from local_bigquery.grpc import write
-from local_bigquery.jobs import load
+from local_bigquery.jobs import load, query
 from local_bigquery.models import JobConfigurationLoad
+from sqlglot import exp
 
 from local_cloud.bigquery.server.files import arrow_rows
 from local_cloud.bigquery.server.write_faults import CODES, FAULTS, Refusal, suffering
 
 MOST_BYTES = 10_000_000  # of an append request: https://cloud.google.com/bigquery/quotas#write-api-limits
+BUFFER_SECONDS = 30 * 60  # https://cloud.google.com/bigquery/docs/write-api-grpc
 _CONNECTIONS = 64
 _STATUS = grpc.StatusCode
 Reference = tuple[str, str, str]
@@ -42,6 +46,7 @@ class _Held:
 
 _held: dict[str, _Held] = {}
 _changing = threading.Lock()
+_streamed: dict[tuple[Reference, str], float] = {}  # when rows of a table, and of its creation, were last committed
 
 
 def _born(reference: Reference) -> str:
@@ -117,6 +122,7 @@ def _commit_all(reference: Reference, names: list[str]) -> Any:
             if stream.rows:
                 write._insert(stream, stream.rows)
         now = write._now()
+        _streamed[reference, _born(reference)] = time.time()
         for stream in streams:
             stream.committed = now
             _held[stream.name].batches.clear()
@@ -192,6 +198,27 @@ def _appended(stream: Any, request: Any, others: Any) -> Any:
     return types.AppendRowsResponse(write_stream=stream.name, append_result=result)
 
 
+def _with_buffer(*reference: Any, **options: Any) -> Any:
+    """Return a table with its streaming buffer, if it has one."""
+    found = _originals["table"](*reference, **options)
+    at = _streamed.get((reference[:3], str(found.creationTime)), 0.0)
+    if time.time() - at > BUFFER_SECONDS:
+        return found
+    buffer = {"estimatedRows": "1", "estimatedBytes": "1", "oldestEntryTime": str(int(at * 1000))}
+    return found.replace(streamingBuffer=buffer)
+
+
+def _run(cursor: Any, tree: Any, context: Any, destination: Any, config: Any, *others: Any) -> Any:
+    """Run a statement, unless it changes a table with a streaming buffer within a transaction."""
+    changes = isinstance(tree, exp.TruncateTable | exp.Delete | exp.Update | exp.Merge)
+    if changes and "BEGIN TRANSACTION" in (config.query or "").upper() and (table := tree.find(exp.Table)):
+        reference = names.reference(table, context.project_id, context.dataset_id)
+        if tables.exists(*reference) and tables.get(*reference).streamingBuffer:
+            message = f"UPDATE or DELETE statement over table {'.'.join(reference)} would affect rows in the streaming "
+            raise BigQueryError("invalidQuery", f"{message}buffer, which is not supported")
+    return _originals["run"](cursor, tree, context, destination, config, *others)
+
+
 _originals: dict[str, Any] = {}
 
 
@@ -206,6 +233,8 @@ def patch() -> None:
     }.items():
         _originals[name] = getattr(write, name)
         setattr(write, name, function)
+    _originals.update(table=tables.get, run=query._run)
+    tables.get, query._run = _with_buffer, _run
     FAULTS.add_control()
 
 

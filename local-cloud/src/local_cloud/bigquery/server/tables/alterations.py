@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from local_bigquery.catalog import names, tables
+from local_bigquery.catalog import names, row_access, tables
 from local_bigquery.engine import database, types
 from local_bigquery.engine.database import quote
 from local_bigquery.errors import BigQueryError
@@ -55,12 +55,12 @@ def _alter(cursor: Any, reference: Reference, changes: list[tuple[str, str]]) ->
 
 
 def patch() -> None:
-    """Add ALTER COLUMN SET DATA TYPE to the server, and MERGE that sets a column NULL.
+    """Add to the server: ALTER COLUMN SET DATA TYPE, MERGE that sets NULL, MERGE where a policy shows all rows.
 
     The caller of a statement holds the table's lock. The engine reads an assignment of NULL as a comparison, whose
-    value is NULL; comparisons with NULL are unchanged.
+    value is NULL; comparisons with NULL are unchanged. It joins a table with policies as a query, which has no row ids.
     """
-    run, written = query._run, merge._sql
+    run, written, predicate = query._run, merge._sql, row_access.predicate
 
     def run_or_alter(cursor: Any, tree: Any, context: Any, *others: Any) -> Any:
         changes = _changes(tree)
@@ -79,4 +79,8 @@ def patch() -> None:
             return f"{written(node.this)} = NULL"
         return written(node)
 
-    query._run, merge._sql = run_or_alter, sql_of
+    def condition_of(*reference: str) -> str | None:
+        condition: str | None = predicate(*reference)
+        return None if condition and "(TRUE)" in condition.upper().split(" OR ") else condition
+
+    query._run, merge._sql, row_access.predicate = run_or_alter, sql_of, condition_of
