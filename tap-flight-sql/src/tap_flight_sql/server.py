@@ -20,7 +20,7 @@ from singer_arrow.schema.arrow_schema import canonical, parse_type
 from singer_arrow.schema.json_schema import to_json_schema
 from singer_arrow.sdk.cli import lazy_modules
 from tap_flight_sql.settings import ServerSettings, StreamSettings, Tls
-from tap_flight_sql.sql import PROBE, check_key_type, quoted_name
+from tap_flight_sql.sql import ESCAPE_PROBE, PROBE, check_key_type, quoted_name
 
 if TYPE_CHECKING:
     from adbc_driver_manager.dbapi import Connection, Cursor
@@ -132,6 +132,11 @@ class Server:
             return '"' if pa.types.is_integer(self.value(PROBE).type) else "`"
         except ConfigError:  # the statement is refused
             return "`"
+
+    @cached_property
+    def escapes(self) -> bool:
+        """Whether a backslash within text is an escape, for this server and its `session`."""
+        return len(self.value(ESCAPE_PROBE).as_py()) == 1
 
     @contextmanager
     def _connected(self, doing: str) -> Iterator[Connection]:

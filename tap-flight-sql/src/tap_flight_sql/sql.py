@@ -1,7 +1,8 @@
 """The text of queries. Pure.
 
 Of the SQL of servers only what all of them know is used: a subquery, comparisons, max, and literals that are numbers or
-text. Names are quoted, with the quotes that `Server.quote` finds out.
+text. Names are quoted, with the quotes that `Server.quote` finds out; backslashes in text are doubled where
+`Server.escapes` finds out that one is an escape (`escapes` below).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from singer_arrow.errors import ConfigError, DataError
 
 PROBE = 'SELECT "a" AS b FROM (SELECT 1 AS a) AS q'
 """A query whose row is 1 where double quotes enclose names, and `a` where they enclose text."""
+ESCAPE_PROBE = r"SELECT '\\' AS b"
+"""A query whose value is one backslash where it is an escape, as in MySQL, Doris and StarRocks, and two elsewhere."""
 Bound = int | float | str
 """The value of a replication key as STATE has it: dates and times in ISO 8601, decimals as text."""
 
@@ -36,17 +39,19 @@ class Bounds:
     key_type: pa.DataType
     lower: Bound | None
     upper: Bound
+    escapes: bool = False
 
     @property
     def condition(self) -> str:
         """The bounds as a condition."""
-        upper = bound_literal(self.upper, self.key_type)
+        upper = bound_literal(self.upper, self.key_type, escapes=self.escapes)
         if self.lower is None and pt.is_floating(self.key_type):
             # Where NaN is the largest value it is the upper bound, and refused; elsewhere no comparison holds for it.
             return f"NOT ({self.key} > {upper}) OR {self.key} IS NULL"
         if self.lower is None:
             return f"{self.key} <= {upper} OR {self.key} IS NULL"
-        return f"{self.key} > {bound_literal(self.lower, self.key_type)} AND {self.key} <= {upper}"
+        lower = bound_literal(self.lower, self.key_type, escapes=self.escapes)
+        return f"{self.key} > {lower} AND {self.key} <= {upper}"
 
 
 def select(query: str, *, columns: Sequence[str] | None = None, bounds: Bounds | None = None) -> str:
@@ -57,9 +62,9 @@ def select(query: str, *, columns: Sequence[str] | None = None, bounds: Bounds |
     return f"{text} WHERE {bounds.condition}" if bounds is not None else text
 
 
-def largest(query: str, key: str, lower: Bound | None, key_type: pa.DataType) -> str:
+def largest(query: str, key: str, lower: Bound | None, key_type: pa.DataType, *, escapes: bool = False) -> str:
     """Return the query for the largest value of the replication key (quoted) above `lower`."""
-    where = f" WHERE {key} > {bound_literal(lower, key_type)}" if lower is not None else ""
+    where = f" WHERE {key} > {bound_literal(lower, key_type, escapes=escapes)}" if lower is not None else ""
     return f"SELECT max({key}) AS upper_bound FROM ({query}) AS q{where}"  # noqa: S608 - the user's own query
 
 
@@ -85,9 +90,9 @@ def bound_of(value: pa.Scalar) -> Bound:
     return str(value.cast(pa.string()).as_py())
 
 
-def bound_literal(value: Bound, key_type: pa.DataType) -> str:
+def bound_literal(value: Bound, key_type: pa.DataType, *, escapes: bool = False) -> str:
     """Return a bound as a literal of SQL."""
     if isinstance(value, int | float) or pt.is_decimal(key_type):
         return str(value)
     text = value.replace("T", " ") if pt.is_timestamp(key_type) else value
-    return "'" + text.replace("'", "''") + "'"
+    return "'" + (text.replace("\\", "\\\\") if escapes else text).replace("'", "''") + "'"

@@ -408,7 +408,8 @@ class QueryStream(ArrowStream):
         if self._key:  # the upper bound is fixed before the rows are read
             check_key_type(self.name, self._key, self._key_type)
             key = quoted_name(self._key, self._server.quote)
-            value = self._server.value(largest(self.settings.query, key, at.value, self._key_type))
+            escapes = self._escapes(at.value)
+            value = self._server.value(largest(self.settings.query, key, at.value, self._key_type, escapes=escapes))
             if not value.is_valid:
                 return None
             try:
@@ -513,8 +514,13 @@ class QueryStream(ArrowStream):
             columns = [quoted_name(name, self._server.quote) for name in schema.names]
         if self._key is None or upper is None:
             return select(self.settings.query, columns=columns)
-        bounds = Bounds(quoted_name(self._key, self._server.quote), self._key_type, lower, upper)
+        key, escapes = quoted_name(self._key, self._server.quote), self._escapes(lower, upper)
+        bounds = Bounds(key, self._key_type, lower, upper, escapes)
         return select(self.settings.query, columns=columns, bounds=bounds)
+
+    def _escapes(self, *bounds: Bound | None) -> bool:
+        """Return whether the bounds have backslashes, and the server takes them as escapes."""
+        return any("\\" in str(bound) for bound in bounds) and self._server.escapes
 
     @property
     def _key(self) -> str | None:

@@ -10,6 +10,7 @@ from flight_tap import ROWS, Tap, numbers
 from run_reports import reports
 
 from local_cloud.flightsql.client import FlightSql
+from tap_flight_sql.sql import ESCAPE_PROBE
 
 INCREMENTAL = {"name": "rows", "table": "rows", "replication_key": "id", "key_properties": ["id"]}
 FULL = {"name": "rows", "table": "rows"}
@@ -128,6 +129,20 @@ def test_keys_of_other_types(flight: FlightSql, tap: Tap, key: str) -> None:
     flight.execute("INSERT INTO rows SELECT 9, 'name 9', 9 / 4, TIMESTAMP '2024-01-01 00:00:09.000001'")
     second = tap(stream, state=first.of_type("STATE")[-1]["value"]).check()
     assert (tap.ids(first), tap.ids(second)) == (list(range(9)), [9])
+
+
+def test_text_keys_with_backslashes_and_quotes(flight: FlightSql, tap: Tap) -> None:
+    """Each window ends at one of them; the server is asked once whether a backslash is an escape."""
+    flight.execute("CREATE TABLE rows (id BIGINT, name TEXT)")
+    stream, state, found = {"name": "rows", "table": "rows", "replication_key": "name"}, None, list[int]()
+    for number, key in enumerate([r"a\\", r"a\\b", "a\\b'c", "b\\"]):
+        quoted = key.replace("'", "''")
+        flight.execute(f"INSERT INTO rows VALUES ({number}, '{quoted}')")
+        ran = tap(stream, state=state).check()
+        state = ran.of_type("STATE")[-1]["value"]
+        found += tap.ids(ran)
+    assert found == [0, 1, 2, 3]
+    assert flight.statements().count(ESCAPE_PROBE) == 4
 
 
 def test_a_whole_table_is_read_each_time(flight: FlightSql, tap: Tap) -> None:

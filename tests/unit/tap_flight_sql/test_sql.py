@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import ConfigError, DataError
-from tap_flight_sql.sql import Bound, Bounds, bound_of, check_key_type, largest, quoted_name, select
+from tap_flight_sql.server import Server
+from tap_flight_sql.settings import ServerSettings
+from tap_flight_sql.sql import ESCAPE_PROBE, Bound, Bounds, bound_of, check_key_type, largest, quoted_name, select
 
 QUERY = "SELECT * FROM t"
 
@@ -70,6 +73,39 @@ def test_bounds_select_what_they_are_the_largest_of(value: pa.Scalar, bound: Bou
         assert len(rows) == 1
         (after,) = connection.execute(largest(QUERY, '"k"', bound, value.type)).fetchall()
         assert after == (None,)
+
+
+class MySql(Server):
+    """A server that takes backslashes in text as escapes and names in backticks, as MySQL does: DuckDB's E'' text."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        super().__init__(ServerSettings(uri="grpc://unused"))
+        self.rows = rows
+
+    def value(self, query: str) -> pa.Scalar:
+        return self.table(query).column(0)[0]
+
+    def table(self, query: str) -> pa.Table:
+        text = re.sub(r"'(?:[^'\\]|\\.|'')*'", r"E\g<0>", query.replace("`", '"'))
+        with duckdb.connect() as connection:
+            connection.register("t", self.rows)
+            return connection.sql(text).to_arrow_table()
+
+
+@pytest.mark.parametrize("text", ["a\\b", "a\\", "\\", "\\\\", "it\\'s", "\\n\\%", 'a\\0"b', "plain"])
+def test_a_backslash_in_a_key_is_itself_on_every_server(text: str) -> None:
+    server = MySql(pa.table({"k": [text, "z" + text]}))
+    assert server.escapes
+    bounds = Bounds("`k`", pa.string(), None, text, escapes=True)
+    assert server.table(select(QUERY, bounds=bounds)).to_pydict() == {"k": [text]}
+    bounds = Bounds("`k`", pa.string(), text, "z" + text, escapes=True)
+    assert server.table(select(QUERY, bounds=bounds)).to_pydict() == {"k": ["z" + text]}
+    assert server.value(largest(QUERY, "`k`", text, pa.string(), escapes=True)).as_py() == "z" + text
+    with duckdb.connect() as connection:
+        connection.register("t", server.rows)
+        found = connection.execute(select(QUERY, bounds=Bounds('"k"', pa.string(), None, text))).fetchall()
+        assert found == [(text,)]
+        assert connection.execute(ESCAPE_PROBE).fetchall() == [("\\\\",)]
 
 
 def test_quotes_within_names() -> None:
