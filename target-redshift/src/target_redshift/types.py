@@ -38,7 +38,9 @@ from singer_arrow.warehouse.settings import ExistingColumn, type_conflict
 TIMESTAMP = pa.timestamp("us", "UTC")
 TIME = pa.time64("us")
 MAX_VARCHAR = 65_535
-MAX_VARBYTE = 1_024_000
+"""Bytes, of columns; functions take 16,000,000 in memory [r_Character_types, read 2026-07]."""
+MAX_VARBYTE = 16_777_216
+"""Bytes [r_VARBYTE_type, read 2026-07]; more than 1 MB come by Parquet and not by JSON."""
 MAX_COLUMNS = 1_600
 MAX_DIGITS, MAX_SCALE = 38, 37
 VARCHAR_STEPS = (256, 1_024, 4_096, 16_384, MAX_VARCHAR)

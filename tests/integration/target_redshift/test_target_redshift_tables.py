@@ -211,8 +211,8 @@ def test_a_file_that_copy_refuses_is_explained(redshift: Loads) -> None:
 
 def test_binary_values_that_are_too_long_are_named(redshift: Loads) -> None:
     columns = pa.schema([("id", pa.int64()), ("b", pa.binary())])
-    message = redshift.batch([{"id": 1, "b": b"x"}, {"id": 2, "b": b"x" * 1_024_001}], columns=columns)
-    words = r"\.parquet, row 2, column 'b': the value has 1,024,001 bytes, and Redshift's column takes 1,024,000\. Sh"
+    message = redshift.batch([{"id": 1, "b": b"x"}, {"id": 2, "b": b"x" * 16_777_217}], columns=columns)
+    words = r"\.parquet, row 2, column 'b': the value has 16,777,217 bytes, and Redshift's column takes 16,777,216\. Sh"
     with pytest.raises(DataError, match=words):
         redshift.run([schema(columns=columns), message])
 

@@ -73,7 +73,7 @@ def test_a_key_must_not_be_null() -> None:
         ("VARCHAR", 256, 1000, 1000),
         ("VARCHAR", 5000, 1000, 5000),
         ("SUPER", None, 1000, 4 << 20),
-        ("VARBYTE", 1_024_000, 10, 1_024_000),
+        ("VARBYTE", 16_777_216, 10, 16_777_216),
         ("BIGINT", None, 10, None),
     ],
 )
@@ -113,10 +113,10 @@ def test_text_that_does_not_fit_is_named_by_file_row_and_column(value: str, most
 def test_bytes_that_do_not_fit() -> None:
     schema = pa.schema([("y", pa.binary())])
     columns = columns_of(schema)
-    fits = batch(schema, {"y": bytes(1_024_000)})  # NUL is an ordinary byte here
+    fits = batch(schema, {"y": bytes(16_777_216)})  # NUL is an ordinary byte here
     assert list(checked([fits], columns, "u")) == [fits]
-    with pytest.raises(DataError, match=r"row 1, column 'y': the value has 1,024,001 bytes"):
-        list(checked([batch(schema, {"y": bytes(1_024_001)})], columns, "u"))
+    with pytest.raises(DataError, match=r"row 1, column 'y': the value has 16,777,217 bytes"):
+        list(checked([batch(schema, {"y": bytes(16_777_217)})], columns, "u"))
 
 
 def test_text_that_is_no_utf8() -> None:

@@ -164,7 +164,7 @@ SELECT a.attrelid AS table_id,
         ELSE t.typname::text END AS type,
     CASE WHEN t.typname IN ('varchar', 'bpchar') AND a.atttypmod > 4 THEN a.atttypmod - 4
         WHEN t.typname IN ('varchar', 'text') THEN 65535
-        WHEN t.typname = 'bytea' THEN coalesce(limits.bytes, 1024000) END AS length,
+        WHEN t.typname = 'bytea' THEN coalesce(limits.bytes, 16777216) END AS length,
     CASE WHEN t.typname = 'numeric' THEN CASE WHEN a.atttypmod > 4 THEN (a.atttypmod - 4) >> 16 ELSE 38 END
         WHEN t.typname = 'int2' THEN 16 WHEN t.typname = 'int4' THEN 32 WHEN t.typname = 'int8' THEN 64
         WHEN t.typname = 'float4' THEN 24 WHEN t.typname = 'float8' THEN 53 END AS precision,

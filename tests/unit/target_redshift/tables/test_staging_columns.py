@@ -47,7 +47,7 @@ def staged(file: pa.Schema, given: pa.Schema, have: list[str] | None = None, key
         (pa.string(), TEXT, Change.NONE),
         (pa.large_string(), TEXT, Change.NONE),
         (pa.dictionary(pa.int32(), pa.string()), TEXT, Change.NONE),
-        (pa.binary(), "VARBYTE(1024000)", Change.NONE),
+        (pa.binary(), "VARBYTE(16777216)", Change.NONE),
         (UTC, "TIMESTAMP", Change.UTC),
         (pa.timestamp("ms"), "TIMESTAMP", Change.UTC),
         (ITEMS, "SUPER", Change.NONE),
@@ -237,7 +237,7 @@ class TestUploads:
     @pytest.mark.parametrize(
         ("file_format", "types"),
         [
-            ("parquet", ["DECIMAL(12, 2)", "TIMESTAMP", "VARCHAR(32)", "VARBYTE(1024000)", TEXT, "BIGINT"]),
+            ("parquet", ["DECIMAL(12, 2)", "TIMESTAMP", "VARCHAR(32)", "VARBYTE(16777216)", TEXT, "BIGINT"]),
             ("jsonl", ["DECIMAL(12, 2)", "TIMESTAMPTZ", "VARCHAR(32)", TEXT, "SUPER", "BIGINT"]),
             ("csv", ["DECIMAL(12, 2)", "TIMESTAMPTZ", "VARCHAR(32)", TEXT, TEXT, "BIGINT"]),
         ],
@@ -256,7 +256,7 @@ class TestUploads:
         schema = file_schema(columns_of(self.GIVEN), "parquet")
         found = staging_columns(schema, columns_of(schema))
         assert isinstance(found, list)
-        assert [c.type for c in found][:4] == ["DECIMAL(12, 2)", "TIMESTAMP", TEXT, "VARBYTE(1024000)"]
+        assert [c.type for c in found][:4] == ["DECIMAL(12, 2)", "TIMESTAMP", TEXT, "VARBYTE(16777216)"]
 
 
 def test_a_file_with_more_columns_than_a_table_takes() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from local_cloud.redshift.errors import RedshiftError
 from local_cloud.redshift.sql.tokens import Reader
 
-MOST_VARCHAR, MOST_CHAR, MOST_VARBYTE = 65535, 4096, 1_024_000
+MOST_VARCHAR, MOST_CHAR, MOST_VARBYTE = 65535, 4096, 16_777_216
 _SIMPLE = {
     "smallint": "smallint", "int2": "smallint", "integer": "integer", "int": "integer", "int4": "integer",
     "bigint": "bigint", "int8": "bigint", "real": "real", "float4": "real", "float8": "double precision",
