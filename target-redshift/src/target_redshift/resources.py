@@ -285,7 +285,9 @@ _HINTS = (
 def _denied_hint(text: str, role: str | None) -> str:
     """Return which permission to grant: of the database, of S3, or to log in."""
     if re.search(r"S3|Status 403|not authorized to|AccessKey|Token", text):
-        return f"let role {role} read the bucket" if role else "let the credentials in aws read the bucket"
+        if role:
+            return f"let role {role} read the bucket"
+        return "let the credentials in aws read the bucket, or set copy_role_arn, the way that Redshift documents"
     if re.search(r"authentication|password|log ?in", text, re.IGNORECASE):
         return "check user, password or iam"
     return next((hint for pattern, hint in _RIGHTS if re.search(pattern, text)), _ALL_RIGHTS)

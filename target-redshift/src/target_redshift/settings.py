@@ -124,7 +124,7 @@ class Settings(LoadSettings):
     aws: AwsOptions = aws_setting()
     copy_role_arn: str | None = setting(
         "Role with which Redshift reads S3; or several, separated by commas, each assuming the next; or default. "
-        "Without it, COPY gets temporary credentials from aws."
+        "Without it, COPY gets temporary credentials from aws, which Redshift's documentation of 2026 lists no more."
     )
     copy_options: tuple[str, ...] = setting(
         "Options of COPY, as COPY spells them: `COMPUPDATE`, `COMPROWS` and `REGION`, which COPY of Parquet does not "

@@ -194,7 +194,9 @@ def copy_parquet(
 ) -> str:
     """COPY Parquet files into a table whose columns are theirs, in order; `nested` if there are structs or lists.
 
-    The entries of the manifest have `meta.content_length`. Of the `options` it takes STATUPDATE alone.
+    The entries of the manifest have `meta.content_length`. Of the `options` it takes STATUPDATE alone. SERIALIZETOJSON
+    is a parameter of columnar formats too [copy_json, read 2026-07], though not in their own list; AWS's library
+    awswrangler sends it together with MANIFEST, in this order.
     """
     serialized = " SERIALIZETOJSON" if nested else ""
     source = f"FROM {literal(manifest)} {access.clause}"

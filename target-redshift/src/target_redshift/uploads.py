@@ -20,7 +20,7 @@ from pyarrow import types as pt
 from singer_arrow.batch.files import missing_file
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
 from singer_arrow.formats import WRITABLE
-from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls, read_footer
+from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls, encodings_of, read_footer
 from singer_arrow.load.convert import RANK, Spool, converted_batches, fit_batches, read_spools, write_spool
 from singer_arrow.load.dead_letters import Rejects
 from singer_arrow.load.method import Item as AnyItem
@@ -250,7 +250,10 @@ def manifest(files: Iterable[CopyFile]) -> bytes:
 
 logger = logging.getLogger("target-redshift")
 Item = AnyItem[Conversion]
-_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}  # of Parquet's codecs those that COPY reads
+# Of Parquet COPY reads, by Spectrum, these codecs, and version 1: without its later encodings, such as DELTA_BYTE_ARRAY
+# [c-spectrum-data-files, copy-usage_notes-copy-from-columnar, read 2026-07]
+_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
+_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 _MOMENTS = ("_sdc_extracted_at", "_sdc_received_at", "_sdc_batched_at", "_sdc_sequence")
 """Columns with the time of a message; files that one COPY loads all get the time of the first."""
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd", b"BZ": "bzip2"}
@@ -395,7 +398,7 @@ class Files:
         columns = staging.staging_columns(schema, columns_read, keys)
         if isinstance(columns, NotCopyable):
             return columns
-        if unknown := codecs_of(footer.metadata) - _CODECS:
+        if unknown := (codecs_of(footer.metadata) - _CODECS) | (encodings_of(footer.metadata) - _ENCODINGS):
             return NotCopyable(f"COPY does not read {min(unknown)}")
         ranks = staging.rank_columns(columns, item.conversion.columns, item.conversion.rank_texts)
         if isinstance(ranks, NotCopyable):

@@ -194,6 +194,19 @@ def test_a_wrong_file_leaves_nothing_of_the_ones_before(rs: Any, small: str, put
     assert _rows(rs, small) == []
 
 
+@pytest.mark.parametrize("options", [{"compression": "brotli"}, {"column_encoding": "DELTA_BYTE_ARRAY"}])
+def test_parquet_that_redshift_does_not_document_is_refused(
+    options: dict[str, str], rs: Any, small: str, put: Any, manifest: Any
+) -> None:
+    encodings = {"n": "PLAIN", "s": options.get("column_encoding", "PLAIN")}
+    rows = pa.table({"n": pa.array([1], pa.int32()), "s": pa.array(["x"])})
+    data = parquet(rows, **{**options, "use_dictionary": False, "column_encoding": encodings})
+    with pytest.raises(psycopg.Error, match="cannot be read: (BROTLI|DELTA_BYTE_ARRAY) is not supported"):
+        rs.execute(
+            f"COPY {small} FROM '{manifest((put('1.parquet', data), len(data)))}' {ROLE} FORMAT PARQUET MANIFEST"
+        )
+
+
 def test_missing_files_are_an_error_before_any_file_is_read(
     rs: Any, small: str, put: Any, manifest: Any, bucket: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -250,7 +251,14 @@ def test_codecs_that_copy_does_not_read_are_converted(redshift: Loads) -> None:
         path = Path(message["manifest"][0].removeprefix("file://"))
         pq.write_table(pq.read_table(path), path, compression=codec)
         redshift.run([schema(), message])
-    assert redshift.ids() == [0, 1, 2, 3, 4, 5]
+    message = redshift.batch(rows(6, 1))
+    delta = io.BytesIO()
+    encodings = {"id": "DELTA_BINARY_PACKED", "name": "DELTA_BYTE_ARRAY"}
+    pq.write_table(pa.Table.from_pylist(rows(6, 1)), delta, use_dictionary=False, column_encoding=encodings)
+    bucket, _, key = message["manifest"][0].removeprefix("s3://").partition("/")
+    redshift.batch._s3.put_object(Bucket=bucket, Key=key, Body=delta.getvalue())
+    redshift.run([schema(), message])
+    assert redshift.ids() == [0, 1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("kept", ["ENCODE bytedict", "DEFAULT 'x'"])

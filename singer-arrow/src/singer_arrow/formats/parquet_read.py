@@ -236,6 +236,12 @@ def codecs_of(metadata: pq.FileMetaData) -> set[str]:
     return {group.column(n).compression for n in range(group.num_columns)} if group else set()
 
 
+def encodings_of(metadata: pq.FileMetaData) -> set[str]:
+    """Return the encodings of a file's columns in its first row group."""
+    group = metadata.row_group(0) if metadata.num_row_groups else None
+    return {e for n in range(group.num_columns) for e in group.column(n).encodings} if group else set()
+
+
 def columns_with_nulls(metadata: pq.FileMetaData, names: Collection[str]) -> set[str]:
     """Return those of some columns that may hold nulls, by the statistics of a file."""
     found = set[str]()

@@ -143,6 +143,16 @@ def test_codecs_that_copy_does_not_read_are_converted(
     assert content(part) == ROWS[:3]
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_BINARY_PACKED", "PLAIN"])
+def test_encodings_that_redshift_does_not_document_are_converted(
+    encoding: str, files: Files, storage: InMemory, tmp_path: Path
+) -> None:
+    options = {"use_dictionary": False, "column_encoding": {"id": encoding, "name": "PLAIN"}}
+    part = files.prepare(item(put(storage, "a.parquet", ROWS[:3], SCHEMA, tmp_path, **options)))
+    assert (part.spool is None) == (encoding == "PLAIN")
+    assert part.rows == 3
+
+
 def test_json_lines_of_others_are_converted(files: Files, storage: InMemory, tmp_path: Path) -> None:
     part = files.prepare(item(put(storage, "a.jsonl.gz", ROWS[:3], SCHEMA, tmp_path)))
     assert content(part) == ROWS[:3]

@@ -21,6 +21,8 @@ from local_cloud.redshift.errors import UNSUPPORTED, RedshiftError, spectrum
 _BATCH_BYTES, _BATCH_ROWS = 16 << 20, 1 << 12
 # 294276-12-31, the last day of both, and 4713-11-24 BC, the first.
 _RANGES = {"date": (-2440588, 106751990), "timestamp": (-210866803200000000, 9223371331199999999)}
+_CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"}
+_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # of Parquet v1, which is documented
 _PLAIN = {
     "smallint": (pa.int8(), pa.int16()),
     "integer": (pa.int32(),),
@@ -49,6 +51,11 @@ def pieces(load: Load, file: File) -> Iterator[Piece]:
     except (pa.ArrowException, OSError) as error:
         raise spectrum(15001, f"File '{file.url}' has an invalid version number or is no Parquet: {error}") from None
     check(load, file, schema)
+    groups = [reader.metadata.row_group(n) for n in range(reader.metadata.num_row_groups)]
+    chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
+    used = {c.compression for c in chunks} - _CODECS | {e for c in chunks for e in c.encodings} - _ENCODINGS
+    if used:
+        raise spectrum(15001, f"File '{file.url}' cannot be read: {min(used)} is not supported")
     try:
         for batch in reader.iter_batches(_rows_of(reader.metadata)):
             missing = [pa.nulls(batch.num_rows, STRING)] * (len(load.columns) - batch.num_columns)
