@@ -45,7 +45,8 @@ from target_bigquery.uploads import Item, PreparedItem, Upload
 # https://cloud.google.com/bigquery/docs/supported-data-types#supported_apache_arrow_data_types
 
 REQUEST_BYTES = 9_000_000
-"""How large the rows of a request may be; with all around them BigQuery takes 10 MB."""
+"""How large the rows of a request may be; with all around them BigQuery takes 20 MB, and took 10 MB
+(https://cloud.google.com/bigquery/quotas#write-api-limits, read 2026-08-22)."""
 _UNSUPPORTED_KINDS = ("TIME", "DATETIME")
 _NUMBERS = {"NUMERIC": pa.decimal128, "BIGNUMERIC": pa.decimal256}  # the decimals that columns are filled from
 
