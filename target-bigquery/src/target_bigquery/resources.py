@@ -235,6 +235,9 @@ def failed(what: str, found: Job) -> LoadError:
     text = f"{what}: {found.error} (job {found.id})"
     if found.error_kind is ErrorKind.LIMIT:
         return LoadError(f"{text}. {_LIMIT_HINT}")
+    if "Too many partitions" in text:  # 4,000 (https://cloud.google.com/bigquery/quotas#partitioned_tables, 2026-08-22)
+        hint = "let partition_by have larger ones, or let each run bring fewer: start_date, end_date"
+        return LoadError(f"{text}; {hint}")
     if found.error_kind is ErrorKind.OTHER and found.kind == "load":
         return RefusedDataError(text)
     if STREAMED in text:

@@ -10,7 +10,7 @@ import pytest
 from singer_lines import Batches, Message, schema, state
 from warehouses import Warehouse
 
-from singer_arrow.errors import ConfigError
+from singer_arrow.errors import ConfigError, LoadError
 
 COLUMNS = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 
@@ -67,3 +67,13 @@ def test_partitions_of_new_tables(
 def test_a_range_needs_whole_numbers(warehouse: Warehouse, batch: Batches) -> None:
     with pytest.raises(ConfigError, match="names column 'at' of stream 'times', which is TIMESTAMP, not INTEGER"):
         warehouse.load(lines(batch, 0), streams={"times": {"partition_by": "at:range(0, 10, 1)"}})
+
+
+def test_more_partitions_than_a_job_may_write_are_one_line(
+    warehouse: Warehouse, batch: Batches, fail_jobs: Any
+) -> None:
+    refused = "Too many partitions produced by query, allowed 4000, query produces at least 4001 partitions"
+    fail_jobs({"job": "load", "match": warehouse.schema, "reason": "invalid", "message": refused})
+    with pytest.raises(LoadError, match=f"{refused}.*; let partition_by have larger ones, or let each run") as caught:
+        warehouse.load(lines(batch, 0), partition_by="at:day")
+    assert "\n" not in str(caught.value)
