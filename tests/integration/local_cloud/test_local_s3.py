@@ -11,6 +11,7 @@ from urllib.parse import unquote_plus
 
 import boto3
 import pytest
+from benchmarks.processes import cpu_seconds
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError, ResponseStreamingError
 from urllib3.exceptions import ProtocolError
@@ -87,6 +88,37 @@ def test_without_rules_nothing_changes(client: Client, s3_faults: FaultProxy, ke
     report = s3_faults.report()
     assert report["requests"] == 3
     assert report["bytes_down"] < 1_000
+
+
+def test_ranges_are_those_of_the_object(s3: Any, bucket: str) -> None:
+    body = bytes(range(256)) * 4
+    s3.put_object(Bucket=bucket, Key="k", Body=body)
+    for asked, expected in {
+        "0-9": body[:10],
+        "1000-": body[1000:],
+        "-7": body[-7:],
+        "1020-9999": body[1020:],
+        "-9999": body,
+        "5-2": body,  # not a range, as a list of several, which S3 ignores
+        "0-1,4-5": body,
+    }.items():
+        found = s3.get_object(Bucket=bucket, Key="k", Range=f"bytes={asked}")
+        assert (found["Body"].read(), found["ContentLength"]) == (expected, len(expected)), asked
+    assert s3.get_object(Bucket=bucket, Key="k", Range="bytes=0-9", PartNumber=1)["Body"].read() == body
+    with pytest.raises(ClientError, match="InvalidRange"):
+        s3.get_object(Bucket=bucket, Key="k", Range="bytes=1024-")
+    s3.put_object(Bucket=bucket, Key="empty", Body=b"")
+    with pytest.raises(ClientError, match="InvalidRange"):
+        s3.get_object(Bucket=bucket, Key="empty", Range="bytes=0-")
+
+
+def test_a_range_costs_what_is_read(cloud: Cloud, s3: Any, bucket: str) -> None:
+    """Of 64 MiB, 400 ranges of a byte would be 25 GiB, 5 s of a core at the least."""
+    s3.put_object(Bucket=bucket, Key="k", Body=bytes(1 << 26))
+    before = cpu_seconds(cloud.services["s3"].pid)
+    for place in range(400):
+        s3.get_object(Bucket=bucket, Key="k", Range=f"bytes={place}-{place}")["Body"].read()
+    assert cpu_seconds(cloud.services["s3"].pid) - before < 4
 
 
 def test_a_delay_and_a_limit_of_speed(client: Client, s3_faults: FaultProxy, key: dict[str, str]) -> None:

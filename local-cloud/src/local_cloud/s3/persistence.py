@@ -1,4 +1,4 @@
-"""What moto lacks: it keeps everything in memory, which is saved and restored; times of modification are chosen.
+"""What moto lacks: memory that is saved and restored; times of modification that are chosen; ranges at their own cost.
 
 Saved are the buckets, and for each object the newest version with its content, headers, ETag and time of
 modification. Queues, their messages and the configuration of buckets are created anew.
@@ -60,8 +60,28 @@ METADATA = "local-cloud-modified"
 """The metadata key of an object's time of modification, in ISO 8601 with an offset. A copy keeps it."""
 
 
+class _Content:
+    """The bytes of an object, read by slices: moto would read it whole, and copy it twice, for each range."""
+
+    def __init__(self, key: Any) -> None:
+        self._key = key
+
+    def __len__(self) -> int:
+        return int(self._key.size)
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(len(self))
+        with self._key.lock:
+            self._key._value_buffer.seek(start)
+            return bytes(self._key._value_buffer.read(stop - start))
+
+
 def patch() -> None:
-    """Make moto take the time of modification from the metadata, and copy an object only in a version that is named."""
+    """Make moto take the time of modification from the metadata, and copy an object only in a version that is named.
+
+    GET of a range reads that range only.
+    """
+    from flask import has_request_context, request
     from moto.s3.exceptions import PreconditionFailed
     from moto.s3.models import FakeKey
     from moto.s3.responses import S3Response
@@ -83,3 +103,16 @@ def patch() -> None:
             self.last_modified = datetime.fromisoformat(chosen).astimezone(UTC).replace(tzinfo=None)
 
     FakeKey.set_metadata = set_metadata_and_time  # type: ignore[method-assign]
+
+    whole, ranged = FakeKey.value, S3Response._handle_range_header
+
+    def content(self: FakeKey) -> Any:
+        is_ranged = has_request_context() and request.method == "GET" and request.headers.get("Range")
+        return _Content(self) if is_ranged and "partNumber" not in request.args else whole.fget(self)  # type: ignore[attr-defined]
+
+    def ranged_bytes(*arguments: Any) -> Any:
+        status, headers, found = ranged(*arguments)
+        return status, headers, found[:] if isinstance(found, _Content) else found  # of a range that S3 ignores
+
+    FakeKey.value = property(content, whole.fset)  # type: ignore[assignment,attr-defined]
+    S3Response._handle_range_header = ranged_bytes  # type: ignore[assignment,method-assign]
