@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: site help setup demo test floors faults soak lint house format bench interoperation docs build clean
+.PHONY: site help setup demo acceptance test floors faults soak lint house format bench interoperation docs build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -26,6 +26,9 @@ setup: $(UV)  ## Install everything into .venv
 
 demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked, and once more
 	@$(RUN) local-cloud run --service s3,bigquery,redshift,flightsql --seed -- python -m local_cloud.demo
+
+acceptance: setup  ## Some sixty scenarios on the accounts that the environment names, else on the local cloud
+	@$(RUN) python -m acceptance $(ARGS)
 
 test: setup  ## Run the tests: one case of each that starts processes; SAMPLE= runs all
 	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(SAMPLE) $(ARGS)
@@ -67,7 +70,7 @@ docs: setup  ## Write what is written from the code: settings, plugins, SQL, typ
 	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py && $(RUN) python docs/api_page.py && $(RUN) python docs/comparison_sources.py && $(RUN) python -m benchmarks.page
 
 build: setup  ## Wheels into dist/, tried in empty environments and by Meltano
-	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
+	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift acceptance; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
 	@UV="$(UV)" bash .ci/try-wheels
 	@$(RUN) pytest -m soak tests/integration/pipelines/test_meltano.py tests/integration/docs
 

@@ -28,10 +28,11 @@ def lines_of_packages() -> Counter[str]:
 
 
 def sizes() -> dict[str, int]:
-    """Return what may only fall: the lines of the product and of the local cloud, and the files of the product."""
+    """Return what may only fall: lines of product, acceptance suite and local cloud; files of the product."""
     lines = lines_of_packages()
     return {
         "product": sum(lines[area] for area in PUBLISHED),
+        "acceptance": lines["acceptance"],
         "local_cloud": lines["local_cloud"],
         "files": sum(module.area in PUBLISHED for module in product()),
     }

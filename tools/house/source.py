@@ -14,11 +14,12 @@ PACKAGES = {
     "tap_flight_sql": "tap-flight-sql/src",
     "target_bigquery": "target-bigquery/src",
     "target_redshift": "target-redshift/src",
+    "acceptance": "acceptance/src",
     "local_cloud": "local-cloud/src",
 }
 """Source folders by package."""
-PUBLISHED = frozenset(PACKAGES) - {"local_cloud"}
-"""The packages that users install."""
+PUBLISHED = frozenset(PACKAGES) - {"acceptance", "local_cloud"}
+"""The packages that users install for their pipelines."""
 AREAS = (*PACKAGES, "tests", "benchmarks", "docs", "tools", "examples")
 """Every part of the workspace for which a limit is kept."""
 
@@ -82,5 +83,5 @@ def modules() -> tuple[Module, ...]:
 
 
 def product() -> tuple[Module, ...]:
-    """Return the modules of the five packages."""
+    """Return the modules of all packages."""
     return tuple(module for module in modules() if module.area in PACKAGES)
