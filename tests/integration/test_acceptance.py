@@ -95,7 +95,7 @@ def test_it_asks_on_a_terminal_only(start: Start, s3: Any, bq: Any, rs: Any) -> 
 def test_a_scenario_without_what_it_needs_is_not_run(cloud: Cloud, tmp_path: Path) -> None:
     env = {n: v for n, v in cloud.environ().items() if not n.startswith("TARGET_REDSHIFT_")}
     command = [sys.executable, "-m", "acceptance", "--yes", "--only", "append-only"]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 held, 0 not held, 1 not run" in done.stdout
     assert "TARGET_REDSHIFT_HOST is not set" in (tmp_path / "acceptance.md").read_text()

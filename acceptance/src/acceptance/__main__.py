@@ -39,7 +39,7 @@ def main() -> int:
                 from local_cloud import Cloud
             except ImportError:
                 return _end(
-                    "Set ACCEPTANCE_BUCKET, and TARGET_BIGQUERY_PROJECT or TARGET_REDSHIFT_HOST; see docs/real-clouds.md"
+                    "Set ACCEPTANCE_BUCKET and TARGET_BIGQUERY_PROJECT or TARGET_REDSHIFT_HOST: docs/real-clouds.md"
                 )
             print("No account is named in the environment: starting the local cloud", flush=True)
             own = site.environment(stack.enter_context(Cloud()).environ())
