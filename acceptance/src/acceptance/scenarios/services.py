@@ -112,7 +112,7 @@ def merge_reads_its_partitions(p: Pipeline) -> None:
     """The MERGE of an upsert reads the partitions of the arriving rows alone, by the bytes of its job."""
     days = [date(2024, 1, 1 + i % 20) for i in range(4000)]
     p.put("a.parquet", {"id": list(range(4000)), "day": days, "name": [f"row {i:0100}" for i in range(4000)]})
-    keys = {"key_properties": ["id", "day"], "load_method": "upsert"}
+    keys: dict[str, Any] = {"key_properties": ["id", "day"], "load_method": "upsert"}
     p.run(target={"partition_by": "day"}, **keys)
     p.put("b.parquet", {"id": [0], "day": [days[0]], "name": ["new"]})
     p.run(target={"partition_by": "day"}, **keys)

@@ -53,8 +53,8 @@ def table_that_was_dropped(p: Pipeline) -> None:
 
 
 def _killed(p: Pipeline, side: str) -> None:
-    for i in range(12):
-        p.put(f"{i:02}.csv", csv(numbered(100 * i, 100 * i + 100)))
+    for i in range(40):
+        p.put(f"{i:02}.csv", csv(numbered(30 * i, 30 * i + 30)))
     batches = p.tap()["batch_config"] | {"target_file_mb": 0.0001}
     running = p.start({"batch_config": batches}, SLOW)
     running.kill(side)
