@@ -81,9 +81,13 @@ class Running:
     def kill(self, side: str) -> None:
         """Kill one side, as `kill -9` does: the target once a STATE has left it, the tap once it has written a file."""
         child: subprocess.Popen[bytes] = getattr(self, side)
-        files = self._pipeline.objects
-        begun = {"target": self.states, "tap": lambda: [key for key in files("batches") if "/_plans/" not in key]}[side]
-        self._pipeline.site.wait([child], lambda: bool(begun()))
+
+        def has_begun() -> bool:
+            if side == "target":
+                return bool(self.states())
+            return any("/_plans/" not in key for key in self._pipeline.objects("batches"))
+
+        self._pipeline.site.wait([child], has_begun)
         self._pipeline.notes["killed"] = "yes" if child.poll() is None else "no, it had ended by then"
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
