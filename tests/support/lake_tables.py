@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import deltalake
 import pyarrow as pa
@@ -137,28 +138,49 @@ class IcebergBucket:
         rows, files = self.table.scan().to_arrow(), [task.file for task in self.table.scan().plan_files()]
         self._commit(Operation.REPLACE, rows, files)
 
-    def mark_deleted(self, ids: set[int], file_format: FileFormat = FileFormat.PARQUET, content: int = 1) -> None:
+    def replace_files(self, rows: pa.Table) -> None:
+        """Replace all data files, and leave delete files as they are."""
+        manifests = [m for m in self.table.current_snapshot().manifests(self.table.io) if int(m.content) == 0]
+        files = [entry.data_file for m in manifests for entry in m.fetch_manifest_entry(self.table.io)]
+        self._commit(Operation.OVERWRITE, rows, files)
+
+    def mark_deleted(self, ids: set[int], file_format: FileFormat = FileFormat.PARQUET) -> None:
         """Delete rows by files that have their numbers, as other writers do: position deletes or deletion vectors."""
         store, found, made = self.table.io, dict[str, list[int]](), list[DataFile]()
         for task in self.table.scan().plan_files():
             with store.new_input(task.file.file_path).open() as file:
                 known = pq.read_table(file, columns=["id"])["id"].to_pylist()
             found[task.file.file_path] = [number for number, value in enumerate(known) if value in ids]
-        for number, (path, rows) in enumerate((p, r) for p, r in found.items() if r):
-            place = f"{self.url}/data/deletes-{self.table.current_snapshot().snapshot_id}-{number}.{file_format.value}"
-            with store.new_output(place).create() as out:
-                out.write(_puffin(path, rows) if file_format == FileFormat.PUFFIN else _position_deletes(path, rows))
-            file = DataFile.from_args(
-                content=DataFileContent(content),
-                file_path=place,
-                file_format=file_format,
-                partition=Record(),
-                record_count=len(rows),
-                file_size_in_bytes=len(store.new_input(place)),
-            )
-            file.spec_id = self.table.spec().spec_id
-            made.append(file)
+        for path, rows in ((p, r) for p, r in found.items() if r):
+            data = _puffin(path, rows) if file_format == FileFormat.PUFFIN else _position_deletes(path, rows)
+            made.append(self._delete_file(data, len(rows), file_format))
         self._commit(Operation.DELETE, None, deletes=made)
+
+    def replace_keys(self, rows: pa.Table, keys: list[int]) -> None:
+        """Delete the rows of keys by a file of equality deletes, and add others, as Flink does."""
+        out = io.BytesIO()
+        field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+        pq.write_table(pa.table([keys], pa.schema([field])), out)
+        made = self._delete_file(out.getvalue(), len(keys), content=2, equality_ids=[1])
+        self._commit(Operation.OVERWRITE, rows, deletes=[made])
+
+    def _delete_file(
+        self, data: bytes, rows: int, file_format: FileFormat = FileFormat.PARQUET, content: int = 1, **more: Any
+    ) -> DataFile:
+        url = f"{self.url}/data/deletes-{uuid4()}.{file_format.value}"
+        with self.table.io.new_output(url).create() as out:
+            out.write(data)
+        file = DataFile.from_args(
+            content=DataFileContent(content),
+            file_path=url,
+            file_format=file_format,
+            partition=Record(),
+            record_count=rows,
+            file_size_in_bytes=len(data),
+            **more,
+        )
+        file.spec_id = self.table.spec().spec_id
+        return file
 
     def _commit(
         self,

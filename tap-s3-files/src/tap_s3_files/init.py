@@ -160,7 +160,7 @@ def survey(run: TapRun, stream: StreamSettings, objects: Sequence[ObjectInfo]) -
     """Return what a sample of a stream's objects shows."""
     if stream.is_table:
         table = run.table(stream)
-        files = list(table.files(None, table.version, has_keys=False))[-run.settings.sample_files :]
+        files = list(table.files(None, table.version, ()))[-run.settings.sample_files :]
         schema = source_schema([table.schema], stream)
         job = StreamJob(stream.name, schema, metadata_columns=False, format="parquet", options=stream.read)
         job = replace(job, table=table.columns, rows_left=table.rows_left)

@@ -139,7 +139,7 @@ class TapRun:
         """
         kind: Callable[..., StreamPlan] = StreamPlan
         if stream.is_table:
-            kind = partial(TablePlan, self.table(stream), has_keys=bool(stream.key_properties))
+            kind = partial(TablePlan, self.table(stream), keys=stream.key_properties or ())
         if full_table:
             self._full_tables.add(stream.name)
             if log is not None:

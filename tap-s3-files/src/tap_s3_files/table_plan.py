@@ -22,7 +22,7 @@ class TablePlan(StreamPlan):
     So a run that ends while a range is planned leaves the rest of it to the next one, whatever the table is then.
     """
 
-    def __init__(self, table: LakeTable, *args: Any, has_keys: bool, **more: Any) -> None:
+    def __init__(self, table: LakeTable, *args: Any, keys: Sequence[str], **more: Any) -> None:
         """Find the files to be read, before anything is sent; an error: rows were removed, or it is another table."""
         super().__init__(*args, **more)
         self._table = table
@@ -38,12 +38,12 @@ class TablePlan(StreamPlan):
         # The rest of a range that was begun, then what is new
         self._ranges: list[tuple[TableVersion, Iterable[TableFile]]] = []
         if begun is not None and planned and self.shard is None:
-            files = table.files(since, begun, has_keys)
+            files = table.files(since, begun, keys)
             left = (f for f in files if planned.isdisjoint((f.info, f.info.url)))
             self._ranges.append((begun, left))
             since = begun
         if self.shard is None and (since is None or since.key != table.version.key):
-            self._ranges.append((table.version, table.files(since, table.version, has_keys)))
+            self._ranges.append((table.version, table.files(since, table.version, keys)))
         self._files: dict[ObjectInfo, TableFile] = {}  # with more than an object has, and of no task yet
         self._newest_file = table.version.at
 

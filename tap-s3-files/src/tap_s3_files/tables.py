@@ -177,7 +177,7 @@ def preview_lines(run: TapRun, stream: StreamSettings, job: StreamJob, count: in
     """Yield the lines that show a stream: its newest objects, its columns with their types, and `count` rows."""
     if stream.is_table:
         table = run.table(stream)
-        files = list(table.files(None, table.version, has_keys=False))
+        files = list(table.files(None, table.version, ()))
         tasks, objects = [with_table_parts(Task((f.info,)), [f]) for f in files[: -OBJECTS - 1 : -1]], len(files)
     else:
         listing = run.listing(stream)

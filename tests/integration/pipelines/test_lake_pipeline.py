@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from killed_pipeline import Pipeline
 from lake_tables import DeltaBucket, IcebergBucket, stream_of
+from pyiceberg.manifest import FileFormat
 from warehouses import Warehouse
 
 from local_cloud import Cloud
@@ -153,3 +154,49 @@ def test_a_change_feed_updates_and_deletes(
     log, _ = pipe.end(tap, target)
     assert tap.returncode == 1
     assert "it has deleted rows, and was planned with change_feed" in log
+
+
+def test_a_change_feed_of_iceberg_updates_and_deletes(
+    programs: Programs, warehouse: Warehouse, cloud: Cloud, bucket: str, tmp_path: Path
+) -> None:
+    """Position deletes, deletion vectors, equality deletes, files that are removed, and a key that comes back."""
+    table = IcebergBucket(cloud, bucket, tmp_path)
+    pipe = pipeline(programs, warehouse, table, tmp_path, "upsert", key_properties=["id"], change_feed=True)
+    pipe.target["hard_delete"] = True
+    table.add(range(6))
+    table.mark_deleted({5})  # before the first run
+    table.add([6, 7])
+    names = {n: f"name {n}" for n in (0, 1, 2, 3, 4, 6, 7)}
+
+    def check(*, states: tuple[bool, ...] = (True, True, False)) -> None:
+        for state in states:
+            pipe.run_to_the_end(state=state)
+            assert {row["id"]: row["name"] for row in warehouse.table()} == names
+
+    check()
+    # Several snapshots in one run: the rows of one file are marked twice, in both forms
+    table.mark_deleted({1})
+    table.mark_deleted({2, 7}, FileFormat.PUFFIN)
+    table.add([8, 7])
+    del names[1], names[2]
+    names |= {7: "name 7", 8: "name 8"}
+    check()
+    table.delete("id = 3")  # writes the other rows of its file again
+    table.delete("id >= 7 and id <= 8")  # all rows of a file
+    del names[3], names[7], names[8]
+    check()
+    table.compact()
+    table.add([3])
+    names[3] = "name 3"
+    check()
+    # Rows that are replaced by their keys, over a kill
+    for n in range(3):
+        rows = pa.table({"id": pa.array([0, 20 + n], pa.int64()), "name": [f"version {n}"] * 2})
+        table.replace_keys(rows, [0, 4])
+    del names[4]
+    names |= {0: "version 2", 20: "version 0", 21: "version 1", 22: "version 2"}
+    tap, target = pipe.start(state=True)
+    time.sleep(1.2)
+    target.kill()
+    pipe.end(tap, target)
+    check()

@@ -215,7 +215,6 @@ def test_one_version_is_read_as_it_was(lake: Lake, table: DeltaBucket) -> None:
         ({"on_drift": "rescue"}, "the columns of a table are known"),
         ({"change_feed": True}, "needs key_properties"),
         ({"change_feed": True, "key_properties": ["id"], "ignore_deletes": True}, "is no ignore_deletes"),
-        ({"format": "iceberg", "change_feed": True, "key_properties": ["id"]}, "is for tables of Delta Lake"),
         ({"format": "parquet", "ignore_deletes": True}, "'streams[0].ignore_deletes' is for tables"),
     ],
 )

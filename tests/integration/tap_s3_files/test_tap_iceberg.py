@@ -20,6 +20,8 @@ from tap_source import ids_of, state_of
 from local_cloud import Cloud
 from local_cloud.programs import Programs
 
+CHANGES = {"key_properties": ["id"], "change_feed": True}
+
 
 @pytest.fixture
 def table(cloud: Cloud, bucket: str, tmp_path: Path) -> IcebergBucket:
@@ -199,8 +201,16 @@ def test_rows_of_delete_files_are_left_out(lake: Lake, table: IcebergBucket, kin
 
 def test_deletes_that_are_not_read_end_the_run(lake: Lake, table: IcebergBucket) -> None:
     table.add(range(4))
-    table.mark_deleted({1}, content=2)
-    lake.refused(lake.sync(table), "has equality deletes, which are not read. Compact the table first")
+    first = lake.sync(table, **CHANGES)
+    table.replace_keys(pa.table({"id": [2], "name": ["new"]}), [2])
+    lake.refused(lake.sync(table, name="new"), "has equality deletes, which are not read. Compact the table first")
+    lake.refused(
+        lake.sync(table, first, **CHANGES | {"key_properties": ["name"]}),
+        "has equality deletes by id, which are not key_properties",
+    )
+    table.replace_files(pa.table({"id": [0, 1, 2], "name": ["x", "y", "new"]}))
+    refused = "deletes rows of files, of which equality deletes may have deleted some before"
+    lake.refused(lake.sync(table, first, **CHANGES), refused)
 
 
 def test_defaults_of_columns_are_refused(lake: Lake, table: IcebergBucket) -> None:

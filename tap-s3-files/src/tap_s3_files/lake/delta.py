@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -127,7 +127,7 @@ class DeltaTable:
         at = self.opened if time is None else min(moment(time), self.opened)
         return TableVersion("delta", str(table.metadata().id), int(table.version()), at, time)
 
-    def files(self, since: TableVersion | None, upto: TableVersion, has_keys: bool) -> Iterable[TableFile]:
+    def files(self, since: TableVersion | None, upto: TableVersion, keys: Sequence[str]) -> Iterable[TableFile]:
         if since is None:
             return self._snapshot(upto)
         if since.snapshot is not None:
@@ -139,7 +139,7 @@ class DeltaTable:
         numbers = range(since.number + 1, upto.number + 1)
         with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
             commits = pool.map(self._commit, numbers)
-            return list(self._added(zip(numbers, commits, strict=True), since, has_keys))
+            return list(self._added(zip(numbers, commits, strict=True), since, bool(keys)))
 
     def _snapshot(self, version: TableVersion) -> Iterator[TableFile]:
         table = self._known if version.number == self.version.number else self._open(version.number)

@@ -6,14 +6,15 @@ The library reads the metadata of such a table: its snapshots, and the manifests
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
@@ -22,6 +23,7 @@ from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
     ANEW,
+    DELETED,
     RowsLeft,
     TableColumns,
     TableFile,
@@ -34,8 +36,8 @@ from tap_s3_files.lake.table import (
 )
 
 _METADATA = re.compile(r"(?:v?(\d+))?[^/]*\.metadata\.json(?:\.gz)?")
-_DATA, _ADDED, _DELETED = 0, 1, 2  # content of manifests and files; status of their entries
-_EQUALITY = 2  # content of files
+_DATA, _DELETES, _EQUALITY = 0, 1, 2  # content of manifests and files
+_EXISTING, _ADDED, _REMOVED = 0, 1, 2  # status of the entries of manifests
 NONE = 0
 """Used instead of the id of a snapshot, and of its time, for a table that has none yet."""
 
@@ -66,11 +68,7 @@ class IcebergTable:
             raise DataError(reason, url=url, column=name, hint="Rewrite the table without it")
         self.schema = canonical(columns)
         self.columns: TableColumns | None = TableColumns(columns)
-        table, at = str(self._table.metadata.table_uuid), self.opened
-        self.version = TableVersion("iceberg", table, NONE, at, NONE)
-        if snapshot is not None:
-            at = min(moment(snapshot.timestamp_ms), at)
-            self.version = TableVersion("iceberg", table, snapshot.timestamp_ms, at, snapshot.snapshot_id)
+        self.version = self._version_of(snapshot)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -128,43 +126,78 @@ class IcebergTable:
             raise DataError(f"it has no snapshot {at}", url=self.url, hint=hint)
         return found
 
-    def files(self, since: TableVersion | None, upto: TableVersion, has_keys: bool) -> Iterable[TableFile]:
+    def _version_of(self, snapshot: Any) -> TableVersion:
+        table = str(self._table.metadata.table_uuid)
+        if snapshot is None:
+            return TableVersion("iceberg", table, NONE, self.opened, NONE)
+        at = min(moment(snapshot.timestamp_ms), self.opened)
+        return TableVersion("iceberg", table, snapshot.timestamp_ms, at, snapshot.snapshot_id)
+
+    def files(self, since: TableVersion | None, upto: TableVersion, keys: Sequence[str]) -> Iterable[TableFile]:
         with self._errors():
             if upto.snapshot == NONE:
                 return []
-            if since is None:
-                return self._whole(upto)
-            return list(self._added(self._since(since, upto), since, has_keys))
+            return list(self._whole(upto) if since is None else self._added(self._since(since, upto), since, keys))
 
-    def _whole(self, upto: TableVersion) -> list[TableFile]:
-        if self._table.snapshot_by_id(upto.snapshot) is None:
+    def _whole(self, upto: TableVersion) -> Iterator[TableFile]:
+        """Yield the files of a snapshot, in the order of its manifests."""
+        snapshot = self._table.snapshot_by_id(upto.snapshot)
+        if snapshot is None:
             raise self._expired(upto)
-        tasks = sorted(self._scan(upto.snapshot), key=lambda t: str(t.file.file_path))
-        return [self._file(t.file, upto.at, upto.key if t.delete_files else "") for t in tasks]
-
-    def _scan(self, snapshot: int | None) -> list[Any]:
-        """Return the files of a snapshot, each with the files that delete rows of it."""
-        manifests = self._table.snapshot_by_id(snapshot).manifests(self._table.io)
-        entries = (m.fetch_manifest_entry(self._table.io) for m in manifests if int(m.content) != _DATA)
-        if any(int(entry.data_file.content) == _EQUALITY for entry in chain.from_iterable(entries)):
-            reason = f"snapshot {snapshot} has equality deletes, which are not read"
+        if any(int(f.content) == _EQUALITY for f in self._live(snapshot, _DELETES)):
+            reason = f"{upto} has equality deletes, which are not read"
             raise DataError(reason, url=self.url, hint="Compact the table first (rewrite_data_files)")
-        return list(self._table.scan(snapshot_id=snapshot).plan_files())
+        masks, own = self._masks(snapshot), {DELETED.name: None} if self._settings.change_feed else {}
+        for file in self._live(snapshot, _DATA):
+            yield self._file(file, upto.at, upto.key if Url.parse(file.file_path) in masks else "", **own)
+
+    def _live(self, snapshot: Any, content: int) -> Iterator[Any]:
+        """Yield the data files of a snapshot, or its delete files."""
+        for manifest in snapshot.manifests(self._table.io):
+            if int(manifest.content) == content:
+                yield from (entry.data_file for entry in manifest.fetch_manifest_entry(self._table.io))
 
     def masks(self) -> Mapping[Url, pa.BooleanArray]:
-        """Return true for each row of a file that is not deleted, for the files that have delete files."""
+        """Return true for each row of a file that delete files do not have, for the files of which some are deleted."""
         with self._errors():
-            tasks = [t for t in self._scan(self.version.snapshot) if t.delete_files]
-            bits = {t.file.file_path: bytearray(b"\xff") * (-(-t.file.record_count // 8)) for t in tasks}
-            for path, kind in {(f.file_path, f.file_format.value) for t in tasks for f in t.delete_files}:
-                for file, row in _deleted_rows(self._storage, Url.parse(path), kind):
-                    if row >> 3 < len(bits.get(file, b"")):
-                        bits[file][row >> 3] &= ~(1 << (row & 7))
-        arrays = (
-            pa.Array.from_buffers(pa.bool_(), t.file.record_count, [None, pa.py_buffer(bits[t.file.file_path])])
-            for t in tasks
-        )
-        return {Url.parse(t.file.file_path): array for t, array in zip(tasks, arrays, strict=True)}
+            return self._masks(self._table.snapshot_by_id(self.version.snapshot))
+
+    def _masks(self, snapshot: Any) -> Mapping[Url, pa.BooleanArray]:
+        bits: dict[str, bytearray] = {}  # of deleted rows
+        for delete in self._live(snapshot, _DELETES):
+            if int(delete.content) != _EQUALITY:
+                for path, row in self._rows_of(delete):
+                    deleted = bits.setdefault(path, bytearray())
+                    deleted.extend(bytes(max(0, (row >> 3) + 1 - len(deleted))))
+                    deleted[row >> 3] |= 1 << (row & 7)
+        masks: dict[Url, pa.BooleanArray] = {}
+        for file in self._live(snapshot, _DATA) if bits else ():
+            if file.file_path in bits:
+                deleted = bits[file.file_path]
+                deleted.extend(bytes(max(0, -(-file.record_count // 8) - len(deleted))))
+                known = pa.Array.from_buffers(pa.bool_(), file.record_count, [None, pa.py_buffer(deleted)])
+                masks[Url.parse(file.file_path)] = pc.invert(known)
+        return masks
+
+    def _rows_of(self, file: Any) -> Iterator[tuple[str, int]]:
+        """Yield the rows that a file of position deletes or deletion vectors has: their file, and the number in it."""
+        from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+        from pyiceberg.table.puffin import PuffinFile
+
+        url, kind = Url.parse(file.file_path), file.file_format.value
+        data = bytes(self._storage.get(url).data)
+        if kind == "PUFFIN":
+            for vector in deletion_vectors_from_puffin_file(PuffinFile(data)):
+                for rows in vector.to_vector().chunks:
+                    yield from zip(repeat(vector.referenced_data_file), rows.to_pylist(), strict=False)
+        elif kind == "PARQUET":
+            import pyarrow.parquet as pq
+
+            for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["file_path", "pos"]):
+                yield from zip(batch["file_path"].to_pylist(), batch["pos"].to_pylist(), strict=True)
+        else:
+            reason = f"it has deletes as {kind}, which are read as Parquet and deletion vectors only"
+            raise DataError(reason, url=url)
 
     def _since(self, since: TableVersion, upto: TableVersion) -> list[Any]:
         """Return the snapshots behind one, in order; an error: it is no ancestor, or one has expired."""
@@ -184,7 +217,7 @@ class IcebergTable:
         reason = f"{version}, or one behind it, has expired before it was read"
         return DataError(reason, url=self.url, hint=f"Run more often than snapshots expire; {ANEW}")
 
-    def _added(self, snapshots: Iterable[Any], since: TableVersion, has_keys: bool) -> Iterator[TableFile]:
+    def _added(self, snapshots: Iterable[Any], since: TableVersion, keys: Sequence[str]) -> Iterator[TableFile]:
         """Yield the files that snapshots add with new rows."""
         before, io = since.at, self._table.io
         for snapshot in snapshots:
@@ -193,52 +226,82 @@ class IcebergTable:
             if operation == "replace":
                 continue
             own = [m for m in snapshot.manifests(io) if m.added_snapshot_id == snapshot.snapshot_id]
-            entries = [
-                entry
-                for manifest in own
-                if int(manifest.content) == _DATA
-                for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
-            ]
-            added = [e.data_file for e in entries if int(e.status) == _ADDED]
-            removes = any(int(e.status) == _DELETED for e in entries) or any(int(m.content) != _DATA for m in own)
+            entries = [entry for m in own for entry in m.fetch_manifest_entry(io, discard_deleted=False)]
+            entries.sort(key=lambda e: str(e.data_file.file_path))
+            added, removed = (
+                [e.data_file for e in entries if int(e.status) == status and int(e.data_file.content) == _DATA]
+                for status in (_ADDED, _REMOVED)
+            )
+            deletes = [e.data_file for e in entries if int(e.data_file.content) != _DATA and int(e.status) != _EXISTING]
             what = f"snapshot {snapshot.snapshot_id}"
-            if removes and not sends_added(
-                self.url, what, operation, self._settings, adds=bool(added), has_keys=has_keys
+            if self._settings.change_feed:
+                yield from self._changes(snapshot, (added, removed, deletes), before, keys)
+                before += timedelta(microseconds=1)
+                continue
+            if (removed or deletes) and not sends_added(
+                self.url, what, operation, self._settings, adds=bool(added), has_keys=bool(keys)
             ):
                 continue
-            yield from (self._file(f, before) for f in sorted(added, key=lambda f: str(f.file_path)))
+            yield from (self._file(f, before) for f in added)
 
-    def _file(self, file: Any, at: datetime, deletes: str = "") -> TableFile:
+    def _changes(
+        self, snapshot: Any, files: tuple[list[Any], list[Any], list[Any]], at: datetime, keys: Sequence[str]
+    ) -> Iterator[TableFile]:
+        """Yield the files with the rows that a snapshot deletes, and then those with rows that it adds."""
+        added, removed, deletes = files
+        time, what = at.isoformat(), f"snapshot {snapshot.snapshot_id}"
+        earlier: Mapping[Url, pa.BooleanArray] = {}
+        later = earlier
+        if removed or deletes:
+            parent = self._table.snapshot_by_id(snapshot.parent_snapshot_id)
+            if parent is None:
+                raise self._expired(self._version_of(snapshot))
+            before, after = self._version_of(parent).key, self._version_of(snapshot).key
+            earlier, later = self._masks(parent), self._masks(snapshot)
+            ours, marked = {f.file_path for f in added}, list[Any]()
+            for file in self._live(snapshot, _DATA) if earlier or later else ():
+                url = Url.parse(file.file_path)
+                was, now = earlier.get(url), later.get(url)
+                if was is not None and (now is None or pc.any(pc.and_not(now, was)).as_py()):
+                    raise DataError(f"{what} brought deleted rows of {url} back", url=self.url, hint=ANEW)
+                if now is not None and now != was and file.file_path not in ours:
+                    marked.append(file)
+            if (removed or marked) and any(int(f.content) == _EQUALITY for f in self._live(parent, _DELETES)):
+                reason = f"{what} deletes rows of files, of which equality deletes may have deleted some before"
+                raise DataError(reason, url=self.url, hint=f"Compact the table after such deletes; {ANEW}")
+            for file in (f for f in deletes if int(f.content) == _EQUALITY):
+                names = {self._table.schema().find_column_name(n) for n in file.equality_ids}
+                parts = {self._table.schema().find_column_name(p.source_id) for p in self._parts(file)}
+                if names != set(keys) or not parts <= names:
+                    reason = f"{what} has equality deletes by {', '.join(sorted(names | parts))}"
+                    raise DataError(f"{reason}, which are not key_properties", url=self.url, hint=ANEW)
+                yield self._file(file, at, **{DELETED.name: time})
+            for file in removed:
+                key = before if Url.parse(file.file_path) in earlier else ""
+                yield self._file(file, at, key, **{DELETED.name: time})
+            for file in marked:
+                yield self._file(file, at, f"{before} {after}", **{DELETED.name: time})
+        for file in added:
+            key = after if Url.parse(file.file_path) in later else ""
+            yield self._file(file, at + timedelta(microseconds=1), key, **{DELETED.name: None})
+
+    def _parts(self, file: Any) -> Sequence[Any]:
+        fields: Sequence[Any] = self._table.specs()[file.spec_id].fields
+        return fields
+
+    def _file(self, file: Any, at: datetime, deletes: str = "", **more: str | None) -> TableFile:
         if str(file.file_format.value).lower() != "parquet":
             reason = f"{file.file_path} is {file.file_format.value}, and files of tables are read as Parquet only"
             raise DataError(reason, url=self.url)
         values: dict[str, str | None] = {}
-        for number, part in enumerate(self._table.specs()[file.spec_id].fields):
+        for number, part in enumerate(self._parts(file)):
             name = self._table.schema().find_column_name(part.source_id)
             column = self.schema.get_field_index(name) if name else -1
             if str(part.transform) == "identity" and column >= 0 and not pt.is_binary(self.schema.types[column]):
                 value, kind = file.partition[number], self._table.schema().find_type(part.source_id)
                 values[str(name)] = None if value is None else part.transform.to_human_string(kind, value)
-        return TableFile(ObjectInfo(Url.parse(file.file_path), file.file_size_in_bytes, IMMUTABLE, at), values, deletes)
-
-
-def _deleted_rows(storage: Storage, url: Url, kind: str) -> Iterator[tuple[str, int]]:
-    """Yield the rows that a file of position deletes or deletion vectors has: their file, and the number in it."""
-    from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
-    from pyiceberg.table.puffin import PuffinFile
-
-    data = bytes(storage.get(url).data)
-    if kind == "PUFFIN":
-        for vector in deletion_vectors_from_puffin_file(PuffinFile(data)):
-            for rows in vector.to_vector().chunks:
-                yield from zip(repeat(vector.referenced_data_file), rows.to_pylist(), strict=False)
-    elif kind == "PARQUET":
-        import pyarrow.parquet as pq
-
-        for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["file_path", "pos"]):
-            yield from zip(batch["file_path"].to_pylist(), batch["pos"].to_pylist(), strict=True)
-    else:
-        raise DataError(f"it has deletes as {kind}, which are read as Parquet and deletion vectors only", url=url)
+        info = ObjectInfo(Url.parse(file.file_path), file.file_size_in_bytes, IMMUTABLE, at)
+        return TableFile(info, values | more, deletes)
 
 
 def _access_to(storage: Storage, url: Url | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, DataError
@@ -61,9 +62,9 @@ class TableSettings:
         "`PYICEBERG_CATALOG__PROD__URI`; the path is then the name of the table, such as `shop.orders`."
     )
     change_feed: bool = setting(
-        "For a table of Delta Lake with key properties: send updated and deleted rows too, by its change data feed or "
-        "files that were removed. Deleted ones have a time in the column `_sdc_deleted_at`, by which upsert with "
-        "`hard_delete` removes them.",
+        "For a table with key properties: send updated and deleted rows too, by the change data feed of Delta Lake, "
+        "the delete files of Iceberg, or files that were removed. Deleted ones have a time in the column "
+        "`_sdc_deleted_at`, by which upsert with `hard_delete` removes them.",
         default=False,
     )
     ignore_deletes: bool = setting(
@@ -88,9 +89,9 @@ class TableSettings:
             raise ConfigError(msg)
         if self.catalog and kind != "iceberg":
             raise ConfigError(f"Setting '{where}catalog' is for iceberg, and format is {kind}; leave it out")
-        if self.change_feed and (kind != "delta" or self.ignore_deletes or not given.get("key_properties")):
-            msg = f"Setting '{where}change_feed' is for tables of Delta Lake, needs key_properties"
-            raise ConfigError(f"{msg}, and is no ignore_deletes; change them, or leave it out")
+        if self.change_feed and (self.ignore_deletes or not given.get("key_properties")):
+            msg = f"Setting '{where}change_feed' needs key_properties, and is no ignore_deletes"
+            raise ConfigError(f"{msg}; change them, or leave it out")
         for name, value in (("after_load", None), ("partition_columns", True), ("on_bad_row", "rescue")):
             if given.get(name) and value in (None, given[name]):
                 raise ConfigError(f"Setting '{where}{name}' is not for tables, and format is {kind}; leave it out")
@@ -144,7 +145,8 @@ def is_version(key: str) -> bool:
 class TableFile(NamedTuple):
     """A file that a version adds, with the values of its partition columns as text.
 
-    If rows of it are deleted, `deletes` is the key of the version that knows which.
+    If rows of it are deleted, `deletes` is the key of the version that knows which. With the keys of two versions, its
+    rows are those that the second one has deleted.
     """
 
     info: ObjectInfo
@@ -166,7 +168,7 @@ class LakeTable(Protocol):
     rows_left: RowsLeft | None
     """Returns true for each row of a file that a version, by its key, has not deleted; may run anywhere."""
 
-    def files(self, since: TableVersion | None, upto: TableVersion, has_keys: bool) -> Iterable[TableFile]:
+    def files(self, since: TableVersion | None, upto: TableVersion, keys: Sequence[str]) -> Iterable[TableFile]:
         """Return the files that were added since a version, in the order of versions; without one, all of a version.
 
         Their times ascend with the versions. An error: a version removes rows, or is not known any more.
@@ -179,17 +181,23 @@ TableSource = tuple[type[Any], Url, TableSettings]
 
 
 @lru_cache(maxsize=2)
-def _masks(storage: Storage, source: TableSource, version: int | None) -> Mapping[Url, pa.BooleanArray]:
+def _masks(storage: Storage, source: TableSource, key: str) -> Mapping[Url, pa.BooleanArray]:
     table, url, settings = source
-    found: Mapping[Url, pa.BooleanArray] = table(storage, url, replace(settings, as_of=version)).masks()
+    version = TableVersion.of(key, EPOCH)
+    assert version is not None
+    number = version.number if version.kind == "delta" else version.snapshot
+    found: Mapping[Url, pa.BooleanArray] = table(storage, url, replace(settings, as_of=number)).masks()
     return found
 
 
 def rows_left(source: TableSource, storage: Storage, key: str, file: Url) -> pa.BooleanArray:
-    """Return true for each row of a file that a version of a table, by its key, has not deleted."""
-    version = TableVersion.of(key, EPOCH)
-    assert version is not None
-    return _masks(storage, source, version.number if version.kind == "delta" else version.snapshot)[file]
+    """Return true for each row of a file that is to be sent, by the `deletes` of a TableFile."""
+    *before, after = key.split()
+    left = _masks(storage, source, after)[file]
+    if not before:
+        return left
+    earlier = _masks(storage, source, before[0]).get(file)
+    return pc.invert(left) if earlier is None else pc.and_not(earlier, left)
 
 
 def partition_value(text: str | None, field: pa.Field, url: Url) -> Any:
