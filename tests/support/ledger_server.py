@@ -8,7 +8,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -52,7 +52,8 @@ class Server:
                 self.rows.update(batches)
             table = "p.d.t" if kind == "load" else None
             ended = self.now()
-            self.jobs[job_id] = Job(job_id, kind, is_done=True, ended=ended, error=error, table=table, claims=claims)
+            job = Job(job_id, kind, is_done=True, ended=ended, error=error, table=table, claims=claims)
+            self.jobs[job_id] = replace(job, is_nothing=kind == "query" and claims is None)
             return self.jobs[job_id]
 
     def opened(self, batches: Sequence[str]) -> str:

@@ -344,8 +344,18 @@ class BigQuery(Connection):
         except CredentialsError:  # it takes bigquery.jobs.listAll, which loading does not
             return self.call_once("Listing jobs", partial(listed, all_users=False))
 
-    def query(self, text: str, parameters: Mapping[str, Any] | None = None, *, what: str) -> QueryResult:
-        """Run a query of `sql` to its end; again, if BigQuery was too busy for it. `what` is for an error's message."""
+    def query(
+        self,
+        text: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        what: str,
+        new_id: Callable[[], str] | None = None,
+    ) -> QueryResult:
+        """Run a query of `sql` to its end; again, if BigQuery was too busy for it. `what` is for an error's message.
+
+        `new_id` returns the id of its job, another one each time.
+        """
         if (size := len(text.encode())) > sql.MOST_BYTES:
             raise LoadError(f"{what}: its query has {size:,} bytes, and BigQuery takes 1 MB; leave columns out")
         is_select = text.startswith("SELECT")
@@ -355,6 +365,7 @@ class BigQuery(Connection):
             lambda job_id: self.client.query(
                 text, job_config=config, job_retry=None, **self._reference(job_id), **ONCE
             ),
+            new_id,
         )
         with self._bill:
             self.bytes_billed += int(job.resource.total_bytes_billed or 0)
@@ -417,8 +428,8 @@ class BigQuery(Connection):
         # not every version of the library knows reservations
         return type(config).from_api_repr({**config.to_api_repr(), "reservation": self.settings.reservation})
 
-    def copy(self, source: str, target: str, *, what: str) -> Job:
-        """Replace a table by a copy of another, at once and whole; the job that did."""
+    def copy(self, source: str, target: str, *, what: str, new_id: Callable[[], str] | None = None) -> Job:
+        """Replace a table by a copy of another, at once and whole; the job that did. `new_id` is as in `query`."""
         from google.cloud import bigquery
 
         config = self._completed(bigquery.CopyJobConfig(write_disposition="WRITE_TRUNCATE"))
@@ -427,7 +438,7 @@ class BigQuery(Connection):
             where = self._reference(job_id)
             return self.client.copy_table(self.path(source), self.path(target), job_config=config, **where, **ONCE)
 
-        return self._run(what, insert)
+        return self._run(what, insert, new_id)
 
     def load(self, source: Path | Sequence[str], table: str, *, file_format: str, fields: Fields, job_id: str) -> Job:
         """Append a file, or files on Google Cloud Storage by their URIs, to a table; they have the columns `fields`.
@@ -516,16 +527,19 @@ class BigQuery(Connection):
             time.sleep(pause)
             pause = min(_POLL_MOST, pause * 1.5)
 
-    def _run(self, what: str, insert: Callable[[str], Any]) -> Job:
+    def _run(self, what: str, insert: Callable[[str], Any], new_id: Callable[[], str] | None = None) -> Job:
         """Run an idempotent job under new ids until it succeeds or fails with a permanent error."""
         waiting = Waiting(logger)
         for pause in pauses(connection.DEADLINE_SECONDS):
-            job = self._insert(what, insert, self.new_job_id())
-            if job.error is None:
+            job = self._insert(what, insert, (new_id or self.new_job_id)())
+            is_taken = new_id is not None and job.is_nothing
+            if job.error is None and not is_taken:
                 return job
-            if job.error_kind is not ErrorKind.RETRY or pause is None:
-                raise resources.failed(what, job)
-            waiting.before_again(pause, resources.failed(what, job))
+            taken = LoadError(f"{what}: another run took the id of the job {job.id}; run again")
+            failed = taken if is_taken else resources.failed(what, job)
+            if pause is None or not (is_taken or job.error_kind is ErrorKind.RETRY):
+                raise failed
+            waiting.before_again(pause, failed)
         raise AssertionError
 
     def _insert(self, what: str, insert: Callable[[str], Any], job_id: str) -> Job:

@@ -21,8 +21,12 @@ forgets write streams within days, so a commit is recorded in a second entry who
 
 Entries count for the table that their job loaded, and only for its present contents. Both are kept in marks, entries
 with an empty batch_id: the newest one (that with the most `rows`) holds in its job_id when the table was created, and
-entries of jobs that ended before its `started_at` are void: the table was found empty then. If another table has rows,
-the user decides.
+entries of jobs that ended before its `started_at` are void: the table was found empty then, or its rows were replaced.
+If another table has rows, the user decides.
+
+Where overwrite replaces the rows, the entries of the new ones are written before, with the id of the job that does it,
+and with them a mark of that job: if it is done, but its run was killed before it voided the former entries, they are
+void.
 """
 
 from __future__ import annotations
@@ -61,6 +65,7 @@ _LONGEST_JOB = timedelta(days=1)
 COMMITTED = ":committed"
 """What the job's id ends with in a second entry, of a batch whose write stream was committed at `started_at`."""
 _COMMITS_AT_ONCE = 500
+_REPLACED_AT_ONCE = 2000  # a query takes 10,000 parameters
 _PAGE_TIME = timedelta(days=31)
 """How far behind an entry the next ones are read: with partitions of a month, that is two of them."""
 PATIENCE_SECONDS = 300.0
@@ -195,6 +200,14 @@ class StreamLedger(Ledger):
         with self._lock:
             self._commits = [e for e in self._commits if e not in commits]
 
+    def replacing(self, entries: Mapping[str, int]) -> str:
+        """Write entries for a job that is about to replace the table's rows, and return the id for it."""
+        self._open(create=bool(entries), replaces=True)
+        job_id, written = self.client.new_job_id(self.prefix), [("", 0), *entries.items()]
+        for first in range(0, len(written) if self.exists else 0, _REPLACED_AT_ONCE):
+            self._write(dict(written[first : first + _REPLACED_AT_ONCE]), job_id)
+        return job_id
+
     def void(self, at: datetime) -> None:
         """Void the entries of jobs that ended before a time, at which the table's rows were replaced."""
         self._open(create=False)
@@ -237,10 +250,10 @@ class StreamLedger(Ledger):
             self._record(self._created if self._replay == "load" else since)
             self.write_commits()
 
-    def _open(self, *, create: bool) -> None:
+    def _open(self, *, create: bool, replaces: bool = False) -> None:
         """Read the marks and check whether the table is empty, before this run adds the first row.
 
-        With `create`, the ledger is there afterwards, and about the table as it is now.
+        With `create`, the ledger is there afterwards, and about the table as it is now, unless that is replaced.
         """
         with self._opening:
             if create and not self.exists:
@@ -259,7 +272,7 @@ class StreamLedger(Ledger):
             if self.exists and not self._is_open:
                 self._lookup.open()
             self._is_open = True
-        if create:
+        if create and not replaces:
             self._identify()
 
     def _find(self, batches: Sequence[str]) -> Mapping[str, list[Entry]]:
@@ -276,11 +289,18 @@ class StreamLedger(Ledger):
     def _take_marks(self, rows: Sequence[Entry]) -> None:
         """Note which table the entries are about, and since when they count."""
         marks = [e for e in rows if not e.batch_id]
-        of_tables = [e for e in marks if e.job_id != self.prefix]  # earlier versions wrote others
+        of_tables = [e for e in marks if e.job_id.startswith(f"{self.prefix}table:")]  # earlier versions wrote others
         self._mark = max(of_tables, key=lambda e: (e.rows, e.started_at), default=None)
         self._is_identified = self._mark is not None and self._mark.job_id == self._id
         counted = [e.started_at for e in marks if e.job_id in (self.prefix, self._id)]
         self._since = max(counted, default=_EVER)
+        # of runs that were killed after they replaced the rows?
+        newest = max(self._since, self._mark.started_at if self._mark else _EVER, datetime.now(UTC) - FORGOTTEN)
+        for entry in sorted(marks, key=lambda e: e.started_at):
+            if entry.started_at > newest and entry.job_id != self.prefix and entry not in of_tables:
+                outcome = self._outcome(entry)
+                if outcome.loaded and outcome.ended >= self._created:
+                    self._record(outcome.ended)
 
     def _following(self, entries: list[Entry]) -> Mapping[str, list[Entry]]:
         """Return the entries from the time of the newest of these on, at most a page."""
@@ -361,7 +381,7 @@ class StreamLedger(Ledger):
         if not job.is_done:
             logger.info("Job %s of another run is still loading; waiting for it", job.id)
             job = self.client.wait(job.id, f"Waiting for job {job.id}")
-        is_loaded = job.error is None and job.kind == "load" and job.table in (self._table, None)
+        is_loaded = job.error is None and not job.is_nothing and job.table in (self._table, None)
         return Outcome(loaded=is_loaded, ended=job.ended or entry.started_at)
 
     def _commit_claimed(self, entry: Entry, write_stream: str) -> Outcome:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -161,6 +161,7 @@ class OverwriteStaging:
         self._lock = threading.Lock()
         self._name: str | None = None
         self.rejected = HeldRejects()  # the rows that are not loaded, of the loads into it
+        self.entries: dict[str, int] = {}  # what the ledger gets with them: batches, plan logs
 
     def staging(self, destination: Destination) -> str:
         """Return the staging table, with the columns that the table has now."""
@@ -173,11 +174,14 @@ class OverwriteStaging:
                 tables.follow(self._client, table, destination.table)
             return self._name
 
-    def replace(self, destination: Destination) -> datetime | None:
-        """Put the staging table in the place of the table, and return when; None if there is nothing to put."""
+    def replace(self, destination: Destination, ledger: StreamLedger) -> None:
+        """Put the staging table, if there is one, in the place of the table.
+
+        The ledger's entries are written before, with the id of the job that does it: they count once it is done.
+        """
         with self._lock:
             if self._name is None:
-                return None
+                return
             client, table = self._client, self._client.table(destination.name) or destination.table
             has_policies = client.has_row_policies(table.name)
             if has_policies is None:
@@ -187,6 +191,7 @@ class OverwriteStaging:
                     "that",
                     client.path(table.name),
                 )
+            new_id = partial(ledger.replacing, self.entries)
             # A copy would remove row access policies and declared keys, and a partition that it overwrites would keep
             # what was streamed to it lately (https://cloud.google.com/bigquery/docs/write-api-rest, read 2026-08-22)
             is_streamed = table.resource.streaming_buffer is not None
@@ -198,18 +203,20 @@ class OverwriteStaging:
                 texts = [sql.replace_rows(*named), sql.replace_streamed_rows(*named, table.filtered_by)]
                 what = f"Replacing the rows of table {client.path(table.name)}"
                 try:
-                    when = client.query(texts[is_streamed], what=what).started
+                    when = client.query(texts[is_streamed], what=what, new_id=new_id).started
                 except LoadError as error:  # BigQuery need not show the buffer
                     if is_streamed or resources.STREAMED not in str(error):
                         raise
-                    when = client.query(texts[True], what=what).started
+                    when = client.query(texts[True], what=what, new_id=new_id).started
             else:  # a copy of the staging table takes its place, which costs nothing
                 client.copy_properties(self._name, table, ("expires",))  # an abandoned copy expires like the table
-                when = client.copy(self._name, table.name, what=f"Replacing table {client.path(table.name)}").created
+                what = f"Replacing table {client.path(table.name)}"
+                when = client.copy(self._name, table.name, what=what, new_id=new_id).created
                 client.copy_properties(table.name, table, KEPT)
+            assert when
+            ledger.void(when)
             client.delete_table(self._name)
-            self._name = None
-            return when
+            self._name, self.entries = None, {}
 
 
 # The base of the load methods.
@@ -515,7 +522,10 @@ class Overwrite(BigQueryLoadMethod):
                 name = self.context.overwrite_staging.staging(self.context.destination)
                 run_until_done(self.context.client, upload, name, self.context.destination.load_fields)
                 self.count(upload)
-            self.context.overwrite_staging.rejected.add(pending_of(parts), self.context.most_rejected)
+            staging = self.context.overwrite_staging
+            staging.rejected.add(pending_of(parts), self.context.most_rejected)
+            staging.entries.update({p.item.batch_id: kept_rows(p) for p in parts if p.item.batch_id})
+            staging.entries.update(self.entries_of_logs(p.item for p in parts))
         finally:
             self.context.files.discard(upload)
 
@@ -523,9 +533,8 @@ class Overwrite(BigQueryLoadMethod):
         self.context.overwrite_staging.staging(self.context.destination)
 
     def finish(self) -> None:
-        """Replace the table; batches that were appended to its former rows count no more."""
-        if when := self.context.overwrite_staging.replace(self.context.destination):
-            self.context.ledger.void(when)
+        """Replace the table; batches that its former rows came from count no more."""
+        self.context.overwrite_staging.replace(self.context.destination, self.context.ledger)
         if rejected := self.context.overwrite_staging.rejected.take():
             self.context.dead_letter_table.write(self.context.stream, rejected)
             self.log_rejected(rejected)

@@ -128,8 +128,9 @@ class Job:
     error: str | None = None  # of a job that failed, BigQuery's own reason, on one line
     error_kind: ErrorKind | None = None
     rows: int = 0
-    table: str | None = None  # the destination of a load, as `project.dataset.table`
+    table: str | None = None  # the destination of a load or copy, as `project.dataset.table`
     claims: str | None = None  # the write stream that a claim names; see `sql.claim`
+    is_nothing: bool = False  # it only takes its id, so that no other job has it
     resource: Any = None
 
 
@@ -217,8 +218,9 @@ def job(found: Any) -> Job:
         error=error,
         error_kind=classify(None, reason, result.get("message") or "") if result else None,
         rows=(found.output_rows or 0) if found.job_type == "load" else 0,
-        table=destination(found) if found.job_type == "load" else None,
+        table=destination(found),
         claims=claim[1] if claim else None,
+        is_nothing=found.job_type == "query" and found.query == sql.NOTHING,
         resource=found,
     )
 

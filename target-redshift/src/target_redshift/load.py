@@ -125,6 +125,7 @@ class OverwriteStaging:
         self._columns: dict[str, Column] = {}
         self._newest: Destination | None = None
         self.rejected = HeldRejects()  # the rows that are not loaded, of the loads into it
+        self.entries: dict[str, int] = {}  # what the ledger gets with them: batches, plan logs
 
     def staging(self, destination: Destination) -> str:
         """Return the name of the staging table, which has all columns of the stream, with room for any text."""
@@ -193,11 +194,11 @@ class OverwriteStaging:
                     if rejected:
                         rejections.write(session, ledger.stream, rejected)
                     ledger.clear(session)
-                    ledger.add(session, {mark: 0})
+                    ledger.add(session, {**self.entries, mark: 0})
 
             client.retried(swap)
             client.drop_table(self._name)
-            self._name, self._columns, self._newest = None, {}, None
+            self._name, self._columns, self._newest, self.entries = None, {}, None, {}
             return rejected
 
     def close(self) -> None:
@@ -470,7 +471,9 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
             theirs = self._bring(group, tables)
             if not theirs:
                 if self.deferred:
-                    self.context.overwrite_staging.rejected.add(group.rejected, self.context.most_rejected)
+                    staging = self.context.overwrite_staging
+                    staging.rejected.add(group.rejected, self.context.most_rejected)
+                    staging.entries.update(self._entries(group))
                 else:
                     self.log_rejected(group.rejected)
                 size = sum(copy_batch.bytes for copy_batch in group.copy_batches)
@@ -493,28 +496,33 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
         if (staged := sum(copy_batch.rows for copy_batch in group.copy_batches)) != group.rows:
             msg = f"{self.what}: {staged} rows are staged of {group.rows}; nothing of them is loaded, run again"
             raise LoadError(msg)
-        batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id} if self.keeps_ledger else {}
-        of_logs = self.entries_of_logs(p.item for p in group.parts)
+        entries = self._entries(group) if self.keeps_ledger else {}
+        batches = {p.item.batch_id for p in group.parts} & entries.keys()
         needs_mark = not self.leaves_out_loaded or any(p.item.batch_id is None for p in group.parts)
         with session.transaction(self.what):
             ledger.lock(session)
-            known = ledger.loaded_meanwhile(session, [*batches, *of_logs, group.mark]).keys()
+            known = ledger.loaded_meanwhile(session, [*entries, group.mark]).keys()
             if group.mark in known:
                 return set()  # the answer to its COMMIT was lost
-            if theirs := known & batches.keys() if self.leaves_out_loaded else set():
-                is_our_commit = group.may_be_committed and not needs_mark and theirs == batches.keys()
+            if theirs := known & batches if self.leaves_out_loaded else set():
+                is_our_commit = group.may_be_committed and not needs_mark and theirs == batches
                 return set() if is_our_commit else theirs
             if group.rows:
                 self.bring(tables)
             if group.rejected and not self.deferred:  # else they are written when the table is replaced
                 self.context.dead_letter_table.write(session, ledger.stream, group.rejected)
-            new = {entry: rows for entry, rows in (batches | of_logs).items() if entry not in known}
+            new = {entry: rows for entry, rows in entries.items() if entry not in known}
             ledger.add(session, {**new, **({group.mark: group.rows} if needs_mark else {})})
             if needs_mark and not self._has_swept:
                 ledger.remove_marks(session)
                 self._has_swept = True
             group.may_be_committed = True
         return set()
+
+    def _entries(self, group: Group) -> dict[str, int]:
+        """Return what the ledger gets with the rows of a group: its batches with their rows, and their plan logs."""
+        batches = {p.item.batch_id: p.rows for p in group.parts if p.item.batch_id}
+        return batches | self.entries_of_logs(p.item for p in group.parts)
 
     def removable_files(self, parts: Sequence[PreparedItem], staged: Group | None) -> list[Url]:
         return [*super().removable_files(parts, staged), *ours(staged.copy_batches if staged else ())]
@@ -661,5 +669,5 @@ class Overwrite(RedshiftLoadMethod):
         self.context.overwrite_staging.staging(self.context.destination)
 
     def finish(self) -> None:
-        """Replace the table's rows. Entries of batches that were appended to its former rows are void."""
+        """Replace the table's rows, and the entries of the batches that these came from."""
         self.log_rejected(self.context.overwrite_staging.replace(self.context.ledger, self.context.dead_letter_table))

@@ -1,4 +1,4 @@
-"""Rows that another load method brought, and a run that appends the whole stream to them."""
+"""Rows that another load method brought, and a run that appends to them: batches are recognised, or it is named."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.cloud.bigquery import Client
 from killed_pipeline import Pipeline
-from singer_lines import COLUMNS, Batches, rows, schema, state
+from singer_lines import COLUMNS, Batches, rows, schema, some_batches, state
 from warehouses import Warehouse
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
+from target_bigquery.ledger import StreamLedger
 
-WARNED = "its table has rows that overwrite, upsert, RECORD messages or another tool brought"
+WARNED = "its table has rows that came by other batches, RECORD messages or another tool"
 
 
 @pytest.mark.parametrize(
@@ -44,12 +46,67 @@ def test_a_whole_stream_that_is_appended_to_such_rows_is_named(
 
     assert WARNED not in run(before, **stream)
     again = run("append-only")
-    recognises = (before, warehouse.name) == ("upsert", "redshift")  # whose ledger has the batches of an upsert
+    # batches of a FULL_TABLE have ids of its run, and target-bigquery's ledger has none of an upsert
+    recognises = not stream or (before, warehouse.name) == ("upsert", "redshift")
     assert len(warehouse.table()) == (2 if recognises else 4)
     assert (WARNED in again) is not recognises
     # Batches that were appended are recognised
     assert WARNED not in run("append-only")
     assert len(warehouse.table()) == (2 if recognises else 4)
+
+
+@pytest.mark.parametrize("runs", [["first", "state", "none"], ["first", "none"], ["first", "again", "state", "none"]])
+def test_batches_of_overwrite_are_recognised_by_append_only(
+    cloud: Cloud, warehouse: Warehouse, s3: Any, bucket: str, tmp_path: Path, runs: list[str]
+) -> None:
+    env = cloud.environ()
+    env.pop("TARGET_BIGQUERY_DATASET")
+    source = {"name": "rows", "path": f"s3://{bucket}/in/*.csv"}
+    pipe = Pipeline(Programs(env, tmp_path), warehouse.program, [source], bucket, tmp_path, file_mb=1, target={})
+    for number, run in enumerate(runs):
+        s3.put_object(Bucket=bucket, Key=f"in/{number}.csv", Body=f"id,name\n{number},a\n".encode())
+        load_method = "overwrite" if run in ("first", "again") else "append-only"
+        pipe.target |= warehouse.config | {"load_method": load_method}
+        log = pipe.end(*(both := pipe.start(state=run == "state")))[1]
+        assert [process.returncode for process in both] == [0, 0], log
+        assert WARNED not in log
+        assert ("skipped because earlier runs loaded them" in log) is (run == "none")
+        assert [row["id"] for row in warehouse.table()] == [*range(number + 1)]
+
+
+def test_what_overwrite_replaced_is_loaded_again(warehouse: Warehouse, batch: Batches) -> None:
+    run = some_batches(batch, 4)
+    warehouse.load(run)
+    warehouse.load(run[:5], load_method="overwrite")
+    warehouse.load(run[:5], load_method="overwrite")  # which leaves out none
+    assert warehouse.table() == rows(0, 4)
+    for _ in range(2):
+        warehouse.load(run)
+        assert warehouse.table() == rows(0, 8)
+
+
+@pytest.mark.parametrize("warehouse", ["bigquery"], indirect=True)
+@pytest.mark.parametrize("when", ["before the job", "after the job"])
+def test_killed_around_the_job_that_replaces_the_rows(
+    warehouse: Warehouse, batch: Batches, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """The ledger is right without the rest of the run, which nothing but a kill would skip."""
+    run = some_batches(batch, 4)
+    warehouse.load(run)
+
+    def killed(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((Client, "copy_table") if when == "before the job" else (StreamLedger, "void")), killed)
+        with pytest.raises(KeyboardInterrupt):
+            warehouse.load(run[:5], load_method="overwrite")
+    assert warehouse.table() == rows(0, 8 if when == "before the job" else 4)
+    for _ in range(2):
+        warehouse.load(run)
+        assert warehouse.table() == rows(0, 8)
+    warehouse.load(run[:5], load_method="overwrite")
+    assert warehouse.table() == rows(0, 4)
 
 
 def test_rows_that_batches_brought_are_not_named(

@@ -423,8 +423,8 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         if has_other_rows and not self._has_warned:
             self._has_warned = True
             self.context.logger.warning(
-                "Stream %r: its table has rows that overwrite, upsert, RECORD messages or another tool brought, and "
-                "the tap sends the whole stream to be appended: rows of the same files will be there twice. Empty the "
+                "Stream %r: its table has rows that came by other batches, RECORD messages or another tool, and the "
+                "tap sends the whole stream to be appended: rows of the same files will be there twice. Empty the "
                 "table first, or set load_method to upsert or overwrite",
                 self.context.stream,
             )
@@ -478,7 +478,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
 
     def entries_of_logs(self, items: Iterable[Item[Any]]) -> dict[str, int]:
         """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of."""
-        if not self.keeps_ledger or self.merges:
+        if self.merges:
             return {}
         entries = {entry for item in items for entry in item.plan_log}
         found = self.context.ledger.loaded_of(sorted(entries)) if entries and self.leaves_out_loaded else {}
