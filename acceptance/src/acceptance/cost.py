@@ -1,6 +1,6 @@
 """What a run costs by list prices.
 
-Amounts for each scenario are rounded up from what runs on the local cloud sent. Prices are those of us-east-1, and of
+Amounts for each scenario are estimates, and not measured. Prices are those of us-east-1, and of
 the US multi-region for BigQuery. S3, requests of Standard: aws.amazon.com/s3/pricing; BigQuery on demand, where 1 TiB
 a month is free: cloud.google.com/bigquery/pricing; Redshift Serverless: aws.amazon.com/redshift/pricing, as others
 published them (Redshift: read on 2026-10-07; S3 and BigQuery: on 2026-11-27).

@@ -88,9 +88,9 @@ class Running:
             return any("/_plans/" not in key for key in self._pipeline.objects("batches"))
 
         self._pipeline.site.wait([child], has_begun)
-        self._pipeline.notes["killed"] = "yes" if child.poll() is None else "no, it had ended by then"
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
+        if child.poll() is not None:
+            raise NotHeldError(f"The {side} had ended before it could be killed; run the scenario again")
+        os.killpg(child.pid, signal.SIGKILL)
 
     def wait(self) -> str:
         """Wait for both, keep the last STATE, and return both logs."""
