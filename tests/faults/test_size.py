@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
 from singer_lines import Batches, Message, lines, record, schema, state
 from warehouses import Warehouse
 
@@ -167,13 +170,57 @@ def test_a_table_of_many_files_is_planned_in_memory_like_that_of_a_glob(run: Pro
         with (log / f"{0:020d}.json").open("w") as file:
             for action in (protocol, {"metaData": about}, *map(add, range(count))):
                 print(json.dumps(action), file=file)
-        storage = {"encoding": {"format": "parquet"}, "storage": {"root": f"{tmp_path}/batches{count}"}}
-        stream = {"name": "rows", "path": str(log.parent), "format": "delta"}
-        command = run.command("tap-s3-files", "--write-plan", config={"streams": [stream], "batch_config": storage})
-        cost = measured(command, run.env, subprocess.DEVNULL, tmp_path)
-        assert cost.code == 0, cost.log[-4000:]
-        print(f"{count} files: {cost.cpu:.1f} CPU s, {cost.peak_mb:.0f} MB")
-        return cost.peak_mb
+        return peak_of_plan(run, tmp_path, log.parent, "delta")
 
     least = peak_mb(1)
     assert peak_mb(100_000) - least < 350
+
+
+@pytest.mark.long
+def test_an_iceberg_table_of_many_files_is_planned_a_manifest_at_a_time(run: Programs, tmp_path: Path) -> None:
+    """Ten manifests whose entries have statistics of four columns; all entries at once take 400 MB."""
+    catalog = load_catalog("local", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    columns = range(1, 5)
+    schema = pa.schema([(f"column_{n}", pa.int64()) for n in columns])
+
+    def file(place: str, number: int) -> DataFile:
+        bounds = {n: number.to_bytes(8, "little") for n in columns}
+        found = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=f"{place}/data/part-{number:07d}-0a1b2c3d-4e5f-4a5a-a2c8-55c59bd782aa.parquet",
+            file_format=FileFormat.PARQUET,
+            partition=Record(),
+            record_count=10,
+            file_size_in_bytes=1000,
+            column_sizes=dict.fromkeys(columns, 100),
+            value_counts=dict.fromkeys(columns, 10),
+            null_value_counts=dict.fromkeys(columns, 0),
+            nan_value_counts={},
+            lower_bounds=bounds,
+            upper_bounds=bounds,
+        )
+        found.spec_id = 0
+        return found
+
+    def peak_mb(name: str, of_each: int) -> float:
+        table = catalog.create_table(f"shop.{name}", schema)
+        for first in range(0, 10 * of_each, of_each):
+            with table.transaction() as change, change.update_snapshot().fast_append() as snapshot:
+                for number in range(first, first + of_each):
+                    snapshot.append_data_file(file(table.location(), number))
+        return peak_of_plan(run, tmp_path, Path(table.location().removeprefix("file://")), "iceberg")
+
+    least = peak_mb("few", 1)
+    assert peak_mb("many", 10_000) - least < 200
+
+
+def peak_of_plan(run: Programs, folder: Path, table: Path, kind: str) -> float:
+    """Return the memory in MB that the plan of a table takes."""
+    storage = {"encoding": {"format": "parquet"}, "storage": {"root": f"{table}-batches"}}
+    stream = {"name": "rows", "path": str(table), "format": kind}
+    command = run.command("tap-s3-files", "--write-plan", config={"streams": [stream], "batch_config": storage})
+    cost = measured(command, run.env, subprocess.DEVNULL, folder)
+    assert cost.code == 0, cost.log[-4000:]
+    print(f"{table.name}: {cost.cpu:.1f} CPU s, {cost.peak_mb:.0f} MB")
+    return cost.peak_mb
