@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pyarrow.parquet as pq
 import pytest
+from botocore.exceptions import ClientError
 from forked_programs import ForkedPrograms
 from waiting import wait_until
 
-from local_cloud import environment
+from local_cloud import Cloud, environment
 from local_cloud.lifeline import PR_SET_PDEATHSIG
 from local_cloud.programs import Ran
+from singer_arrow.errors import ObjectChangedError
+from singer_arrow.storage.aws import AwsOptions
+from singer_arrow.storage.store import Storage
+from singer_arrow.storage.urls import Url
 
 COMMANDS = {
     "versitygw": "--access {key} --secret {secret} --region {region} --port 127.0.0.1:{port} posix {sidecar} {folder}",
@@ -28,6 +35,7 @@ COMMANDS = {
     "gofakes3": "-host 127.0.0.1:{port} -backend memory",
     "s3rver": "--address 127.0.0.1 --port {port} --directory {folder} --silent --allow-mismatched-signatures",
 }
+PAGE = Path(__file__).parents[3] / "docs" / "access.md"
 KEEPS_NO_LOG = {"s3rver"}
 """Servers that replace an object in spite of If-None-Match, so that a plan log cannot be kept there."""
 
@@ -115,6 +123,48 @@ def ids(ran: Ran, folder: Path, s3: Any) -> list[int]:
                 local = Path(url.removeprefix("file://"))
             found += pq.read_table(local).column("id").to_pylist()
     return sorted(found)
+
+
+def refusal(request: Callable[..., Any], **parameters: Any) -> str:
+    """Return how a server takes a request whose condition does not hold: "refused", "ignored", or its own error."""
+    try:
+        request(Bucket=parameters.pop("Bucket", "shop"), **parameters)
+    except ClientError as error:
+        code = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        return "refused" if code == HTTPStatus.PRECONDITION_FAILED else f"{code} {error.response['Error']['Code']}"
+    return "ignored"
+
+
+def row_of(name: str, url: str, bucket: str, s3: Any, keys: dict[str, str]) -> str:
+    """Return what the page has about a server: conditional requests, parts, long listings, and a changed object."""
+    first = s3.put_object(Bucket=bucket, Key="c/a", Body=b"first")["ETag"]
+    absent = refusal(s3.put_object, Bucket=bucket, Key="c/a", Body=b"other", IfNoneMatch="*")
+    own = AwsOptions(endpoint_url=url, region=environment.REGION, **keys)
+    storage, place = Storage(own), Url.parse(f"s3://{bucket}/c/a")
+    before = storage.head(place)
+    s3.put_object(Bucket=bucket, Key="c/a", Body=b"newer")
+    match = refusal(s3.get_object, Bucket=bucket, Key="c/a", IfMatch=first)
+    with pytest.raises(ObjectChangedError):
+        storage.get(place, start=1, end=2, version_of=before)
+    delete = refusal(s3.delete_object, Bucket=bucket, Key="c/a", IfMatch=first)
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="c/parts")["UploadId"]
+    part = {"Bucket": bucket, "Key": "c/parts", "UploadId": upload}
+    tag = s3.upload_part(**part, PartNumber=1, Body=b"x")["ETag"]
+    made = s3.complete_multipart_upload(**part, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": tag}]})["ETag"]
+    parts = "as in S3" if re.fullmatch(r'"[0-9a-f]{32}-1"', made) else "others"
+    after = [o["Key"] for o in s3.list_objects_v2(Bucket=bucket, Prefix="c/", StartAfter="c/a").get("Contents", [])]
+    start = "yes" if after == ["c/parts"] else "no"
+    return f"| {name} | {absent} | {match} | {delete} | {parts} | {start} |"
+
+
+def test_the_page_has_what_a_server_does(server: tuple[str, str]) -> None:
+    keys = {"access_key_id": KEY, "secret_access_key": SECRET.get(server[0], environment.SECRET_ACCESS_KEY)}
+    assert row_of(*server, "shop", client_of(server), keys) in PAGE.read_text().splitlines()
+
+
+def test_the_page_has_what_the_local_cloud_does(cloud: Cloud, bucket: str, s3: Any) -> None:
+    keys = {name: cloud.env[f"AWS_{name.upper()}"] for name in ("access_key_id", "secret_access_key")}
+    assert row_of("moto", cloud.s3_url, bucket, s3, keys) in PAGE.read_text().splitlines()
 
 
 def test_more_keys_than_a_page_and_a_large_object(server: tuple[str, str], tmp_path: Path) -> None:
