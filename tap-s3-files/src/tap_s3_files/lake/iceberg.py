@@ -14,7 +14,6 @@ from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
@@ -163,6 +162,8 @@ class IcebergTable:
             return self._masks(self._table.snapshot_by_id(self.version.snapshot))
 
     def _masks(self, snapshot: Any) -> Mapping[Url, pa.BooleanArray]:
+        import pyarrow.compute as pc
+
         bits: dict[str, bytearray] = {}  # of deleted rows
         for delete in self._live(snapshot, _DELETES):
             if int(delete.content) != _EQUALITY:
@@ -248,6 +249,8 @@ class IcebergTable:
         self, snapshot: Any, files: tuple[list[Any], list[Any], list[Any]], at: datetime, keys: Sequence[str]
     ) -> Iterator[TableFile]:
         """Yield the files with the rows that a snapshot deletes, and then those with rows that it adds."""
+        import pyarrow.compute as pc
+
         added, removed, deletes = files
         time, what = at.isoformat(), f"snapshot {snapshot.snapshot_id}"
         earlier: Mapping[Url, pa.BooleanArray] = {}

@@ -18,7 +18,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError, DataError
@@ -192,6 +191,8 @@ def _masks(storage: Storage, source: TableSource, key: str) -> Mapping[Url, pa.B
 
 def rows_left(source: TableSource, storage: Storage, key: str, file: Url) -> pa.BooleanArray:
     """Return true for each row of a file that is to be sent, by the `deletes` of a TableFile."""
+    import pyarrow.compute as pc
+
     *before, after = key.split()
     left = _masks(storage, source, after)[file]
     if not before:
