@@ -25,6 +25,7 @@ from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
     ANEW,
+    ANEW_HINT,
     CHANGES,
     DELETED,
     ID,
@@ -135,7 +136,7 @@ class DeltaTable:
                 about = _info_of(self._commit(since.number))
                 if about.get("timestamp") not in (None, since.snapshot):
                     reason = f"{since} was read, and its log has another commit of that number: it was written anew"
-                    raise DataError(reason, url=self.url, hint=ANEW[:1].upper() + ANEW[1:])
+                    raise DataError(reason, url=self.url, hint=ANEW_HINT)
         numbers = range(since.number + 1, upto.number + 1)
         with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
             commits = pool.map(self._commit, numbers)
@@ -191,8 +192,7 @@ class DeltaTable:
                 yield from self._changes(number, actions, deleted_at, before)
                 continue
             if operation == "RESTORE":
-                hint = ANEW[:1].upper() + ANEW[1:]
-                raise DataError(f"{what} (RESTORE) brought an earlier version back", url=self.url, hint=hint)
+                raise DataError(f"{what} (RESTORE) brought an earlier version back", url=self.url, hint=ANEW_HINT)
             if removed and not sends_added(
                 self.url, what, operation, self._settings, adds=bool(added), has_keys=has_keys
             ):

@@ -22,6 +22,7 @@ from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
 from tap_s3_files.lake.table import (
     ANEW,
+    ANEW_HINT,
     DELETED,
     RowsLeft,
     TableColumns,
@@ -211,7 +212,7 @@ class IcebergTable:
             number = snapshot.parent_snapshot_id
         if number is None and since.snapshot != NONE:
             reason = f"{since} was read, and is no ancestor of {upto}: it has expired, or the table was rolled back"
-            raise DataError(reason, url=self.url, hint=ANEW[:1].upper() + ANEW[1:])
+            raise DataError(reason, url=self.url, hint=ANEW_HINT)
         return found[::-1]
 
     def _expired(self, version: TableVersion) -> DataError:
@@ -266,7 +267,7 @@ class IcebergTable:
                 url = Url.parse(file.file_path)
                 was, now = earlier.get(url), later.get(url)
                 if was is not None and (now is None or pc.any(pc.and_not(now, was)).as_py()):
-                    raise DataError(f"{what} brought deleted rows of {url} back", url=self.url, hint=ANEW)
+                    raise DataError(f"{what} brought deleted rows of {url} back", url=self.url, hint=ANEW_HINT)
                 if now is not None and now != was and file.file_path not in ours:
                     marked.append(file)
             if (removed or marked) and any(int(f.content) == _EQUALITY for f in self._live(parent, _DELETES)):
@@ -277,7 +278,7 @@ class IcebergTable:
                 parts = {self._table.schema().find_column_name(p.source_id) for p in self._parts(file)}
                 if names != set(keys) or not parts <= names:
                     reason = f"{what} has equality deletes by {', '.join(sorted(names | parts))}"
-                    raise DataError(f"{reason}, which are not key_properties", url=self.url, hint=ANEW)
+                    raise DataError(f"{reason}, which are not key_properties", url=self.url, hint=ANEW_HINT)
                 yield self._file(file, at, **{DELETED.name: time})
             for file in removed:
                 key = before if Url.parse(file.file_path) in earlier else ""

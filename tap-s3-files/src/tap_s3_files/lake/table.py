@@ -39,6 +39,7 @@ ANEW = (
     "to load the table anew, empty the target's table and begin a new plan log without STATE (--new-plan-log), or use "
     "replication_method: FULL_TABLE with load_method: overwrite"
 )
+ANEW_HINT = ANEW[:1].upper() + ANEW[1:]
 DELETED = pa.field("_sdc_deleted_at", pa.timestamp("us", "UTC"))
 """The column of a change feed that has the time at which a row was deleted."""
 CHANGES = "_change_type"
