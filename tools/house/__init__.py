@@ -5,6 +5,7 @@ classes   Inheritance between a target and the SDK
 folders   Modules in a folder, length of files, maps in `__init__.py`
 limits    The limits of limits.toml compared with the measured figures
 names     Class and function names with two meanings
+pages     Words of the pages that people write and read
 private   Tests that use private members
 report    The table that `make house` prints
 source    The source files of the workspace

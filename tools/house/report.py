@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from house import circles, classes, folders, names, private, walks, words
+from house import circles, classes, folders, names, pages, private, walks, words
 from house.source import PACKAGES
 
 Row = tuple[str, str, str]
@@ -17,6 +17,9 @@ def rows() -> Iterator[Row]:
     yield "Lines of product, five packages", f"{sizes['product']:,}", "43,000"
     yield "Lines of local-cloud", f"{sizes['local_cloud']:,}", "12,000"
     yield "Python files of product", str(sizes["files"]), "160"
+    written = pages.words()
+    yield "Words of pages written by hand", f"{sum(written.values()):,}", "32,000"
+    yield "Words of one page, most", "{1:,} ({0})".format(*max(written.items(), key=lambda page: page[1])), "1,200"
     yield "One-statement functions", f"{folders.one_statement_share():.1f} %", "22 %"
     yield "Import circles, type-checking imports included", str(len(circles.circles())), "0"
     folder, most = folders.module_counts().most_common(1)[0]

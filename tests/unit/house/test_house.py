@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from house import circles, folders, private, source, words
+from house import circles, folders, pages, private, source, words
 from house.source import Module
 
 WORD, GIVEN = "nob" + "ody", "te" + "ll"
@@ -82,3 +82,20 @@ def test_private_members_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     test = "from singer_arrow.a import _b, c\nc._d = 1\nc._replace()\nx = 'singer_arrow.a._b'\nself._d\n"
     add(monkeypatch, a="def _b(): ...\n\n\nself._d = 0\n", test_a=test)
     assert sorted(private.uses()["tests/test_a.py"]) == ["1: _b", "2: _d", "4: _b"]
+
+
+def test_words_that_programs_write_do_not_count(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "a.md": "# One two\n\n<!-- sources: x.py writes them -->\nthree four\n<!-- end of the sources -->\n\nfive\n",
+        "b.md": "# One\n\nWritten by `docs/b.py`.\n",
+        "c.py": "x = 1\n",
+    }
+    for name, text in texts.items():
+        (workspace / name).write_text(text)
+    monkeypatch.setattr(pages, "ROOT", workspace)
+    monkeypatch.setattr(pages, "files", lambda: tuple(map(Path, texts)))
+    pages.words.cache_clear()
+    try:
+        assert pages.words() == {"a.md": 4}
+    finally:
+        pages.words.cache_clear()
