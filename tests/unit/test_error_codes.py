@@ -35,13 +35,17 @@ def codes() -> set[str]:
 
 
 DOCUMENTED = re.findall(
-    r"^\| `([a-z-]+)` \| (.+) \| (.+) \|$", (ROOT / "docs/troubleshooting.md").read_text(), re.MULTILINE
+    r'^\| (?:<a id="([a-z-]+)"></a>)?`([a-z-]+)` \| (.+) \| (.+) \|$',
+    (ROOT / "docs/troubleshooting.md").read_text().partition("\n## Messages")[0],
+    re.MULTILINE,
 )
+"""Anchor, code, cause and remedy of each entry."""
 
 
 def test_each_code_has_its_entry_and_each_entry_its_code() -> None:
-    assert [code for code, _, _ in DOCUMENTED] == sorted(codes() | OF_THE_COMMAND_LINE | OF_INSTANCES)
-    assert all(cause.strip() and remedy.strip() for _, cause, remedy in DOCUMENTED)
+    assert [code for _, code, _, _ in DOCUMENTED] == sorted(codes() | OF_THE_COMMAND_LINE | OF_INSTANCES)
+    assert [anchor for anchor, *_ in DOCUMENTED] == [code for _, code, *_ in DOCUMENTED]
+    assert all(cause.strip() and remedy.strip() for *_, cause, remedy in DOCUMENTED)
 
 
 def test_a_code_stays_with_an_error_that_is_completed() -> None:

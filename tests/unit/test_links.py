@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?)\s*$", re.MULTILINE)
+NAMED = re.compile(r'<a id="([^"]+)"></a>')
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -21,8 +22,8 @@ def pages() -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub makes them."""
-    found: set[str] = set()
+    """Return the anchors of a page's headings, as GitHub makes them, and those that it names itself."""
+    found: set[str] = set(NAMED.findall(page.read_text()))
     for heading in HEADING.findall(FENCED.sub("", page.read_text())):
         text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
         anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
@@ -49,5 +50,6 @@ def test_links_lead_somewhere(name: str) -> None:
 
 def test_an_anchor_follows_the_heading(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# One, two: `_three`\n\n```\n# no heading\n```\n## A [link](x.md)\n## A link\n")
-    assert anchors(page) == {"one-two-_three", "a-link", "a-link-1"}
+    headings = "# One, two: `_three`\n\n```\n# no heading\n```\n## A [link](x.md)\n## A link\n"
+    page.write_text(f'{headings}| <a id="b-c"></a>`b` |\n')
+    assert anchors(page) == {"one-two-_three", "a-link", "a-link-1", "b-c"}

@@ -28,7 +28,7 @@ from target_redshift.client import Redshift
 from target_redshift.settings import Settings as RedshiftSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
-DOCUMENTED = re.findall(r"^\| `([a-z-]+)` \| .+ \| .+ \|$", PAGE, re.MULTILINE)
+DOCUMENTED = re.findall(r'^\| <a id="[a-z-]+"></a>`([a-z-]+)` \| .+ \| .+ \|$', PAGE, re.MULTILINE)
 QUOTA = "Quota exceeded: Your table exceeded quota for imports or query appends per table"
 FULL_MEMORY = """
 import pyarrow, sys
