@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +33,8 @@ def test_streams_go_into_the_configured_tables(
         assert sorted(warehouse.tables()) == ["_sdc_batches", "p_rest", "people"]
         for name, place in (("all_orders", other), ("events_1", other), ("people", ""), ("p_rest", "")):
             found = warehouse.run(f"SELECT id FROM {warehouse.quoted(name, place)} ORDER BY id")
+            line = rf"Stream \S+ goes to table \S*{place or warehouse.schema}\.{name}$"
+            assert len(re.findall(line, caplog.text, re.MULTILINE)) == (name != "events_1"), name
             assert [row["id"] for row in found] == [0, 1], name  # the second run has skipped the batches of the first
     finally:
         warehouse.drop(other)

@@ -128,8 +128,11 @@ class WarehouseRun(Generic[SettingsT_co]):
     def claim_table(self, table: str, stream: str) -> None:
         """Reserve a table, by its path, for a stream.
 
-        SchemaError: another stream has it: entries of the ledger, or a replacement, of one would count for both.
+        A table of another name than the stream's is logged, once. SchemaError: another stream has it: entries of the
+        ledger, or a replacement, of one would count for both.
         """
+        if table not in self._streams_of and table.rpartition(".")[2] != stream:
+            self.logger.info("Stream %r goes to table %s", stream, table)
         if (other := self._streams_of.setdefault(table, stream)) != stream:
             raise SchemaError(
                 f"Streams {other!r} and {stream!r} both go to table {table}, which existed before and is neither's; "
