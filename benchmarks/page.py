@@ -1,4 +1,4 @@
-"""Write docs/performance.md, the page of details, their pictures and the figures in README.md, from the kept results.
+"""Write docs/performance.md, a page for each case, their pictures and the figures in README.md, from the kept results.
 
 Usage: python -m benchmarks.page [--check]
 
@@ -20,7 +20,8 @@ from benchmarks.limits import LIMITS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-PAGE, DETAILS, IMAGES, README = "docs/performance.md", "docs/performance-details.md", "docs/images", "README.md"
+PAGE, INDEX, README = "docs/performance.md", "docs/performance-details.md", "README.md"
+CASE_PAGES, IMAGES = "docs/performance", "docs/images"
 HEADLINE = "rows-per-cpu-second"
 HEADLINE_CASES = {
     "taxi-parquet": "Parquet",
@@ -61,20 +62,18 @@ METRICS = {
 
 HEAD = """# Performance
 
-Each figure compares tools in one run on one machine (two cores), with the best documented settings of each, on an S3
-that answers after 30 ms. [Details](performance-details.md): every case with all contenders, settings, versions, and
-what limits the goals that are not reached. To measure again: `make bench CASES=...`, then `make docs`, which writes
-this page from `benchmarks/results/`.
+Written by `make docs` from `benchmarks/results/`. Each figure compares tools in one run on one machine with two cores,
+each with its best documented settings, on an S3 that answers after 30 ms. A figure leads to its case, with settings and
+versions; [all cases](performance-details.md). To measure again: `make bench CASES=taxi-csv`.
 """
-DETAILS_HEAD = """# Performance in detail
+INDEX_HEAD = """# Measurements
 
-Written by `make docs` from `benchmarks/results/`, which `make bench` measures ([benchmarks](../benchmarks/README.md)
-describes how). The [overview](performance.md) is shorter.
+Written by `make docs` from `benchmarks/results/`, which `make bench CASES=NAME` measures
+([how](../benchmarks/README.md)). The figures that matter most are in [performance](performance.md).
 
-The contenders of a case run in turn, round after round. Figures are medians over the rounds, with least and greatest in
-brackets; n is the number of rounds. CPU is user and system time of the whole process tree; memory is the peak of the
-sum of its resident sets, sampled every 20 ms. Services (S3, BigQuery, Redshift) run on the same cores and are not
-counted. Columns headed x are relative to the first line of the table.
+On the pages of the cases, figures are medians over n rounds; CPU is user and system time of the whole process tree,
+memory the peak of its resident sets. Services run on the same cores and are not counted. The results have every round,
+and the versions of all libraries.
 """
 
 
@@ -91,15 +90,16 @@ def main() -> int:
 
 
 def stale(root: Path, texts: Mapping[str, str]) -> list[str]:
-    """Return the files below the root that differ from these texts, and pictures that no text is for."""
+    """Return the files below the root that differ from these texts, and pages and pictures that no text is for."""
     there = {name: path.read_text() if (path := root / name).exists() else None for name in texts}
-    return sorted({name for name in texts if there[name] != texts[name]} | (_pictures(root) - set(texts)))
+    return sorted({name for name in texts if there[name] != texts[name]} | (_of_cases(root) - set(texts)))
 
 
 def write(root: Path, texts: Mapping[str, str]) -> None:
-    """Write files below the root, and remove pictures that no text is for."""
-    (root / IMAGES).mkdir(parents=True, exist_ok=True)
-    for name in _pictures(root) - set(texts):
+    """Write files below the root, and remove pages and pictures that no text is for."""
+    for folder in (IMAGES, CASE_PAGES):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for name in _of_cases(root) - set(texts):
         (root / name).unlink()
     for name, text in texts.items():
         (root / name).write_text(text)
@@ -111,7 +111,8 @@ def files(root: Path, results: Path) -> dict[str, str]:
     made = {f"{IMAGES}/{name}.svg": text for each in found if (text := _picture(each)) for name in [each["case"]]}
     if headline := _headline(found):
         made[f"{IMAGES}/{HEADLINE}.svg"] = headline
-    made |= {PAGE: _page(found, made), DETAILS: _details(found, made)}
+    made |= {f"{CASE_PAGES}/{each['case']}.md": _case_page(each, made) for each in found}
+    made |= {PAGE: _page(found, made), INDEX: _index(found)}
     readme = (root / README).read_text()
     made[README] = MARK.sub(lambda _: f"{BEGIN}\n{_summary(found, made)}{END}", readme)
     return made
@@ -127,30 +128,56 @@ def _results(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: (place.get(each["case"], len(place)), each["case"]))
 
 
-def _pictures(root: Path) -> set[str]:
-    return {f"{IMAGES}/{path.name}" for path in (root / IMAGES).glob("*.svg")}
+def _of_cases(root: Path) -> set[str]:
+    """Return the pictures and the pages of cases."""
+    found = [*(root / IMAGES).glob("*.svg"), *(root / CASE_PAGES).glob("*.md")]
+    return {str(path.relative_to(root)) for path in found}
 
 
 def _page(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str:
-    """Return the first screen: goal, measured, what it means."""
-    rows = [
-        [f"[{figure.text}]({Path(DETAILS).name}#{figure.case})", *_goal(goal), figure.meaning]
-        for figure, _, goal in _measured(found)
-    ]
-    lines = [HEAD, *report.table(["figure", "goal", "measured", "reached", "what it means"], rows, texts=5), ""]
+    """Return the first screen: the picture, and what was measured."""
+    lines = [HEAD]
     if f"{IMAGES}/{HEADLINE}.svg" in made:
         lines += [_image(HEADLINE, made, "images"), ""]
-    return "\n".join(lines)
+    rows = [
+        [f"[{figure.text}](performance/{figure.case}.md)", *_goal(goal), figure.meaning]
+        for figure, _, goal in _measured(found)
+    ]
+    lines += report.table(["figure", "goal", "measured", "reached", "what it means"], rows, texts=5)
+    return "\n".join([*lines, ""])
 
 
-def _details(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str:
-    lines = [DETAILS_HEAD, "## Goals", "", *_goals(found), "", *_limits(found)]
+def _index(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return the list of the cases."""
+    rows = []
     for each in found:
-        lines += [f"## {each['case']}", "", f"    {_command(each)}", ""]
-        if f"{IMAGES}/{each['case']}.svg" in made:
-            lines += [_image(each["case"], made, "images"), ""]
-        lines += [report.body(each)]
-    return "\n".join(lines)
+        goals = [goal["reached"] for goal in each["goals"]]
+        reached = f"{sum(goals)} of {len(goals)}" if goals else ""
+        rows.append([f"[{each['case']}](performance/{each['case']}.md)", _sentences(each["about"])[0], reached])
+    return "\n".join([INDEX_HEAD, *report.table(["case", "what it compares", "goals reached"], rows, texts=3), ""])
+
+
+def _case_page(found: Mapping[str, Any], made: Mapping[str, str]) -> str:
+    """Return the page of a case: method, picture, figures, and what limits the goals that are not reached."""
+    lines = [
+        f"# {found['case']}",
+        "",
+        f"Written by `make docs`; `{_command(found)}` measures again. {_method(found)}",
+        "",
+    ]
+    if f"{IMAGES}/{found['case']}.svg" in made:
+        lines += [_image(found["case"], made, "../images"), ""]
+    return "\n".join([*lines, report.measured(found, brief=True), *_limits(found)])
+
+
+def _method(found: Mapping[str, Any]) -> str:
+    """Return what a case compares, and of which rows: the first two sentences, and the one about its size."""
+    first, *rest = _sentences(found["about"])
+    return " ".join([first, *rest[:1], *(each for each in rest[1:] if each.startswith(("Here ", "Left out")))])
+
+
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[\w)`]\.) (?=[A-Z1-9`])", " ".join(text.split()))
 
 
 def _measured(
@@ -164,7 +191,7 @@ def _measured(
 def _summary(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str:
     """Return the table and the picture of README.md."""
     rows = [
-        [f"[{figure.text}]({DETAILS}#{figure.case})", f"`{_command(each)}`", *_goal(goal)]
+        [f"[{figure.text}]({CASE_PAGES}/{figure.case}.md)", f"`{_command(each)}`", *_goal(goal)]
         for figure, each, goal in _measured(found)
         if figure.is_in_readme
     ]
@@ -174,24 +201,14 @@ def _summary(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str
     return "\n".join([*report.table(["figure", "command", "goal", "measured", "reached"], rows, texts=2), "", *picture])
 
 
-def _goals(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    rows = [
-        [f"[{each['case']}](#{each['case']})", goal["text"], f"`{_command(each)}`", *_goal(goal)]
-        for each in found
-        for goal in each["goals"]
-    ]
-    return report.table(["case", "figure", "command", "goal", "measured", "reached"], rows, texts=3)
-
-
-def _limits(found: Sequence[Mapping[str, Any]]) -> list[str]:
+def _limits(found: Mapping[str, Any]) -> list[str]:
     """Return what limits the goals that are not reached."""
-    limits = [
-        f"- [{each['case']}](#{each['case']}), {goal['text']}: {limit}"
-        for each in found
-        for goal in each["goals"]
-        if not goal["reached"] and (limit := LIMITS.get((each["case"], goal["text"])))
-    ]
-    return ["What limits the goals that are not reached, by profiles:", "", *limits, ""] if limits else []
+    limited: dict[str, list[str]] = {}
+    for goal in found["goals"]:
+        if not goal["reached"] and (limit := LIMITS.get((found["case"], goal["text"]))):
+            limited.setdefault(limit, []).append(goal["text"])
+    lines = [f"- {'; '.join(goals)}: {limit}" for limit, goals in limited.items()]
+    return ["What limits the goals that are not reached, by profiles:", "", *lines, ""] if lines else []
 
 
 def _goal(goal: Mapping[str, Any]) -> list[str]:
@@ -203,16 +220,10 @@ def _command(found: Mapping[str, Any]) -> str:
 
 
 def _image(name: str, made: Mapping[str, str], folder: str) -> str:
-    """Return the picture, with its description as the alternative text."""
-    description = re.search("<desc[^>]*>(.*?)</desc>", made[f"{IMAGES}/{name}.svg"])
-    title = re.search("<title[^>]*>(.*?)</title>", made[f"{IMAGES}/{name}.svg"])
-    assert description is not None
-    assert title is not None
-    return (
-        f"![{title[1]}: {description[1]}]({folder}/{name}.svg)".replace("&gt;", ">")
-        .replace("&lt;", "<")
-        .replace("&amp;", "&")
-    )
+    """Return the picture; its title and its note are the alternative text, as a table has its figures."""
+    lines = re.findall(r'<text class="(?:title|note)"[^>]*>(.*?)</text>', made[f"{IMAGES}/{name}.svg"])
+    text = ": ".join(line for line in lines if line)
+    return f"![{text}]({folder}/{name}.svg)".replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&")
 
 
 def _picture(found: Mapping[str, Any]) -> str | None:

@@ -64,7 +64,15 @@ def markdown(found: Mapping[str, Any]) -> str:
 
 
 def body(found: Mapping[str, Any]) -> str:
-    """A result as Markdown: what is compared, the table, settings, goals, and where it ran."""
+    """A result as Markdown: what is compared, and what was measured."""
+    return f"{found['about'].strip()}\n\n{measured(found)}"
+
+
+def measured(found: Mapping[str, Any], *, brief: bool = False) -> str:
+    """The table, settings and goals of a result, and where it ran, as Markdown.
+
+    `brief`: medians alone, and no versions of libraries; the result has the rest.
+    """
     contenders, columns = found["contenders"], found["columns"]
     first = contenders[0]["median"]
     head = ["", "wall s", "x", "CPU s", "x", "peak MB", "rows", "MB out", "rows / CPU s", *(c[1] for c in columns), "n"]
@@ -85,10 +93,14 @@ def body(found: Mapping[str, Any]) -> str:
         for each in contenders
     ]
     # A column that no contender fills is left out.
-    kept = [n for n in range(len(head)) if any(row[n] for row in rows)]
-    lines = [found["about"].strip(), ""]
-    lines += table([head[n] for n in kept], [[row[n] for n in kept] for row in rows])
-    lines += ["", *(f"- {each['name']}: {each['settings']}" for each in contenders)]
+    kept = [n for n in range(len(head)) if any(row[n] for row in rows) and not (brief and head[n] in ("x", "rows"))]
+    if brief:
+        rows = [[cell.partition(" (")[0] if n else cell for n, cell in enumerate(row)] for row in rows]
+    lines = table([head[n] for n in kept], [[row[n] for n in kept] for row in rows])
+    by_settings: dict[str, list[str]] = {}
+    for each in contenders:
+        by_settings.setdefault(each["settings"], []).append(each["name"])
+    lines += ["", *(f"- {'; '.join(names)}: {settings}" for settings, names in by_settings.items())]
     if found["goals"]:
         judged = [
             [each["text"], each["goal"], number(each["value"]), "yes" if each["reached"] else "**no**"]
@@ -96,7 +108,7 @@ def body(found: Mapping[str, Any]) -> str:
         ]
         lines += ["", *table(["goal", "", "measured", "reached"], judged)]
     scaled = f" Rows scaled by {found['scale']:g}." if found["scale"] != 1 else ""
-    return "\n".join([*lines, "", _where(found["machine"]) + scaled, ""])
+    return "\n".join([*lines, "", _where(found["machine"], brief=brief) + scaled, ""])
 
 
 def write(found: Mapping[str, Any], folder: Path) -> Path:
@@ -127,9 +139,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1)
     return [f"| {' | '.join(line)} |" for line in [head, align, *rows]]
 
 
-def _where(machine: Mapping[str, Any]) -> str:
-    libraries = ", ".join(f"{name} {version}" for name, version in machine["libraries"].items())
-    return (
+def _where(machine: Mapping[str, Any], *, brief: bool) -> str:
+    place = (
         f"{machine['date']}, {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
-        f"{machine['system']}, Python {machine['python']}, {libraries}."
+        f"{machine['system']}, Python {machine['python']}"
     )
+    libraries = [] if brief else [f"{name} {version}" for name, version in machine["libraries"].items()]
+    return f"{', '.join([place, *libraries])}."

@@ -46,7 +46,7 @@ def pages() -> dict[Path, str]:
     found |= {
         path: path.name for pattern in ("*.md", "*.yml", "*.yaml", "*.json", "*.css") for path in docs.glob(pattern)
     }
-    found |= {path: f"images/{path.name}" for path in (docs / "images").iterdir()}
+    found |= {path: f"{name}/{path.name}" for name in ("images", "performance") for path in (docs / name).iterdir()}
     found |= {path: f"schemas/{path.name}" for path in (docs / "schemas").glob("*.json")}
     found |= {path: f"deploy/{path.name}" for path in (docs / "deploy").iterdir() if path.is_file()}
     return {path: place for path, place in found.items() if path.exists()}

@@ -60,4 +60,8 @@ def test_each_page_is_in_the_menu(site: ModuleType) -> None:
         for part in menu
         for item in next(iter(part.values()))
     ]
-    assert sorted(listed) == sorted(place for place in site.pages().values() if place.endswith(".md"))
+    cases = [place for place in site.pages().values() if place.startswith("performance/")]
+    assert sorted(listed + cases) == sorted(place for place in site.pages().values() if place.endswith(".md"))
+    index = (ROOT / "docs/performance-details.md").read_text()
+    assert [place for place in cases if f"({place})" not in index] == []
+    assert len(cases) > 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -55,27 +54,41 @@ def test_all_is_written_and_then_found_up_to_date(root: Path) -> None:
     page.write(root, texts)
     assert page.stale(root, page.files(root, root / "results")) == []
 
-    text = (root / page.DETAILS).read_text()
-    first = text.index(
-        "| [taxi-parquet](#taxi-parquet) | rows per CPU second | `make bench CASES=taxi-parquet` | >= 200 | 250 | yes |"
-    )
-    second = text.index("| [wide](#wide) | peak <MB> | `make bench CASES=wide` | <= 1 | 2 | **no** |")
-    assert text.index("## Goals") < first < second < text.index("## taxi-parquet") < text.index("## wide")
-    assert "A processor, 2 cores" in text
-    pictured = set(re.findall(r"\]\((images/[^)]*)\)", text))
-    assert pictured == {f"images/{name}.svg" for name in ("taxi-parquet", "wide")}
+    index = (root / page.INDEX).read_text()
+    first = index.index("| [taxi-parquet](performance/taxi-parquet.md) | About taxi-parquet. | 1 of 1 |")
+    assert first < index.index("| [wide](performance/wide.md) | About wide. | 0 of 1 |")
+    for case, goal in (
+        ("taxi-parquet", "rows per CPU second | >= 200 | 250 | yes"),
+        ("wide", "peak <MB> | <= 1 | 2 | **no**"),
+    ):
+        text = (root / page.CASE_PAGES / f"{case}.md").read_text()
+        assert text.startswith(
+            f"# {case}\n\nWritten by `make docs`; `make bench CASES={case}` measures again. About {case}."
+        )
+        assert f"| {goal} |" in text
+        assert "A processor, 2 cores" in text
+        assert f"](../images/{case}.svg)" in text
     headline = f"images/{page.HEADLINE}.svg"
     assert f"]({headline})" in (root / page.PAGE).read_text()
+    pictured = {f"images/{name}.svg" for name in ("taxi-parquet", "wide")}
     assert {f"images/{path.name}" for path in (root / page.IMAGES).iterdir()} == pictured | {headline}
+
+
+def test_a_page_has_the_first_sentences_and_those_about_its_size(root: Path) -> None:
+    path = root / "results" / "wide.json"
+    about = "Wide: `a` and S3. Each has 150 columns. More is in the case. Here 5 files. Left out: one 1.5 of them."
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"about": about}))
+    text = page.files(root, root / "results")[f"{page.CASE_PAGES}/wide.md"]
+    assert "again. Wide: `a` and S3. Each has 150 columns. Here 5 files. Left out: one 1.5 of them.\n" in text
 
 
 def test_what_limits_a_goal_that_is_not_reached_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = {("wide", "peak <MB>"): "the bound.", ("taxi-parquet", "rows per CPU second"): "of one that is reached"}
     monkeypatch.setattr(page, "LIMITS", reasons)
-    text = page.files(root, root / "results")[page.DETAILS]
+    texts = page.files(root, root / "results")
 
-    assert "- [wide](#wide), peak <MB>: the bound.\n" in text
-    assert "of one that is reached" not in text
+    assert "- peak <MB>: the bound.\n" in texts[f"{page.CASE_PAGES}/wide.md"]
+    assert all("of one that is reached" not in text for text in texts.values())
 
 
 def test_each_goal_of_the_repository_that_is_not_reached_has_its_bound() -> None:
@@ -104,12 +117,21 @@ def test_the_readme_keeps_the_text_around_the_figures(root: Path, monkeypatch: p
     assert text.startswith(f"before {page.BEGIN}\n| figure | command |")
     assert text.endswith(f"{page.END} after")
     assert "old" not in text
-    linked = "[rows](docs/performance-details.md#taxi-parquet)"
+    linked = "[rows](docs/performance/taxi-parquet.md)"
     assert f"| {linked} | `make bench CASES=taxi-parquet` | >= 200 | 250 | yes |" in text
     assert "not in README" not in text
     overview = (root / page.PAGE).read_text()
-    assert "| [not in README](performance-details.md#taxi-parquet) | >= 200 | 250 | yes | Many. |" in overview
+    assert "| [not in README](performance/taxi-parquet.md) | >= 200 | 250 | yes | Many. |" in overview
     assert "(docs/images/rows-per-cpu-second.svg)" in text
+
+
+def test_pages_of_cases_that_are_gone_are_removed(root: Path) -> None:
+    page.write(root, page.files(root, root / "results"))
+    (root / "results/wide.json").unlink()
+    texts = page.files(root, root / "results")
+    assert "docs/performance/wide.md" in page.stale(root, texts)
+    page.write(root, texts)
+    assert [path.name for path in (root / page.CASE_PAGES).iterdir()] == ["taxi-parquet.md"]
 
 
 @pytest.mark.parametrize("change", ["edited", "missing", "left over"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,19 @@ def test_the_table_has_medians_spreads_ratios_and_settings() -> None:
     assert "- fast: fast settings" in lines
     assert "| CPU against slow | <= 0.1 | 0.176 | **no** |" in lines
     assert "2030-01-02, A processor, 2 cores, 8.0 GB, Linux x86_64, Python 3.13.0, pyarrow 26.0.1." in lines
+
+
+def test_a_brief_table_has_medians_alone_and_settings_once() -> None:
+    contenders = [replace(contender, settings="the same") for contender in case().contenders]
+    found = report.result(replace(case(), contenders=contenders), RUNS, machine=MACHINE, scale=1)
+    lines = report.measured(found, brief=True).splitlines()
+
+    head, _, slow, fast = _rows(lines)
+    assert head == ["", "wall s", "CPU s", "peak MB", "MB out", "rows / CPU s", "load jobs", "n"]
+    assert slow == ["slow", "5", "8.5", "100", "5", "118", "", "2"]
+    assert fast == ["fast", "2", "1.5", "100", "", "667", "1", "3"]
+    assert "- slow; fast: the same" in lines
+    assert lines[-1] == "2030-01-02, A processor, 2 cores, 8.0 GB, Linux x86_64, Python 3.13.0."
 
 
 def _rows(lines: list[str]) -> tuple[list[str], list[str], list[str], list[str]]:
