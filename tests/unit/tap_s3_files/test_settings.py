@@ -32,6 +32,19 @@ def read(**config: Any) -> Settings:
     return Settings.from_config({"streams": [STREAM], **config})
 
 
+def test_flat_names_of_aws_settings_are_accepted() -> None:
+    def aws(**config: Any) -> AwsOptions:
+        return TapS3Files(config={"streams": [STREAM], **config}, setup_mapper=False).settings.aws
+
+    flat = {"aws_access_key_id": "k", "aws_secret_access_key": "s"}
+    assert aws(**flat, aws={"requester_pays": True}) == AwsOptions(
+        access_key_id="k", secret_access_key="s", requester_pays=True
+    )
+    assert aws(aws_profile="p", aws=None) == AwsOptions(profile="p")
+    with pytest.raises(ConfigError, match="Settings 'aws_profile' and 'aws.profile' are the same; leave one out"):
+        aws(aws_profile="p", aws={"profile": "q"})
+
+
 def test_defaults() -> None:
     settings = read(max_workers=3)
     assert settings == Settings((StreamSettings("a", (Url("s3", "b", "*.csv"),)),), workers=3)

@@ -292,7 +292,7 @@ def is_unicode_text(value: Any) -> bool:
 
 def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     def refuse(key: str, expected: str) -> SchemaError:
-        of = f" of property {path!r}" if path else ""
+        of = f" of property {shorten(path)}" if path else ""
         return SchemaError(
             f"{what}: {key!r}{of} must be {expected}, it is {json_kind(node[key])}; correct it in the tap"
         )
@@ -311,7 +311,7 @@ def _check(node: Mapping[str, Any], what: str, path: str) -> None:
     for name, inner in properties.items():
         inside = f"{path}.{name}" if path else name
         if not is_unicode_text(name):
-            raise SchemaError(f"{what}: the name {name!r} of a property is no Unicode; correct it in the tap")
+            raise SchemaError(f"{what}: the name {shorten(name)} of a property is no Unicode; correct it in the tap")
         if isinstance(inner, Mapping):
             _check(inner, what, inside)
     others = [node.get("items"), *(b for branch in _BRANCHES for b in node.get(branch, []))]

@@ -133,6 +133,16 @@ def checked_state(state: Mapping[str, Any]) -> dict[str, Any]:
     return dict(state)
 
 
+def _nest(config: dict[str, Any], outer: str, schema: Mapping[str, Any]) -> None:
+    """Accept the name `aws_region`, as other Singer connectors have it, for `aws.region`."""
+    given = config.get(outer) or {}
+    for name in schema["properties"].get(outer, {}).get("properties", ()):
+        if (flat := f"{outer}_{name}") in config and isinstance(given, dict):
+            if name in given:
+                raise ConfigError(f"Settings {flat!r} and '{outer}.{name}' are the same; leave one out")
+            config[outer] = given = {**given, name: config.pop(flat)}
+
+
 def _unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
     free = schema.get("additionalProperties")  # the SDK's types default to true
     if isinstance(value, Mapping) and isinstance(free, Mapping) and not schema.get("properties"):
@@ -411,6 +421,7 @@ class CheckedPlugin(PluginBase):
         schema = self.config_jsonschema
         self.append_builtin_config(schema)
         config = self._config  # the validator fills in defaults
+        _nest(config, "aws", schema)
         given = {"defaults": config["defaults"]} if config.get("defaults") else {}
         of_defaults = {"properties": {"defaults": schema["properties"].get("defaults", {})}}
         if not problems(given, of_defaults, DEFAULT_JSONSCHEMA_VALIDATOR(of_defaults).iter_errors(given)):
