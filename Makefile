@@ -60,8 +60,7 @@ bench: setup  ## Side-by-side benchmarks; CASES="name name" chooses
 	@$(RUN) python -m benchmarks $(CASES)
 
 site: setup  ## The documentation as a site in build/site, its links checked
-	@$(RUN) python docs/site.py
-	@$(UV) run --no-project --quiet --with-requirements docs/site-requirements.txt env NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+	@release=$$($(RUN) python docs/site.py) && $(UV) run --no-project --quiet --with-requirements docs/site-requirements.txt env NO_MKDOCS_2_WARNING=1 RELEASE="$$release" mkdocs build --strict
 
 interoperation: setup  ## Public taps into both targets, the tap into public targets; writes docs/interoperation.md
 	@PYTHONPATH=tests/support:. $(RUN) python -m interoperation $(ARGS)

@@ -2,14 +2,20 @@
 
 Pages stay where GitHub shows them: READMEs beside their packages, the rest in docs/. A link to a file that is no page,
 such as a module, becomes plain text: the site has no place for it. Files of docs/deploy are shown in place of comments
-such as `<!-- file: deploy/pipeline.yml -->`.
+such as `<!-- file: deploy/pipeline.yml -->`. Words of docs/search_words.toml become tags, which the search of the site
+counts first; settings and codes of errors get anchors with their own names.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -21,17 +27,37 @@ LANGUAGES = {".yml": "yaml", ".yaml": "yaml", ".py": "python", ".sh": "sh"}
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
+SETTING = re.compile(r"^### `([^`]+)`$(?=\n\n(?:`([^`]+)`: )?)", re.MULTILINE)
+CODE = re.compile(r"^\| (?:<a id=\S+></a>)?`([a-z-]+)` \| (.+?)\.? \| (.+?)\.? \|$", re.MULTILINE)
+CODES_HEAD = re.compile(r"^\| code \|.*\n\|[-| ]+\|\n", re.MULTILINE)
+START = """---
+hide: [navigation, toc]
+---
+<div class="hero" markdown>
+![](pictures/mark.svg)
+
+{head}
+
+[Quickstart](first-try.md){{ .md-button .md-button--primary }}
+[Load a folder](getting-started.md){{ .md-button }}
+[Something else?](instead-of.md){{ .md-button }}
+</div>
+"""
+
+
 def main() -> None:
-    """Write the pages."""
+    """Write the pages, and print the release that they are of."""
     shutil.rmtree(SITE, ignore_errors=True)
     places = pages()
+    words = tomllib.loads((ROOT / "docs/search_words.toml").read_text())
     for source, place in places.items():
         target = SITE / place
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
-            target.write_text(with_links(source, places))
+            target.write_text(for_site(place, with_links(source, places), words.get(place, ())))
         else:
             shutil.copyfile(source, target)
+    sys.stdout.write(f"Version {version('singer-arrow').partition('+')[0]}, Apache-2.0\n")
 
 
 def pages() -> dict[Path, str]:
@@ -44,12 +70,35 @@ def pages() -> dict[Path, str]:
     }
     found |= {ROOT / package / "README.md": f"{package}.md" for package in PACKAGES}
     found |= {
-        path: path.name for pattern in ("*.md", "*.yml", "*.yaml", "*.json", "*.css") for path in docs.glob(pattern)
+        path: path.name for pattern in ("*.md", "*.yml", "*.yaml", "*.json", "site.*s") for path in docs.glob(pattern)
     }
-    found |= {path: f"{name}/{path.name}" for name in ("images", "performance") for path in (docs / name).iterdir()}
+    found |= {path: f"{path.parent.name}/{path.name}" for path in docs.glob("[ip]*s/*.[sp][vn]g")}
+    found |= {path: f"performance/{path.name}" for path in (docs / "performance").iterdir()}
     found |= {path: f"schemas/{path.name}" for path in (docs / "schemas").glob("*.json")}
     found |= {path: f"deploy/{path.name}" for path in (docs / "deploy").iterdir() if path.is_file()}
     return {path: place for path, place in found.items() if path.exists()}
+
+
+def for_site(place: str, text: str, words: Iterable[str]) -> str:
+    """Return the text of a page with what the site alone has: the start page's head, anchors, words for its search."""
+    if place == "index.md":
+        head, _, rest = text.partition("\n\n![")
+        return f"{START.format(head=head)}\n![{rest}"
+    if place.endswith("-settings.md"):
+        text = SETTING.sub(_with_anchors, text)
+    if place == "troubleshooting.md":
+        codes, other, rest = text.partition("\n## Messages")
+        words = [*words, *(code for code, _, _ in CODE.findall(codes) if "-" in code)]
+        codes = CODE.sub(r"### `\1`\n\n**Cause**: \2.\n\n**Remedy**: \3.\n", CODES_HEAD.sub("", codes))
+        text = f"{codes}{other}{rest}"
+    tags = json.dumps(list(words))
+    return f"---\ntags: {tags}\n---\n{text}" if words else text
+
+
+def _with_anchors(match: re.Match[str]) -> str:
+    title, path = match.groups()
+    names = sorted({title, path or title})
+    return f"### `{title}`" + "".join(f'<a id="{name}"></a>' for name in names if re.search(r"\W", name))
 
 
 def with_files(page: Path) -> str:

@@ -97,9 +97,10 @@ def test_schemas_reject_mistakes(name: str, wrong: dict[str, Any]) -> None:
 def test_schemas_know_secrets_and_their_own_name(name: str) -> None:
     schema = json.loads((ROOT / f"docs/schemas/{name}.json").read_text())
     assert schema["title"] == name
-    secrets = set(
-        re.findall(r"^\| `([^`]+)`.*\(secret\) \|$", (ROOT / f"docs/{name}-settings.md").read_text(), re.MULTILINE)
+    found = re.findall(
+        r"^### `(.+)`\n\n(?:`(.+)`: )?.*, secret", (ROOT / f"docs/{name}-settings.md").read_text(), re.MULTILINE
     )
+    secrets = {path or title for title, path in found}
     of_streams = {path for path in write_only(schema, "") if path.startswith("defaults.")}
     assert secrets == set(write_only(schema, "")) - of_streams
     assert {path.replace("defaults.", "streams[].") for path in of_streams} <= secrets

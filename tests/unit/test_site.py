@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import posixpath
+import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
@@ -55,13 +59,44 @@ def test_a_comment_becomes_the_file_that_it_names(site: ModuleType, tmp_path: Pa
 def test_each_page_is_in_the_menu(site: ModuleType) -> None:
     text = (ROOT / "mkdocs.yml").read_text()
     menu = yaml.safe_load(text[text.index("\nnav:\n") :])["nav"]
-    listed = [
-        item if isinstance(item, str) else next(iter(item.values()))
-        for part in menu
-        for item in next(iter(part.values()))
-    ]
     cases = [place for place in site.pages().values() if place.startswith("performance/")]
-    assert sorted(listed + cases) == sorted(place for place in site.pages().values() if place.endswith(".md"))
+    assert sorted([*listed(menu), *cases]) == sorted(place for place in site.pages().values() if place.endswith(".md"))
     index = (ROOT / "docs/performance-details.md").read_text()
     assert [place for place in cases if f"({place})" not in index] == []
     assert len(cases) > 40
+
+
+def listed(menu: list[Any]) -> Iterator[str]:
+    """Yield the pages of a menu and of the menus in it."""
+    for item in menu:
+        inner = item if isinstance(item, str) else next(iter(item.values()))
+        yield from [inner] if isinstance(inner, str) else listed(inner)
+
+
+def test_words_for_the_search_are_of_pages(site: ModuleType) -> None:
+    words = tomllib.loads((ROOT / "docs/search_words.toml").read_text())
+    assert set(words) <= set(site.pages().values())
+    page = site.for_site("columns.md", "# Columns\n", words["columns.md"])
+    assert page.startswith('---\ntags: ["rename", "mask", ')
+    assert page.endswith("]\n---\n# Columns\n")
+
+
+def test_settings_and_codes_of_errors_have_anchors(site: ModuleType) -> None:
+    page = site.for_site(
+        "x-settings.md", "### `csv.quote`\n\n`streams[].csv.quote`: string\n\n### `aws`\n\nobject\n", ()
+    )
+    assert page.startswith('### `csv.quote`<a id="csv.quote"></a><a id="streams[].csv.quote"></a>\n\n`streams')
+    assert page.endswith("### `aws`\n\nobject\n")
+    table = "| code | cause | remedy |\n|---|---|---|\n| `bad-row` | it is bad | correct it |\n"
+    page = site.for_site("troubleshooting.md", table, ["error"])
+    assert (
+        page
+        == '---\ntags: ["error", "bad-row"]\n---\n### `bad-row`\n\n**Cause**: it is bad.\n\n**Remedy**: correct it.\n\n'
+    )
+
+
+def test_the_page_of_errors_has_a_section_for_each_code(site: ModuleType) -> None:
+    page = ROOT / "docs/troubleshooting.md"
+    text = site.for_site("troubleshooting.md", page.read_text(), ())
+    assert len(re.findall(r"^### `[a-z-]+`$", text, re.MULTILINE)) > 30
+    assert "| code |" not in text
