@@ -24,9 +24,9 @@ with an empty batch_id: the newest one (that with the most `rows`) holds in its 
 entries of jobs that ended before its `started_at` are void: the table was found empty then, or its rows were replaced.
 If another table has rows, the user decides.
 
-Where overwrite replaces the rows, the entries of the new ones are written before, with the id of the job that does it,
-and with them a mark of that job: if it is done, but its run was killed before it voided the former entries, they are
-void.
+upsert leaves out no batch, but writes the entries of a group before its MERGE, with the id of that job. Where overwrite
+replaces the rows, the entries of the new ones are written in the same way, and with them a mark of the job: if it is
+done, but its run was killed before it voided the former entries, they are void.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _LONGEST_JOB = timedelta(days=1)
 COMMITTED = ":committed"
 """What the job's id ends with in a second entry, of a batch whose write stream was committed at `started_at`."""
 _COMMITS_AT_ONCE = 500
-_REPLACED_AT_ONCE = 2000  # a query takes 10,000 parameters
+_ENTERED_AT_ONCE = 2000  # a query takes 10,000 parameters
 _PAGE_TIME = timedelta(days=31)
 """How far behind an entry the next ones are read: with partitions of a month, that is two of them."""
 PATIENCE_SECONDS = 300.0
@@ -200,12 +200,15 @@ class StreamLedger(Ledger):
         with self._lock:
             self._commits = [e for e in self._commits if e not in commits]
 
-    def replacing(self, entries: Mapping[str, int]) -> str:
-        """Write entries for a job that is about to replace the table's rows, and return the id for it."""
-        self._open(create=bool(entries), replaces=True)
-        job_id, written = self.client.new_job_id(self.prefix), [("", 0), *entries.items()]
-        for first in range(0, len(written) if self.exists else 0, _REPLACED_AT_ONCE):
-            self._write(dict(written[first : first + _REPLACED_AT_ONCE]), job_id)
+    def enter(self, entries: Mapping[str, int], *, replaces: bool) -> str:
+        """Write entries for a query or copy that is about to run, and return the id for its job.
+
+        With `replaces` it replaces the table's rows, and what was entered for them is void once it is done.
+        """
+        self._open(create=bool(entries), leaves_out=False)
+        job_id, written = self.client.new_job_id(self.prefix), [("", 0), *entries.items()][not replaces :]
+        for first in range(0, len(written) if self.exists else 0, _ENTERED_AT_ONCE):
+            self._write(dict(written[first : first + _ENTERED_AT_ONCE]), job_id)
         return job_id
 
     def void(self, at: datetime) -> None:
@@ -250,10 +253,10 @@ class StreamLedger(Ledger):
             self._record(self._created if self._replay == "load" else since)
             self.write_commits()
 
-    def _open(self, *, create: bool, replaces: bool = False) -> None:
+    def _open(self, *, create: bool, leaves_out: bool = True) -> None:
         """Read the marks and check whether the table is empty, before this run adds the first row.
 
-        With `create`, the ledger is there afterwards, and about the table as it is now, unless that is replaced.
+        With `create`, the ledger is there afterwards, and about the table as it is now, if batches are to be left out.
         """
         with self._opening:
             if create and not self.exists:
@@ -272,7 +275,7 @@ class StreamLedger(Ledger):
             if self.exists and not self._is_open:
                 self._lookup.open()
             self._is_open = True
-        if create and not replaces:
+        if create and leaves_out:
             self._identify()
 
     def _find(self, batches: Sequence[str]) -> Mapping[str, list[Entry]]:

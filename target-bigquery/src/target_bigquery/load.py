@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -191,7 +191,7 @@ class OverwriteStaging:
                     "that",
                     client.path(table.name),
                 )
-            new_id = partial(ledger.replacing, self.entries)
+            new_id = partial(ledger.enter, self.entries, replaces=True)
             # A copy would remove row access policies and declared keys, and a partition that it overwrites would keep
             # what was streamed to it lately (https://cloud.google.com/bigquery/docs/write-api-rest, read 2026-08-22)
             is_streamed = table.resource.streaming_buffer is not None
@@ -331,13 +331,18 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
     def count(self, upload: Upload) -> None:
         self.context.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
 
+    def entries(self, parts: Sequence[Prepared[Any]]) -> dict[str, int]:
+        """Return what the ledger gets with the rows of some parts: their batches with their rows, their plan logs."""
+        batches = {p.item.batch_id: kept_rows(p) for p in parts if p.item.batch_id}
+        return batches | self.entries_of_logs(p.item for p in parts)
+
     def removable_files(self, parts: Sequence[PreparedItem], staged: object) -> list[Url]:
         return [*super().removable_files(parts, staged), *(url for part in parts for url in part.staged)]
 
 
-def kept_rows(part: PreparedItem) -> int:
+def kept_rows(part: Prepared[Any]) -> int:
     """Return the number of rows of a part without those that `Files.join` left out."""
-    if part.rejects is None or part.as_it_is or part.spool:
+    if part.rejects is None or not isinstance(part, PreparedItem) or part.as_it_is or part.spool:
         return part.rows
     return part.rows - len(part.rejects)
 
@@ -404,17 +409,19 @@ class Staged:
 
     table: str
     upload: Upload
+    entries: Mapping[str, int]  # what the ledger gets with it
     bounds: tuple[ColumnRanges, ...] = ()
 
 
 class Upsert(BigQueryLoadMethod):
     """The load method `upsert`; a key column of a type that has no equality is an error.
 
-    Staging runs in parallel. Merging the same group twice changes nothing, so a replay needs no ledger.
+    Staging runs in parallel. Merging the same group twice changes nothing; the ledger is for a later append-only.
     """
 
     ordered = True
     merges = True
+    keeps_ledger = True
 
     def __init__(self, context: BigQueryContext) -> None:
         super().__init__(context)
@@ -457,7 +464,7 @@ class Upsert(BigQueryLoadMethod):
             raise
         finally:
             self.context.files.discard(upload)
-        return Staged(name, upload, self.bounds([p.item for p in live], upload.rows))
+        return Staged(name, upload, self.entries(live), self.bounds([p.item for p in live], upload.rows))
 
     def bounds(self, items: Sequence[Item], rows: int) -> tuple[ColumnRanges, ...]:
         """Return bounds of the rows of the table that have the keys of the staged rows of some items."""
@@ -501,7 +508,7 @@ class Upsert(BigQueryLoadMethod):
                     if limit
                     else "; bytes_billed_limit would bound it",
                 )
-        bigquery.query(text, what=what)
+        bigquery.query(text, what=what, new_id=partial(self.context.ledger.enter, staged.entries, replaces=False))
         bigquery.delete_table(staged.table)
         self.count(staged.upload)
 
@@ -524,8 +531,7 @@ class Overwrite(BigQueryLoadMethod):
                 self.count(upload)
             staging = self.context.overwrite_staging
             staging.rejected.add(pending_of(parts), self.context.most_rejected)
-            staging.entries.update({p.item.batch_id: kept_rows(p) for p in parts if p.item.batch_id})
-            staging.entries.update(self.entries_of_logs(p.item for p in parts))
+            staging.entries.update(self.entries(parts))
         finally:
             self.context.files.discard(upload)
 

@@ -14,7 +14,9 @@ from warehouses import Warehouse
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
+from target_bigquery import load as bigquery_load
 from target_bigquery.ledger import StreamLedger
+from target_redshift import load as redshift_load
 
 WARNED = "its table has rows that came by other batches, RECORD messages or another tool"
 
@@ -46,8 +48,7 @@ def test_a_whole_stream_that_is_appended_to_such_rows_is_named(
 
     assert WARNED not in run(before, **stream)
     again = run("append-only")
-    # batches of a FULL_TABLE have ids of its run, and target-bigquery's ledger has none of an upsert
-    recognises = not stream or (before, warehouse.name) == ("upsert", "redshift")
+    recognises = "replication_method" not in stream  # batches of a FULL_TABLE have ids of its run
     assert len(warehouse.table()) == (2 if recognises else 4)
     assert (WARNED in again) is not recognises
     # Batches that were appended are recognised
@@ -55,23 +56,102 @@ def test_a_whole_stream_that_is_appended_to_such_rows_is_named(
     assert len(warehouse.table()) == (2 if recognises else 4)
 
 
-@pytest.mark.parametrize("runs", [["first", "state", "none"], ["first", "none"], ["first", "again", "state", "none"]])
-def test_batches_of_overwrite_are_recognised_by_append_only(
+@pytest.mark.parametrize(
+    "runs",
+    [
+        ["overwrite", "append-only with STATE", "append-only"],
+        ["overwrite", "append-only"],
+        ["overwrite", "overwrite", "append-only with STATE", "append-only"],
+        ["upsert", "append-only with STATE", "append-only"],
+        ["upsert", "append-only", "upsert with STATE", "append-only"],
+        ["upsert", "upsert", "append-only with STATE", "append-only"],
+        ["upsert", "overwrite", "append-only with STATE", "upsert with STATE", "append-only"],
+    ],
+    ids=", ".join,
+)
+def test_batches_of_other_load_methods_are_recognised_by_append_only(
     cloud: Cloud, warehouse: Warehouse, s3: Any, bucket: str, tmp_path: Path, runs: list[str]
 ) -> None:
     env = cloud.environ()
     env.pop("TARGET_BIGQUERY_DATASET")
-    source = {"name": "rows", "path": f"s3://{bucket}/in/*.csv"}
+    source = {"name": "rows", "path": f"s3://{bucket}/in/*.csv", "key_properties": ["id"]}
     pipe = Pipeline(Programs(env, tmp_path), warehouse.program, [source], bucket, tmp_path, file_mb=1, target={})
     for number, run in enumerate(runs):
         s3.put_object(Bucket=bucket, Key=f"in/{number}.csv", Body=f"id,name\n{number},a\n".encode())
-        load_method = "overwrite" if run in ("first", "again") else "append-only"
-        pipe.target |= warehouse.config | {"load_method": load_method}
-        log = pipe.end(*(both := pipe.start(state=run == "state")))[1]
+        pipe.target |= warehouse.config | {"load_method": run.removesuffix(" with STATE")}
+        log = pipe.end(*(both := pipe.start(state=run.endswith(" with STATE"))))[1]
         assert [process.returncode for process in both] == [0, 0], log
         assert WARNED not in log
-        assert ("skipped because earlier runs loaded them" in log) is (run == "none")
+        assert ("skipped because earlier runs loaded them" in log) is (run == "append-only")
         assert [row["id"] for row in warehouse.table()] == [*range(number + 1)]
+
+
+@pytest.mark.parametrize("load_method", ["append-only", "upsert"])
+def test_rows_of_no_batch_are_named_also_after_a_run_with_state(
+    warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture, load_method: str
+) -> None:
+    plan_log = {"plan_log": {"log": "log", "source": "source", "has_state": False}}
+    late = {"plan_log": {"log": "log", "source": "source", "has_state": True}}
+    warehouse.load([schema(), batch(rows(0, 2)), state(0)])  # without an id, as of other taps or a FULL_TABLE
+    warehouse.load([schema(), batch(rows(2, 2), batch_id="b") | late, state(1)], load_method=load_method)
+    assert WARNED not in caplog.text
+    whole = [schema(), batch(rows(0, 2), batch_id="a") | plan_log, batch(rows(2, 2), batch_id="b") | plan_log, state(1)]
+    warehouse.load(whole)
+    assert [row["id"] for row in warehouse.table()] == [0, 0, 1, 1, 2, 3]
+    assert WARNED in caplog.text
+    caplog.clear()
+    warehouse.load(whole)
+    assert len(warehouse.table()) == 6
+    assert WARNED not in caplog.text
+
+
+def test_upsert_into_a_table_that_was_dropped_or_emptied(warehouse: Warehouse, batch: Batches) -> None:
+    run = some_batches(batch, 4)
+    for gone in ("DROP TABLE {rows}", "DELETE FROM {rows} WHERE true"):
+        for before in ("append-only", "upsert"):
+            warehouse.load(run, load_method=before)
+            warehouse.query(gone)
+            warehouse.load(run[:5], load_method="upsert")
+            assert warehouse.table() == rows(0, 4)
+            for _ in range(2):
+                warehouse.load(run)
+                assert warehouse.table() == rows(0, 8)
+            warehouse.query(gone)
+
+
+@pytest.mark.parametrize("then", ["append-only", "upsert"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_around_a_merge(
+    warehouse: Warehouse, batch: Batches, monkeypatch: pytest.MonkeyPatch, when: str, then: str
+) -> None:
+    run = some_batches(batch, 4)
+    method = bigquery_load.Upsert if warehouse.name == "bigquery" else redshift_load.Upsert
+    publish, query, bring = method.publish, Client.query, redshift_load.Upsert.bring
+
+    def published(self: Any, staged: Any) -> None:
+        publish(self, staged)
+        raise KeyboardInterrupt
+
+    def asked(self: Any, text: str, **more: Any) -> Any:
+        if text.startswith("MERGE") and not more["job_config"].dry_run:
+            raise KeyboardInterrupt
+        return query(self, text, **more)
+
+    def brought(self: Any, tables: Any) -> None:
+        bring(self, tables)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if when == "after":
+            patch.setattr(method, "publish", published)
+        patch.setattr(Client, "query", asked if when == "before" else query)
+        patch.setattr(redshift_load.Upsert, "bring", brought if when == "before" else bring)
+        with pytest.raises(KeyboardInterrupt):
+            warehouse.load(run, load_method="upsert")
+    assert warehouse.table() == rows(0, 0 if when == "before" else 8)
+    for load_method in (then, "append-only", "upsert"):
+        warehouse.load(run, load_method=load_method)
+        assert warehouse.table() == rows(0, 8)
 
 
 def test_what_overwrite_replaced_is_loaded_again(warehouse: Warehouse, batch: Batches) -> None:

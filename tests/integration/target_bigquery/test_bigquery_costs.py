@@ -70,7 +70,7 @@ def test_no_query_bills_more_than_the_limit(
     what: str, config: Config, batch: Batches, bq: Any, dataset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = {"ledger": {}, "merge": {"load_method": "upsert"}, "delete": {"hard_delete": True}}[what]
-    ids = (None, None) if what == "delete" else ("a", "b")  # with ids the ledger's queries would be refused first
+    ids = ("a", "b") if what == "ledger" else (None, None)  # with ids the ledger's queries would be refused first
     activation = [activate(2)] if what == "delete" else []
     load([schema(), batch(rows(0, 2), batch_id=ids[0], version=1), state(1)], config | more)
     capsys.readouterr()

@@ -112,6 +112,13 @@ STEPS = (
     Step("while STATE is written", "stdout", "middle", once=True),
     Step("after STATE", _EMIT, "after", once=True),
     Step("ledger entry made", "target_bigquery.ledger:StreamLedger.begin", "after", target=BIGQUERY, methods=(APPEND,)),
+    Step(
+        "entries made",
+        "target_bigquery.ledger:StreamLedger.enter",
+        "after",
+        target=BIGQUERY,
+        methods=(UPSERT, OVERWRITE),
+    ),
     Step("staging table made", _STAGING, "after", target=BIGQUERY, methods=(UPSERT, OVERWRITE), once=True),
     Step("before job insert", _LOAD, "before", target=BIGQUERY, via=""),
     Step("after job insert", "google.cloud.bigquery:Client.load_table_from_file", "after", target=BIGQUERY, via=""),

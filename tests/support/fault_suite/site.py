@@ -13,7 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from singer_lines import Message, lines
 from warehouses import WAREHOUSES, Warehouse
 
 from fault_suite import source as sources
-from fault_suite.catalogue import OVERWRITE, SERVICES, Case, Kill, Load, Named
+from fault_suite.catalogue import APPEND, BATCH, OVERWRITE, SERVICES, Case, Kill, Load, Named
 from fault_suite.source import BATCHES, EDITIONS, LAST, ROWS_EACH, Comparison, Row, Source
 from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
@@ -244,6 +244,10 @@ class Site:
             rows = self.rows(place)
         comparison = sources.compare(load, source, rows, last_state=LAST if first.code == 0 else first.last_state)
         wrong += comparison.faults()
+        if load.form == BATCH and load.method != APPEND and not wrong:  # the ledger has every batch
+            appended = self._run(replace(load, method=APPEND), place, source.messages(), env={})
+            if appended.code != 0 or Counter(self.rows(place)) != Counter(rows):
+                wrong.append(f"append-only after it loaded batches a second time: {appended.log[-2000:]}")
         self.leave(load, place, source, is_sound=not wrong)
         return Outcome(case, first.code, injected, not is_over, comparison, ahead, tuple(wrong), first.log, int(torn))
 

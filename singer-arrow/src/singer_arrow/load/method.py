@@ -477,12 +477,15 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Replace the table of a deferred load method at the end of the run even if the run has no row for it."""
 
     def entries_of_logs(self, items: Iterable[Item[Any]]) -> dict[str, int]:
-        """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of."""
-        if self.merges:
-            return {}
-        entries = {entry for item in items for entry in item.plan_log}
-        found = self.context.ledger.loaded_of(sorted(entries)) if entries and self.leaves_out_loaded else {}
-        return dict.fromkeys(sorted(entries - found.keys()), 0)
+        """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of.
+
+        A run with a STATE, which brings what is new alone, adds no plan log to rows that came by none: a run without
+        STATE is to name them.
+        """
+        has_state = {entry: item.has_state for item in items for entry in item.plan_log}
+        found = self.context.ledger.loaded_of(sorted(has_state)) if has_state and self.leaves_out_loaded else {}
+        new = sorted(has_state.keys() - found.keys())
+        return {entry: 0 for entry in new if self.deferred or not (has_state[entry] and self._had_rows)}
 
     def fresh(self, parts: Sequence[PreparedT]) -> list[PreparedT]:
         """Return the parts of a group whose batches were not loaded before; the others are counted as skipped."""

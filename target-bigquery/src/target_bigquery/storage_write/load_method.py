@@ -339,7 +339,7 @@ class StreamedUpsert(_Streamed, Upsert):
             self.discard(parts)
         loaded: list[PreparedRows | PreparedItem] = [*ready, *large]
         upload = _uploaded(loaded)
-        return Staged(name, upload, self.bounds([p.item for p in loaded], upload.rows))
+        return Staged(name, upload, self.entries(loaded), self.bounds([p.item for p in loaded], upload.rows))
 
 
 STREAMED: dict[str, type[StreamedAppend] | type[StreamedUpsert]] = {APPEND: StreamedAppend, UPSERT: StreamedUpsert}
@@ -353,5 +353,5 @@ def _sorted(parts: Sequence[Any]) -> tuple[list[PreparedRows], list[PreparedItem
 
 def _uploaded(parts: Sequence[PreparedRows | PreparedItem]) -> Upload:
     kind = _ROWS if any(isinstance(p, PreparedRows) for p in parts) else ""
-    count = sum(p.rows if isinstance(p, PreparedRows) else kept_rows(p) for p in parts)
+    count = sum(map(kept_rows, parts))
     return Upload(None, kind, count, sum(p.bytes for p in parts), is_temporary=False)
