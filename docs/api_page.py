@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent / "api.md"
 INTRODUCTION = """# API of singer-arrow
 
 Written by `make docs` from the docstrings. `from singer_arrow import NAME` imports each of these names when it is first
-used; other names may change in any version. A connector of twenty lines is in the
+used; other names may change in any version. A whole connector is in the
 [README](../singer-arrow/README.md#a-connector), a target in [add-a-target.md](add-a-target.md).
 """
 SECTION = re.compile(r"(?:Args|Attributes|Raises|Returns|Yields):$")

@@ -21,8 +21,8 @@ _EXCLUDED = re.compile(rf"\b(?:{_WORDS})\b", re.IGNORECASE)
 _CANDIDATE = re.compile(rf"{_WORDS}|{'|'.join(_CLASS_NAMES)}", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TEXT_TOKENS = frozenset({"STRING", "COMMENT", "FSTRING_MIDDLE"})
-NOT_CHECKED = frozenset({"CHANGELOG.md", "docs/api.md"})
-"""What was written about past versions, and what is generated from docstrings."""
+NOT_CHECKED = frozenset({"docs/api.md"})
+"""What is generated from docstrings."""
 
 Findings = dict[str, list[str]]
 """`path:line: word` by area."""

@@ -73,6 +73,17 @@ def commands(page: str) -> str:
             ],
         ),
         (
+            "docs/query-local.md",
+            "s3,bigquery,redshift",
+            [
+                r"(?m)^TEX\t.*\t9078\n(.*\n){2}",
+                r"(?m)^airports$",
+                r"(?m)^_sdc_batches$",
+                r"(?m)^faa\tcharacter varying$",
+            ],
+        ),
+        ("docs/stable.md", "s3", [r"tap-s3-files v?\d", r"target-bigquery v?\d"]),
+        (
             "docs/flight-sql.md",
             "s3,bigquery,redshift,flightsql",
             [r'(?s)bigquery.jsonl.*"window": ?1.*redshift.jsonl.*"window": ?1', r"2026-01-02T03:46:39"],
