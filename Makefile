@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: site help setup demo acceptance test floors faults soak lint house format bench interoperation docs build clean
+.PHONY: site help setup demo acceptance test floors faults soak lint house format bench interoperation docs wheels build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -66,10 +66,12 @@ interoperation: setup  ## Public taps into both targets, the tap into public tar
 	@PYTHONPATH=tests/support:. $(RUN) python -m interoperation $(ARGS)
 
 docs: setup  ## Write what is written from the code: settings, plugins, SQL, types, API; figures from the benchmarks
-	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/type_tables.py && $(RUN) python docs/api_page.py && $(RUN) python docs/comparison_sources.py && $(RUN) python -m benchmarks.page
+	@$(RUN) python docs/settings_tables.py && $(RUN) python docs/meltano_plugins.py && $(RUN) python docs/redshift_sql.py && $(RUN) python docs/pictures.py && $(RUN) python docs/type_tables.py && $(RUN) python docs/api_page.py && $(RUN) python docs/comparison_sources.py && $(RUN) python -m benchmarks.page
 
-build: setup  ## Wheels into dist/, tried in empty environments and by Meltano
+wheels: setup  ## Wheels into dist/
 	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift acceptance; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
+
+build: wheels  ## Wheels, tried in empty environments and by Meltano
 	@UV="$(UV)" bash .ci/try-wheels
 	@$(RUN) pytest -m soak tests/integration/pipelines/test_meltano.py tests/integration/docs
 

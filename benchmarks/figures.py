@@ -27,14 +27,12 @@ FIGURES = (
         "Parquet -> BATCH Parquet, 1 file: seconds over DuckDB's",
         "Parquet on S3 to batch files: seconds, a DuckDB script = 1",
         "DuckDB reads S3 by s3fs here, since its own extension is not on a package index.",
-        is_in_readme=True,
     ),
     Figure(
         "taxi-parquet",
         "Parquet -> BATCH Parquet, 1 file: seconds over polars'",
         "The same: seconds, a polars script = 1",
         "A script writes one file, without STATE, ids or a check of the schema.",
-        is_in_readme=True,
     ),
     Figure(
         "taxi-csv",
@@ -48,7 +46,6 @@ FIGURES = (
         "CSV, largest file: seconds over DuckDB's",
         "CSV of 1 GB on local disk: seconds, a DuckDB script = 1",
         "Without S3, both are limited by their parsers.",
-        is_in_readme=True,
     ),
     Figure(
         "scaling",
@@ -68,35 +65,30 @@ FIGURES = (
         "Parquet -> BATCH Parquet, 1 file: rows per CPU second over Airbyte's",
         "Parquet on S3 to batch files: rows per CPU second, Airbyte's source = 1",
         "An hour of Airbyte is less than a minute.",
-        is_in_readme=True,
     ),
     Figure(
         "taxi-parquet",
         "Parquet -> BATCH Parquet, 1 file: CPU against plain pyarrow read + write",
         "The same: CPU seconds, a pyarrow script = 1",
         "What schema checks, ids and STATE cost on top of reading and writing.",
-        is_in_readme=True,
     ),
     Figure(
         "taxi-csv",
         "CSV -> BATCH Parquet, 1 file: rows per CPU second over the fastest of Airbyte, pipelinewise, tap-file",
         "CSV on S3 to batch files: rows per CPU second, the fastest of Airbyte and pipelinewise = 1",
         "Large CSV files are limited by the parser of Arrow.",
-        is_in_readme=True,
     ),
     Figure(
         "wide",
         "rows a second, BATCH Parquet over the stock pipe",
         "100,000 rows of 150 columns, S3 to a finished load: rows per second, the SDK's RECORD pipe = 1",
         "The load job takes most of the time that is left.",
-        is_in_readme=True,
     ),
     Figure(
         "record-pipe",
         "wide: rows per CPU second over SDK, default",
         "RECORD messages of 150 columns through the pipe: rows per CPU second, the SDK = 1",
         "Taps and targets of others benefit from either side, too.",
-        is_in_readme=True,
     ),
     Figure(
         "record-pipe",
@@ -109,14 +101,12 @@ FIGURES = (
         "rows a CPU second, Parquet on S3 over stock",
         "100,000 rows of 150 columns into Redshift: rows per CPU second, the SDK's SQL sink = 1",
         "Redshift reads the files itself; the target sends one COPY.",
-        is_in_readme=True,
     ),
     Figure(
         "s3-small",
         "times as fast as boto3",
         "2,000 objects of 10 KB into Arrow: seconds of boto3 with 32 threads / ours",
         "Many small files are read together.",
-        is_in_readme=True,
     ),
     Figure(
         "s3-columns",
@@ -141,14 +131,12 @@ FIGURES = (
         "torn readings",
         "Readings that mix two versions of an object that is overwritten meanwhile",
         "Every request is for the version that was listed.",
-        is_in_readme=True,
     ),
     Figure(
         "memory-inputs",
         "peak MB, JSON Lines, texts of 60 MB",
         "Peak MB of the tap with `memory_limit_mb: 512`, JSON Lines with texts of 60 MB",
         "Plan for the limit and 250 MB.",
-        is_in_readme=True,
     ),
     Figure(
         "scaling",

@@ -114,7 +114,7 @@ def files(root: Path, results: Path) -> dict[str, str]:
     made |= {f"{CASE_PAGES}/{each['case']}.md": _case_page(each, made) for each in found}
     made |= {PAGE: _page(found, made), INDEX: _index(found)}
     readme = (root / README).read_text()
-    made[README] = MARK.sub(lambda _: f"{BEGIN}\n{_summary(found, made)}{END}", readme)
+    made[README] = MARK.sub(lambda _: f"{BEGIN}\n{_summary(found)}{END}", readme)
     return made
 
 
@@ -188,17 +188,14 @@ def _measured(
     return [(figure, *goals[key]) for figure in FIGURES if (key := (figure.case, figure.goal)) in goals]
 
 
-def _summary(found: Sequence[Mapping[str, Any]], made: Mapping[str, str]) -> str:
-    """Return the table and the picture of README.md."""
+def _summary(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of README.md."""
     rows = [
-        [f"[{figure.text}]({CASE_PAGES}/{figure.case}.md)", f"`{_command(each)}`", *_goal(goal)]
-        for figure, each, goal in _measured(found)
+        [f"[{figure.text}]({CASE_PAGES}/{figure.case}.md)", *_goal(goal)]
+        for figure, _, goal in _measured(found)
         if figure.is_in_readme
     ]
-    if not rows:
-        return ""
-    picture = [_image(HEADLINE, made, IMAGES), ""] if f"{IMAGES}/{HEADLINE}.svg" in made else []
-    return "\n".join([*report.table(["figure", "command", "goal", "measured", "reached"], rows, texts=2), "", *picture])
+    return "\n".join([*report.table(["figure", "goal", "measured", "reached"], rows, texts=1), ""]) if rows else ""
 
 
 def _limits(found: Mapping[str, Any]) -> list[str]:

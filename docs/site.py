@@ -82,8 +82,8 @@ def pages() -> dict[Path, str]:
 def for_site(place: str, text: str, words: Iterable[str]) -> str:
     """Return the text of a page with what the site alone has: the start page's head, anchors, words for its search."""
     if place == "index.md":
-        head, _, rest = text.partition("\n\n![")
-        return f"{START.format(head=head)}\n![{rest}"
+        head, picture, rest = text.partition("\n\n<picture>")
+        return START.format(head=head) + (picture + rest).replace('="docs/', '="')
     if place.endswith("-settings.md"):
         text = SETTING.sub(_with_anchors, text)
     if place == "troubleshooting.md":

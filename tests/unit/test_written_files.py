@@ -19,6 +19,7 @@ DOCS = ROOT / "docs"
         "api_page.py",
         "comparison_sources.py",
         "meltano_plugins.py",
+        "pictures.py",
         "redshift_sql.py",
         "settings_tables.py",
         "type_tables.py",

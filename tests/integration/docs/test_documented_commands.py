@@ -26,7 +26,7 @@ def commands(page: str) -> str:
 @pytest.mark.parametrize(
     ("page", "services", "shown"),
     [
-        ("README.md", "s3,bigquery", [re.escape(PRINTED), r"Loaded airports: 1,458 rows"]),
+        ("README.md", "s3,bigquery", [re.escape(PRINTED), r"Loaded flights: 336,776 rows \(5\.4 MB\)"]),
         (
             "docs/first-try.md",
             "s3,bigquery",

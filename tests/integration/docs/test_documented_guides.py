@@ -21,7 +21,6 @@ MONITORING = (ROOT / "docs/monitoring.md").read_text()
 FOLDERS = (ROOT / "docs/many-folders.md").read_text()
 LAKE = (ROOT / "docs/lake-tables.md").read_text()
 QUEUES = (ROOT / "docs/sqs.md").read_text().replace("s3://source/", "s3://shop/")
-README = (ROOT / "README.md").read_text()
 TAP = (ROOT / "tap-s3-files/README.md").read_text()
 ORDERS = gzip.compress(b"order_id,name\n1,a\n2,b\n")
 
@@ -43,14 +42,6 @@ def test_ones_own_bucket_and_warehouse(
     script = block(STARTED, "sh", after=section)
     assert "Loaded orders: 2 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
     assert "Loaded orders: 0 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
-
-
-@pytest.mark.long
-def test_the_example_of_the_readme(run: Programs, tmp_path: Path) -> None:
-    section = "To try a configuration of your own"
-    (tmp_path / "c.json").write_text(block(README, "json", after=section))
-    script = block(README, "sh", after=section).replace("make setup\n", "").replace("$PWD/.venv/bin:", "")
-    assert "Loaded flights: 336,776 rows" in run_script(f"exec 2>&1\n{script}", run, tmp_path)
 
 
 def test_commands_of_the_tap(shop: Any, run: Programs, config: dict[str, Any], tmp_path: Path) -> None:
