@@ -6,22 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 WORDS = """\
-Keywords have the meaning of their draft of JSON Schema: 4, 6, 7, 2019-09 or 2020-12, as `$schema` names it. Without
-`$schema` their form decides: `exclusiveMaximum: true` is of draft 4, a number there of a later draft. A keyword
-that cannot be used (`"pattern": "("`, a `$ref` that leads out of the SCHEMA) is left out; one warning names the
-stream, the property and the keyword.
+Keywords have the meaning of their draft of JSON Schema, as `$schema` names it: 4, 6, 7, 2019-09 or 2020-12; without it
+their form decides. A keyword that cannot be used (`"pattern": "("`) is left out, with a warning.
 
-`multipleOf` makes a decimal, and the bounds give the number of digits before its point. The column has the digits
-of BigQuery's NUMERIC if these suffice, else 38, so that wider bounds later seldom need another column. Without
-bounds, a scale of more than 9 leaves too few of 38 digits, and the column is text in Redshift.
-
-A `time` with an offset, which RFC 3339 requires and a column TIME cannot hold, becomes the time in UTC, in both
-warehouses and in every kind of message: `00:30:00+02:00` is `22:30:00`. A time without an offset stays as it is. To
-keep offsets, leave `format` out of the SCHEMA: the column is then text.
-
-Whole numbers that may not fit int64 are `number` with `multipleOf: 1` in the SCHEMAs of tap-s3-files. Targets of
-other projects make a decimal column of it, where `integer` would become a bigint that is too small. The values are
-JSON numbers with all digits; `x-arrow-type` gives the exact type to target-bigquery and target-redshift.
+- `multipleOf` makes a decimal, and the bounds give the number of digits before its point. The column has the digits
+  of BigQuery's NUMERIC if these suffice, else 38; without bounds, a scale of more than 9 makes it text in Redshift.
+- A `time` with an offset becomes the time in UTC: `00:30:00+02:00` is `22:30:00`. To keep offsets, leave `format` out
+  of the SCHEMA: the column is then text.
+- Whole numbers that may not fit int64 are `number` with `multipleOf: 1`, so that targets of other projects make a
+  decimal column; `x-arrow-type` gives the exact type to ours.
 """
 
 

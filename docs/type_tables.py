@@ -43,17 +43,20 @@ from target_redshift import columns as redshift
 PAGE = Path(__file__).parent / "types.md"
 INTRODUCTION = """# Types
 
-Written by `docs/type_tables.py`, which makes each cell by running the code; `tests/unit/test_types.py` sends columns of
-extreme values of all these types through every kind of message.
-[Reading files](reading-files.md#types) describes how types are chosen.
+Which columns the types of files become. `tap-s3-files PATH --preview` shows those of your files, `schema` sets them
+([how they are chosen](reading-files.md#types)):
 
-Types of Arrow go by Arrow's names: `halffloat`, `float` and `double` are floats of 16, 32 and 64 bits. "JSON text" is a
-column that may hold any JSON value.
+```yaml
+streams:
+  - name: orders
+    path: s3://shop/orders/**/*.csv
+    schema: {price: "decimal(12,2)", zip: string}
+```
 
-An object whose JSON Schema has `properties` and allows more members, by `additionalProperties` or
-`patternProperties`, is `JSON` in a new column of BigQuery, at any depth, so that all members stay; without these
-keywords it is a `RECORD`. A `RECORD` that a table has already stays one: members that it lacks are left out, and a
-warning names and counts them. Redshift's `SUPER` holds all members.
+Types of Arrow have Arrow's names: `halffloat`, `float` and `double` are floats of 16, 32 and 64 bits. "JSON text" is a
+column that may hold any JSON value. An object whose JSON Schema allows members beyond its `properties` is `JSON` in a
+new column of BigQuery, otherwise a `RECORD`; members that an existing `RECORD` lacks are left out, with a warning.
+Each cell is made by running the code (`docs/type_tables.py`).
 """
 ORC = {
     "tinyint": pa.int8(),
@@ -298,13 +301,9 @@ def page() -> str:
 
 
 _OF_PARQUET = """\
-Files without a schema of Arrow; where a file has one, its types count. VARIANT, shredded or not, is JSON
-text: `JSON` in BigQuery, `SUPER` in Redshift. GEOMETRY and GEOGRAPHY, and the columns that a GeoParquet 1 file lists
-with the encoding WKB (in Arrow files too), are well-known text (`POINT (1 2)`), without their coordinate system:
-`STRING` and `VARCHAR`. In a catalog that has such a column as bytes it stays bytes. BigQuery's `GEOGRAPHY` could not
-hold these values as they are: its edges are geodesic, those of most files planar; a load takes the side to the left of
-a ring as the inside of a polygon, while most files do not define the orientation of rings;
-polygons that cross themselves are refused. A query can decide that:
+Files without a schema of Arrow; where a file has one, its types count. VARIANT is JSON text. GEOMETRY and GEOGRAPHY,
+and columns that a GeoParquet file lists with the encoding WKB, are well-known text (`POINT (1 2)`), without their
+coordinate system: `GEOGRAPHY` could not hold planar edges, nor rings of any orientation. A query decides that:
 `ST_GEOGFROMTEXT(shape, planar => TRUE, make_valid => TRUE)`."""
 
 
