@@ -43,8 +43,8 @@ from target_redshift import columns as redshift
 PAGE = Path(__file__).parent / "types.md"
 INTRODUCTION = """# Types
 
-Which columns the types of files become. `tap-s3-files PATH --preview` shows those of your files, `schema` sets them
-([how they are chosen](reading-files.md#types)):
+Which columns the types of files become, written by `docs/type_tables.py`, which makes each cell by running the code.
+`tap-s3-files PATH --preview` shows those of your files, `schema` sets them ([how](reading-files.md#types)):
 
 ```yaml
 streams:
@@ -56,7 +56,6 @@ streams:
 Types of Arrow have Arrow's names: `halffloat`, `float` and `double` are floats of 16, 32 and 64 bits. "JSON text" is a
 column that may hold any JSON value. An object whose JSON Schema allows members beyond its `properties` is `JSON` in a
 new column of BigQuery, otherwise a `RECORD`; members that an existing `RECORD` lacks are left out, with a warning.
-Each cell is made by running the code (`docs/type_tables.py`).
 """
 ORC = {
     "tinyint": pa.int8(),
