@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from waiting import wait_until
 
+from acceptance import site
 from local_cloud import Cloud
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -57,6 +59,32 @@ def test_scenarios_hold_and_leave_nothing(start: Start, s3: Any, bq: Any, rs: An
     }
     assert report["scenarios"][0]["notes"]["load jobs"] == 2
     assert left(s3, bq, rs) == []
+
+
+def test_leftovers_of_every_service_are_named(
+    cloud: Cloud, s3: Any, bq: Any, rs: Any, gcs_bucket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, young = "acceptance_20200101t0000_abcdef", f"acceptance_{datetime.now(UTC):%Y%m%dt%H%M}_abcdef"
+    for name, value in site.environment(cloud.environ()).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ACCEPTANCE_GCS_BUCKET", gcs_bucket.name)
+    place = site.Site(["bigquery", "redshift"])
+    try:
+        for name in (old, young):
+            s3.put_object(Bucket="source", Key=f"{name}/in/a.csv", Body=b"")
+            bq.create_dataset(name)
+            rs.execute(f'CREATE SCHEMA "{name}"')
+            (gcs_bucket / name).mkdir()
+            (gcs_bucket / name / "a.parquet").write_bytes(b"")
+        assert [line for line in place.leftovers() if "abcdef" in line] == [
+            *(f"bigquery: {old}", f"redshift: {old}", f"s3://source/{old}", f"gs://{gcs_bucket.name}/{old}"),
+        ]
+    finally:
+        assert place.remove() == []
+        for name in (old, young):
+            s3.delete_object(Bucket="source", Key=f"{name}/in/a.csv")
+            bq.delete_dataset(name)
+            rs.execute(f'DROP SCHEMA IF EXISTS "{name}"')
 
 
 def test_a_scenario_that_does_not_hold_is_in_the_report(

@@ -228,8 +228,8 @@ class Site:
         for kind, warehouse in self.warehouses.items():
             yield from (f"{kind}: {name}" for name in warehouse.schemas() if name < oldest)
         for bucket in filter(None, (self.bucket, self.gcs and self.gcs._replace(key=""))):
-            folders = self.storage.folders(bucket._replace(key=PREFIX)) if bucket.scheme == "s3" else ()
-            yield from (f"{bucket}{name}" for name in folders if name < oldest)
+            folders = {info.url.key.partition("/")[0] for info in self.storage.list(bucket._replace(key=PREFIX))}
+            yield from (f"{bucket}{name}" for name in sorted(folders) if name < oldest)
 
     def remove(self) -> list[str]:
         """Remove all that the run made; return what could not be removed, with the reason, one a line."""

@@ -94,6 +94,7 @@ class Step:
 
 
 _EMIT = "singer_arrow.load.run:StateOutput.write"
+_ENTER = "target_bigquery.ledger:StreamLedger.enter"
 _REMOVE = "singer_arrow.load.staging:Remover.remove"
 _LOAD, _QUERY, _COPY = (
     "target_bigquery.client:BigQuery.load",
@@ -112,13 +113,8 @@ STEPS = (
     Step("while STATE is written", "stdout", "middle", once=True),
     Step("after STATE", _EMIT, "after", once=True),
     Step("ledger entry made", "target_bigquery.ledger:StreamLedger.begin", "after", target=BIGQUERY, methods=(APPEND,)),
-    Step(
-        "entries made",
-        "target_bigquery.ledger:StreamLedger.enter",
-        "after",
-        target=BIGQUERY,
-        methods=(UPSERT, OVERWRITE),
-    ),
+    Step("entries made", _ENTER, "after", target=BIGQUERY, methods=(UPSERT,)),
+    Step("entries of swap made", _ENTER, "after", target=BIGQUERY, methods=(OVERWRITE,), once=True),
     Step("staging table made", _STAGING, "after", target=BIGQUERY, methods=(UPSERT, OVERWRITE), once=True),
     Step("before job insert", _LOAD, "before", target=BIGQUERY, via=""),
     Step("after job insert", "google.cloud.bigquery:Client.load_table_from_file", "after", target=BIGQUERY, via=""),
