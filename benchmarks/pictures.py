@@ -11,10 +11,10 @@ ROW, BAR, TITLE, GAP = 24, 15, 26, 12
 STYLE = """
 text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
 .title { font-size: 15px; font-weight: 600 } .panel { font-weight: 600 } .note { font-size: 12px; fill: #57606a }
-.card { fill: #ffffff; stroke: #d0d7de } .axis { stroke: #8c959f } .ours { fill: #0969da } .other { fill: #afb8c1 }
+.card { fill: #ffffff; stroke: #d0d7de } .axis { stroke: #8c959f } .ours { fill: #0b6e7c } .other { fill: #afb8c1 }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 } .note { fill: #9198a1 } .card { fill: #0d1117; stroke: #3d444d }
-  .axis { stroke: #656c76 } .ours { fill: #4493f8 } .other { fill: #656c76 }
+  .axis { stroke: #656c76 } .ours { fill: #62cfdc } .other { fill: #656c76 }
 }
 """
 

@@ -53,6 +53,8 @@ streams:
     schema: {price: "decimal(12,2)", zip: string}
 ```
 
+![The way of a value: in the file, as Arrow type, as JSON Schema, as column](pictures/types.svg)
+
 Types of Arrow have Arrow's names: `halffloat`, `float` and `double` are floats of 16, 32 and 64 bits. "JSON text" is a
 column that may hold any JSON value. An object whose JSON Schema allows members beyond its `properties` is `JSON` in a
 new column of BigQuery, otherwise a `RECORD`; members that an existing `RECORD` lacks are left out, with a warning.
