@@ -100,3 +100,20 @@ def test_the_page_of_errors_has_a_section_for_each_code(site: ModuleType) -> Non
     text = site.for_site("troubleshooting.md", page.read_text(), ())
     assert len(re.findall(r"^### `[a-z-]+`$", text, re.MULTILINE)) > 30
     assert "| code |" not in text
+
+
+def test_the_start_page_is_short_and_has_the_head_of_the_site(site: ModuleType) -> None:
+    readme = ROOT / "README.md"
+    assert len(readme.read_text().split()) <= 900
+    page = site.for_site("index.md", site.with_links(readme, site.pages()), ())
+    head, _, rest = page.partition("\n</div>\n")
+    assert '<div class="hero" markdown>' in head
+    assert "**No real warehouse has run this suite yet.**" in head
+    assert 'src="pictures/first-load.svg"' in rest
+    assert set(re.findall(r'(?:src|srcset)="([^"]+)"|!\[[^]]*\]\(([^)]+)\)', page)) == {
+        ("pictures/first-load-still.svg", ""),
+        ("pictures/first-load.svg", ""),
+        ("", "pictures/mark.svg"),
+        ("", "pictures/pipeline.svg"),
+    }
+    assert {"pictures/first-load-still.svg", "pictures/first-load.svg"} <= set(site.pages().values())
