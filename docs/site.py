@@ -86,11 +86,9 @@ def for_site(place: str, text: str, words: Iterable[str]) -> str:
         return START.format(head=head) + (picture + rest).replace('="docs/', '="')
     if place.endswith("-settings.md"):
         text = SETTING.sub(_with_anchors, text)
-    if place == "troubleshooting.md":
-        codes, other, rest = text.partition("\n## Messages")
-        words = [*words, *(code for code, _, _ in CODE.findall(codes) if "-" in code)]
-        codes = CODE.sub(r"### `\1`\n\n**Cause**: \2.\n\n**Remedy**: \3.\n", CODES_HEAD.sub("", codes))
-        text = f"{codes}{other}{rest}"
+    if place == "errors.md":
+        words = [*words, *(code for code, _, _ in CODE.findall(text) if "-" in code)]
+        text = CODE.sub(r"## `\1`\n\n**Cause**: \2.\n\n**Remedy**: \3.\n", CODES_HEAD.sub("", text))
     tags = json.dumps(list(words))
     return f"---\ntags: {tags}\n---\n{text}" if words else text
 

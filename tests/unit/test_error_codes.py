@@ -1,4 +1,4 @@
-"""Each error code is in docs/troubleshooting.md; tests/integration/pipelines/test_error_codes.py provokes each."""
+"""Each error code is in docs/errors.md; tests/integration/pipelines/test_error_codes.py provokes each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def codes() -> set[str]:
 
 DOCUMENTED = re.findall(
     r'^\| (?:<a id="([a-z-]+)"></a>)?`([a-z-]+)` \| (.+) \| (.+) \|$',
-    (ROOT / "docs/troubleshooting.md").read_text().partition("\n## Messages")[0],
+    (ROOT / "docs/errors.md").read_text(),
     re.MULTILINE,
 )
 """Anchor, code, cause and remedy of each entry."""

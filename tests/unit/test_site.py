@@ -88,17 +88,17 @@ def test_settings_and_codes_of_errors_have_anchors(site: ModuleType) -> None:
     assert page.startswith('### `csv.quote`<a id="csv.quote"></a><a id="streams[].csv.quote"></a>\n\n`streams')
     assert page.endswith("### `aws`\n\nobject\n")
     table = "| code | cause | remedy |\n|---|---|---|\n| `bad-row` | it is bad | correct it |\n"
-    page = site.for_site("troubleshooting.md", table, ["error"])
+    page = site.for_site("errors.md", table, ["error"])
     assert (
         page
-        == '---\ntags: ["error", "bad-row"]\n---\n### `bad-row`\n\n**Cause**: it is bad.\n\n**Remedy**: correct it.\n\n'
+        == '---\ntags: ["error", "bad-row"]\n---\n## `bad-row`\n\n**Cause**: it is bad.\n\n**Remedy**: correct it.\n\n'
     )
 
 
 def test_the_page_of_errors_has_a_section_for_each_code(site: ModuleType) -> None:
-    page = ROOT / "docs/troubleshooting.md"
-    text = site.for_site("troubleshooting.md", page.read_text(), ())
-    assert len(re.findall(r"^### `[a-z-]+`$", text, re.MULTILINE)) > 30
+    page = ROOT / "docs/errors.md"
+    text = site.for_site("errors.md", page.read_text(), ())
+    assert len(re.findall(r"^## `[a-z-]+`$", text, re.MULTILINE)) > 30
     assert "| code |" not in text
 
 

@@ -57,7 +57,7 @@ def visible(text: str) -> str:
 
 
 def with_code(text: str, code: str) -> str:
-    """Return a message for the log: on one line, with the code by which docs/troubleshooting.md lists it."""
+    """Return a message for the log: on one line, with the code by which docs/errors.md lists it."""
     return f"{' '.join(text.split())} [{code}]"
 
 
@@ -79,7 +79,7 @@ class SingerArrowError(Exception):
     """Base of all errors of this project; `str(error)` is one line, also if a key contains line breaks.
 
     Attributes:
-        code: Identifies the kind of error; the command line appends it, and docs/troubleshooting.md lists them.
+        code: Identifies the kind of error; the command line appends it, and docs/errors.md lists them.
         ends_run: Whether it concerns all streams of a tap, not only the one that is read.
     """
 

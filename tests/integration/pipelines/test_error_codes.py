@@ -1,4 +1,4 @@
-"""Each error code of docs/troubleshooting.md is provoked by a command, or by the function that raises it."""
+"""Each error code of docs/errors.md is provoked by a command, or by the function that raises it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from target_bigquery.settings import Settings as BigQuerySettings
 from target_redshift.client import Redshift
 from target_redshift.settings import Settings as RedshiftSettings
 
-PAGE = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "errors.md").read_text()
 DOCUMENTED = re.findall(r'^\| <a id="[a-z-]+"></a>`([a-z-]+)` \| .+ \| .+ \|$', PAGE, re.MULTILINE)
 QUOTA = "Quota exceeded: Your table exceeded quota for imports or query appends per table"
 FULL_MEMORY = """
