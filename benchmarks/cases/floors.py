@@ -55,7 +55,7 @@ def settings(bench: Workbench, who: str, kind: str, *, from_s3: bool) -> str:
     peer = bench.peer(DUCKDB) if who == DUCKDB else None
     if peer is None:
         return found
-    return f"{peer.title}: {found}{'; S3 by s3fs' if from_s3 else ''}"
+    return f"{peer.title}: {found}{'; S3 by its extension httpfs' if from_s3 else ''}"
 
 
 def goals(work: str, ours: str, bounds: Sequence[tuple[str, str | Sequence[str], float]]) -> list[Goal]:

@@ -177,11 +177,10 @@ def _case(
         contender(r, [*program("read_s3"), r, shape, url], (READERS[r].__doc__ or "").strip().rstrip("."))
         for r in readers
     ]
-    if shape != "small" and (peer := bench.peer(floors.DUCKDB)):  # s3fs takes minutes for small objects
+    if peer := bench.peer(floors.DUCKDB):
         argv = [*floors.duckdb_program(bench), "read", shape, url, _sql_types(shape)]
-        contenders.append(
-            contender(floors.DUCKDB, argv, f"{peer.title}: a query into Arrow, its own threads; S3 by s3fs")
-        )
+        settings = f"{peer.title}: a query into Arrow, its own threads; S3 by its extension httpfs"
+        contenders.append(contender(floors.DUCKDB, argv, settings))
     columns = (*_COLUMNS, ("over_needed", "bytes over needed")) if needed_mb else _COLUMNS
     return Case(name, f"{__doc__}\n{about}", contenders, goals, columns, rounds=3)
 
