@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
@@ -368,15 +368,19 @@ class Storage:
         ordered = sorted(urls)
         for _, group in groupby(ordered, key=lambda u: (u.scheme, u.bucket)):
             some = list(group)
-            with translate_errors(some[0]):
-                try:
-                    self._store(some[0]).delete([u.key for u in some])
-                except FileNotFoundError as error:
-                    if some[0].scheme == "s3" or "NoSuchBucket" in summary(error):
-                        raise  # S3 reports no missing object, so it is the bucket
-                    for url in some:
-                        with contextlib.suppress(FileNotFoundError):
-                            self._store(url).delete(url.key)
+            with translate_errors(some[0]):  # obstore does not send a deletion again whose connection broke
+                with_retries(partial(self._delete, some), some[0], limiter=AdaptiveLimiter(1))
+
+    def _delete(self, urls: Sequence[Url]) -> None:
+        store = self._store(urls[0])
+        try:
+            store.delete([u.key for u in urls])
+        except FileNotFoundError as error:
+            if urls[0].scheme == "s3" or "NoSuchBucket" in summary(error):
+                raise  # S3 reports no missing object, so it is the bucket
+            for url in urls:
+                with contextlib.suppress(FileNotFoundError):
+                    store.delete(url.key)
 
     # Changes of one version of an object, only on S3. ObjectChangedError: it is another one, NotFoundError: it is gone.
 
