@@ -43,12 +43,7 @@ def test_constants_are_those_of_the_code(path: str, value: str) -> None:
 
 
 def test_each_limit_names_a_page_of_the_vendor() -> None:
-    pages = dict(re.findall(r"^\[(\w+)\]: (https://(?:cloud\.google|docs\.aws\.amazon)\.com/\S+)$", PAGE, re.MULTILINE))
-    rows = re.findall(r"^\| (?!limit|-)(.+?) \| (.+?) \|", PAGE, re.MULTILINE)
-    assert len(rows) > 30
-    used = set[str]()
-    for limit, page in rows:
-        named = re.findall(r"\]\[(\w+)\]", page)
-        assert named, limit
-        used |= set(named)
-    assert used == set(pages)
+    limits = re.findall(r"^\| (?!limit|-)(.+?) \| ", PAGE, re.MULTILINE)
+    assert len(limits) >= 30
+    linked = re.compile(r"\[.+\]\(https://(?:cloud\.google|docs\.aws\.amazon)\.com/\S+\)$")
+    assert [limit for limit in limits if not linked.match(limit)] == []
