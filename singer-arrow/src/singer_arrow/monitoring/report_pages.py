@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -101,6 +104,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters |= {
     "as_json": json.dumps,
+    "digest": lambda text: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode(),
     "duration": duration_text,
     "number": number_text,
     "size": size_text,
@@ -141,13 +145,13 @@ def history_page(reports: Sequence[Named], *, now: datetime, last: int) -> str:
     for _, report in checked:
         of_connector.setdefault(report["run"]["connector"], []).append(report)
     newest = checked[::-1]
-    columns = {
-        "Streams": [", ".join(s["stream"] for s in r["streams"]) for _, r in newest],
-        "Rows written": [number_text(sum_of(r["streams"], "rows_written")) for _, r in newest],
-        "Rejected": [number_text(sum_of(r["streams"], "rows_rejected") or None) for _, r in newest],
-        "Bytes": [size_text(sum_of(r["streams"], "bytes")) for _, r in newest],
-        "Duration": [duration_text(r["run"]["seconds"]) for _, r in newest],
-        "Lag": [duration_text(oldest_lag(r["streams"])) for _, r in newest],
+    columns: dict[str, list[Any]] = {
+        "Streams": [", ".join(s["stream"] for s in r["streams"]) or None for _, r in newest],
+        "Rows written": [sum_of(r["streams"], "rows_written") for _, r in newest],
+        "Rejected": [sum_of(r["streams"], "rows_rejected") or None for _, r in newest],
+        "Bytes": [sum_of(r["streams"], "bytes") for _, r in newest],
+        "Duration": [r["run"]["seconds"] for _, r in newest],
+        "Lag": [oldest_lag(r["streams"]) for _, r in newest],
     }
     values = {
         "shown": counted(len(of_run), "run") if len(of_run) <= last else f"The last {last:,} runs",
@@ -157,7 +161,7 @@ def history_page(reports: Sequence[Named], *, now: datetime, last: int) -> str:
         "last_runs": {connector: reports[-1] for connector, reports in of_connector.items()},
         "plots": {connector: _plots(of_connector[connector]) for connector in sorted(of_connector)},
         "runs": newest,
-        "columns": {title: texts for title, texts in columns.items() if any(texts)},
+        "columns": {title: values for title, values in columns.items() if values != [None] * len(newest)},
     }
     return _page("runs.html", values)
 
@@ -184,12 +188,8 @@ def _plots(reports: Sequence[Report]) -> dict[str, Any]:
 
 def nice_top(largest: float) -> float:
     """Return the upper end of an axis: 1, 2, 2.5 or 5 times a power of ten, at least the largest value."""
-    power = 1.0
-    while power * 10 <= largest:
-        power *= 10
-    while 0 < largest < power:
-        power /= 10
-    return next((power * s for s in _STEPS if power * s >= largest), power * 10) if largest else 1.0
+    power = 10.0 ** math.floor(math.log10(largest or 1))
+    return next(power * step for step in _STEPS if power * step >= largest)
 
 
 def nice_seconds(largest: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import shutil
 import subprocess
@@ -94,10 +96,20 @@ PAGES: dict[str, tuple[Callable[[], str], list[str]]] = {
         ["The last 40 runs", "38 of 40", "tap-s3-files", "target-x", "killed", "<rect", "<polyline"],
     ),
 }
-MEASURE = """<script>
+MEASURE = """
 document.body.dataset.width = document.documentElement.scrollWidth
 document.body.dataset.color = getComputedStyle(document.querySelector("h1")).color
-</script>"""
+"""
+SORT = """
+const clicked = name => {
+  const heads = [...document.querySelectorAll("table.sorts th")], column = heads.findIndex(h => h.textContent === name)
+  heads[column].querySelector("button").click()
+  const shown = [...document.querySelectorAll("table.sorts tbody tr")].map(row => row.cells[column].textContent.trim())
+  return `${name} ${heads[column].ariaSort}: ${shown.join("|")}`
+}
+const names = ["Rows written", "Rows written", "Duration", "Streams", "Streams"]
+document.body.dataset.sorted = names.map(clicked).join(" / ")
+"""
 SCHEMES = {"dark": "0", "light": "1"}
 """Values of Chromium's setting `preferredColorScheme`."""
 
@@ -107,8 +119,33 @@ def test_a_page_has_its_figures_and_needs_no_other_file(name: str) -> None:
     make, texts = PAGES[name]
     page = make()
     assert not [text for text in texts if text not in page]
-    assert not re.search(r"<script|<link rel=\"stylesheet|src=|@import|url\(|https?://", page)
+    assert not re.search(r"<link rel=\"stylesheet|src=|@import|url\(|https?://", page)
     assert "prefers-color-scheme: dark" in page
+    (script,) = re.findall("<script>(.*?)</script>", page, re.DOTALL)
+    assert page.count("<script") == 1
+    assert f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {source_of(script)}\"" in page
+
+
+def source_of(script: str) -> str:
+    """Return what a Content-Security-Policy names a script by."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def in_browser(page: str, script: str, folder: Path, *options: str) -> tuple[str, str]:
+    """Return what a browser makes of a page and of a script that its policy lets run after its own, and its log."""
+    file = folder / "page.html"
+    page = page.replace("script-src ", f"script-src {source_of(script)} ", 1)
+    file.write_text(page.replace("</body>", f"<script>{script}</script></body>"))
+    fixed = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        f"--user-data-dir={folder}/u",
+    ]
+    command = [CHROMIUM, *fixed, *options, "--dump-dom", file.as_uri()]
+    shown = subprocess.run(command, capture_output=True, timeout=100, check=True)
+    return shown.stdout.decode(), shown.stderr.decode()
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
@@ -117,19 +154,8 @@ def test_a_page_has_its_figures_and_needs_no_other_file(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_browser_shows_the_page(name: str, width: int, scheme: str, tmp_path: Path) -> None:
     make, texts = PAGES[name]
-    file = tmp_path / "page.html"
-    file.write_text(make().replace("</body>", f"{MEASURE}</body>"))
-    options = [
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--enable-logging=stderr",
-        f"--user-data-dir={tmp_path}/u",
-        f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
-    ]
-    command = [CHROMIUM, *options, f"--window-size={width},900", "--dump-dom", file.as_uri()]
-    shown = subprocess.run(command, capture_output=True, timeout=100, check=True)
-    dom, log = shown.stdout.decode(), shown.stderr.decode()
+    scheme_option = f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}"
+    dom, log = in_browser(make(), MEASURE, tmp_path, scheme_option, f"--window-size={width},900")
     assert "CONSOLE" not in log
     assert not [text for text in texts if text not in dom]
     (measured,) = re.findall(r'data-width="(\d+)"', dom)
@@ -138,6 +164,39 @@ def test_a_browser_shows_the_page(name: str, width: int, scheme: str, tmp_path: 
     assert (int(red) > 128) == (scheme == "dark")
     body = re.sub(r"<style>.*</style>", "", dom, flags=re.DOTALL)
     assert "undefined" not in body
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+def test_a_click_on_the_head_of_a_column_sorts_its_table(tmp_path: Path) -> None:
+    """By values, not by texts: 1,234 is more than 900, and 2 min 5 s more than 40 s; what has no value is last."""
+    streams = [
+        StreamFigures(stream=name, counts={} if rows is None else {"rows_written": rows}, seconds=seconds)
+        for name, rows, seconds in (("b", 900, 125.0), ("c", 1234, 40.0), ("a", None, 3.0))
+    ]
+    dom, log = in_browser(run_page(made(*streams)[1]), SORT.replace("Streams", "Stream"), tmp_path)
+    assert "CONSOLE" not in log
+    (found,) = re.findall('data-sorted="(.*?)"', dom)
+    assert found.split(" / ") == [
+        "Rows written descending: 1,234|900|",
+        "Rows written ascending: 900|1,234|",
+        "Duration descending: 2 min 5 s|40 s|3 s",
+        "Stream ascending: a|b|c",
+        "Stream descending: c|b|a",
+    ]
+    dom, _ = in_browser(history(), SORT, tmp_path)
+    (sorted_texts,) = re.findall('data-sorted="Rows written descending: (.*?) / ', dom)
+    rows = [int(text.replace(",", "")) for text in sorted_texts.split("|") if text]
+    assert len(rows) == 39
+    assert rows == sorted(rows, reverse=True)
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+def test_no_other_script_runs(tmp_path: Path) -> None:
+    page = good_run().replace("</main>", "<script>document.body.dataset.foreign = 'ran'</script></main>")
+    dom, log = in_browser(page, "document.body.dataset.own = 'ran'", tmp_path)
+    assert 'data-own="ran"' in dom
+    assert "data-foreign" not in dom
+    assert "Content Security Policy" in log
 
 
 @pytest.mark.parametrize(
@@ -172,7 +231,7 @@ def test_tap_and_target_of_a_run_are_one_entry_with_the_figures_of_the_target() 
     assert "4 runs" in page
     assert "3 of 4" in page
     assert page.count('class="status failed"') == 1
-    assert page.count('data-name="Rows written">7<') == 3
+    assert page.count('data-name="Rows written" data-value="7">') == 3
     whole = joined([report for _, report in reversed(pipeline_runs()[:2])])
     assert [part["run"]["connector"] for part in whole["parts"]] == ["tap-s3-files", "target-x"]
     assert (whole["run"]["connector"], whole["run"]["status"], whole["run"]["seconds"]) == ("sales", "succeeded", 90)
