@@ -149,6 +149,20 @@ def test_partitions_and_clusters_by_stream() -> None:
     assert by_stream.clustering("events_1") == []
 
 
+def test_older_forms_of_settings_mean_the_same_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    older = {"tables": {"a": "x.y"}, "partition_by": {"a": "at:month"}, "cluster_by": {"a": ["id"]}}
+    newer = {"streams": {"a": {"table": "x.y", "partition_by": "at:month", "cluster_by": ["id"]}}}
+    for form in (older, newer):
+        TargetBigQuery(config=MINIMAL | form)
+        of_a = read(**form).of_stream("a")
+        assert (of_a.place_of("a"), of_a.partitioning("a"), of_a.clustering("a")) == (
+            ("x", "y"),
+            ("at", "MONTH"),
+            ["id"],
+        )
+    assert not [line for line in caplog.records if line.levelname == "WARNING"]
+
+
 def test_credentials_for_batch_files_are_those_that_the_sdk_hands_to_s3fs() -> None:
     params = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": "http://x", "region_name": "eu-west-1"}}
     aws = read(batch_config={"storage": {"root": "s3://b", "params": params}}).aws
