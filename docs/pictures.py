@@ -292,9 +292,13 @@ COLOURS = {
 }
 
 
-def recording(cast: str, *, moves: bool = True) -> str:
-    """Draw an asciicast: what changes is animated; its last screen is shown if nothing is to move, or nothing can."""
+def recording(cast: str, *, moves: bool = True, width: int = 0) -> str:
+    """Draw an asciicast: what changes is animated; its last screen is shown if nothing is to move, or nothing can.
+
+    Its lines are broken at a number of characters, or as the terminal broke them.
+    """
     head, *rows = map(json.loads, cast.splitlines())
+    width = width or head["width"]
     end = rows[-1][0] + 1
     shown: list[tuple[int, float, float, str]] = []  # row, from, until, text with its escapes
     screen, since, current = {}, {}, 0
@@ -311,10 +315,10 @@ def recording(cast: str, *, moves: bool = True) -> str:
                 shown.append((current, since[current], moment, before))
             screen[current], since[current] = now, moment
     shown += [(row, since[row], end, text) for row, text in screen.items() if text]
-    wrapped = _wrapped(shown, head["width"])
+    wrapped = _wrapped(shown, width)
     lines = "\n".join(_line(*each, end, moves=moves) for each in wrapped if moves or each[2] >= end)
     high = MARGIN + BAR + LINE * (1 + max(row for row, *_ in wrapped))
-    wide = 2 * MARGIN + CHARACTER * head["width"]
+    wide = 2 * MARGIN + CHARACTER * width
     words = " ".join(ESCAPE.sub("", text) for text in screen.values() if "━" not in text)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:g} {high:g}" width="{wide:g}" height="{high:g}" '
@@ -384,6 +388,7 @@ def main() -> int:
     cast = (FOLDER / "first-load.cast").read_text()
     files[FOLDER / "first-load.svg"] = recording(cast)
     files[FOLDER / "first-load-still.svg"] = recording(cast, moves=False)
+    files[FOLDER / "first-load-narrow.svg"] = recording(cast, width=46)
     return write_or_check(files)
 
 

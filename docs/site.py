@@ -3,7 +3,8 @@
 Pages stay where GitHub shows them: READMEs beside their packages, the rest in docs/. A link to a file that is no page,
 such as a module, becomes plain text: the site has no place for it. Files of docs/deploy are shown in place of comments
 such as `<!-- file: deploy/pipeline.yml -->`. Words of docs/search_words.toml become tags, which the search of the site
-counts first; settings and codes of errors get anchors with their own names.
+counts first; settings and codes of errors get anchors with their own names. Of a picture with colours for dark screens
+the site has a light and a dark one, and shows that of the scheme that its reader has chosen.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ PACKAGES = ("tap-s3-files", "tap-flight-sql", "target-bigquery", "target-redshif
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 SHOWN = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
 LANGUAGES = {".yml": "yaml", ".yaml": "yaml", ".py": "python", ".sh": "sh"}
+DARK = re.compile(r"@media ?\(prefers-color-scheme: ?dark\) ?\{((?:[^{}]*\{[^{}]*\})*)\s*\}")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -55,8 +57,11 @@ def main() -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             target.write_text(for_site(place, with_links(source, places), words.get(place, ())))
-        else:
-            shutil.copyfile(source, target)
+            continue
+        shutil.copyfile(source, target)
+        if source.suffix == ".svg" and DARK.search(drawn := source.read_text()):
+            for scheme, rules in (("light", ""), ("dark", r"\1")):
+                target.with_suffix(f".{scheme}.svg").write_text(DARK.sub(rules, drawn))
     sys.stdout.write(f"Version {version('singer-arrow').partition('+')[0]}, Apache-2.0\n")
 
 
@@ -121,6 +126,9 @@ def with_links(page: Path, places: dict[Path, str]) -> str:
         if target not in places:
             return text
         place = os.path.relpath(places[target], Path(places[page]).parent)
+        if target.suffix == ".svg" and image and DARK.search(target.read_text()):
+            shown = (f"![{text}]({place[:-3]}{scheme}.svg#only-{scheme})" for scheme in ("light", "dark"))
+            return " ".join(shown)
         return f"{image}[{text}]({place}{mark}{anchor})"
 
     text, parts, end = with_files(page), [], 0

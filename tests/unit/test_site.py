@@ -31,6 +31,7 @@ def site() -> ModuleType:
 def test_links_lead_to_pages_of_the_site(site: ModuleType) -> None:
     places = site.pages()
     known, links = set(places.values()), 0
+    known |= {f"{place[:-3]}{scheme}.svg" for place in known if place.endswith(".svg") for scheme in ("light", "dark")}
     for page, place in places.items():
         if page.suffix != ".md":
             continue
@@ -111,9 +112,37 @@ def test_the_start_page_is_short_and_has_the_head_of_the_site(site: ModuleType) 
     assert "**No real warehouse has run this suite yet.**" in head
     assert 'src="pictures/first-load.svg"' in rest
     assert set(re.findall(r'(?:src|srcset)="([^"]+)"|!\[[^]]*\]\(([^)]+)\)', page)) == {
+        ("pictures/first-load-narrow.svg", ""),
         ("pictures/first-load-still.svg", ""),
         ("pictures/first-load.svg", ""),
         ("", "pictures/mark.svg"),
-        ("", "pictures/pipeline.svg"),
+        ("", "pictures/pipeline.light.svg#only-light"),
+        ("", "pictures/pipeline.dark.svg#only-dark"),
     }
-    assert {"pictures/first-load-still.svg", "pictures/first-load.svg"} <= set(site.pages().values())
+    assert {f"pictures/first-load{kind}.svg" for kind in ("", "-narrow", "-still")} <= set(site.pages().values())
+
+
+def test_pictures_follow_the_scheme_of_the_site(site: ModuleType, tmp_path: Path) -> None:
+    page, drawn, plain = tmp_path / "a.md", tmp_path / "p/one.svg", tmp_path / "p/two.svg"
+    drawn.parent.mkdir()
+    drawn.write_text(
+        "<svg><style>.a{fill:#fff}@media (prefers-color-scheme: dark) {\n .a{fill:#000} .b{}\n}</style></svg>"
+    )
+    plain.write_text("<svg/>")
+    page.write_text("![One](p/one.svg) ![Two](p/two.svg) [one](p/one.svg)")
+    places = {page: "a.md", drawn: "p/one.svg", plain: "p/two.svg"}
+    assert site.with_links(page, places) == (
+        "![One](p/one.light.svg#only-light) ![One](p/one.dark.svg#only-dark) ![Two](p/two.svg) [one](p/one.svg)"
+    )
+    light, dark = (site.DARK.sub(rules, drawn.read_text()) for rules in ("", r"\1"))
+    assert light == "<svg><style>.a{fill:#fff}</style></svg>"
+    assert re.sub(r"\s", "", dark) == "<svg><style>.a{fill:#fff}.a{fill:#000}.b{}</style></svg>"
+
+
+def test_each_picture_with_two_schemes_has_rules_for_both(site: ModuleType) -> None:
+    pictures = [path for path in site.pages() if path.suffix == ".svg" and "prefers-color-scheme" in path.read_text()]
+    assert len(pictures) > 50
+    for path in pictures:
+        (rules,) = site.DARK.findall(path.read_text())
+        assert rules.count("{") >= 5, path
+        assert "@media" not in site.DARK.sub("", path.read_text()), path
