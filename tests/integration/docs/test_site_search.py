@@ -38,6 +38,18 @@ FIRST = {
     "uninstall": "clean-up.html",
     "hard_delete": "target-bigquery-settings.html#hard_delete",
     "cron": "run-anywhere.html",
+    "requester pays": "access.html",
+    "late files": "new-objects.html",
+    "deduplicate": "upsert.html",
+    "replace table": "replace-daily.html",
+    "cost": "operations.html",
+    "kill -9": "exactly-once.html",
+    "slack": "alerts.html",
+    "nested json": "types.html",
+    "decimal comma": "reading-files.html",
+    "zip": "reading-files.html",
+    "upgrade": "stable.html",
+    "alternatives": "instead-of.html",
 }
 """Searches, and the first result of each."""
 

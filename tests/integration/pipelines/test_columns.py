@@ -25,14 +25,16 @@ class Tables(Source):
     warehouse: Warehouse
     state: Any = None
 
-    def load(self, columns: dict[str, Any] | None, *, batches: bool, load_method: str, keys: list[str]) -> str:
+    def load(
+        self, columns: dict[str, Any] | None, *, batches: bool, load_method: str, keys: list[str], **settings: Any
+    ) -> str:
         stream = {"key_properties": keys, **({"columns": columns} if columns else {})}
         root = {"batch_config": self.batches()} if batches else {}
         config = self.config(stream=stream, metadata_columns=False, **root)
         sent = self.run(config, env=SALT, **({"state": self.state} if self.state else {}))
         self.state = state_of(sent)
-        settings = self.warehouse.config | {"load_method": load_method}
-        ran = self.tap(self.warehouse.program, stdin=sent.stdout, config=settings)
+        config = self.warehouse.config | {"load_method": load_method} | settings
+        ran = self.tap(self.warehouse.program, stdin=sent.stdout, config=config)
         return ran.check().stderr
 
 
@@ -67,3 +69,13 @@ def test_another_name_of_a_key_property_is_a_line(tables: Tables) -> None:
     line = "key property 'number' has no column yet, so no row that is there is found by it"
     assert [line in text for text in log] == [True, False]
     assert sorted(row["email"] for row in tables.warehouse.table()) == ["a@x", "b@x", "b@y"]
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_column_of_files_marks_rows_that_were_deleted(batches: bool, tables: Tables) -> None:
+    columns = {"_sdc_deleted_at": {"from": "gone", "type": "timestamp"}}
+    tables.put("in/b.csv", "id,email,gone\n2,b@x,\n3,c@x,\n", at=moment(2))
+    tables.load(columns, batches=batches, load_method="upsert", keys=["id"], hard_delete=True)
+    tables.put("in/c.csv", "id,email,gone\n2,b@x,2026-05-01T00:00:00Z\n4,d@x,\n", at=moment(3))
+    tables.load(columns, batches=batches, load_method="upsert", keys=["id"], hard_delete=True)
+    assert sorted(row["email"] for row in tables.warehouse.table()) == ["a@x", "c@x", "d@x"]
