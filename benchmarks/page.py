@@ -219,7 +219,7 @@ def _command(found: Mapping[str, Any]) -> str:
 def _image(name: str, made: Mapping[str, str], folder: str) -> str:
     """Return the picture; its title and its note are the alternative text, as a table has its figures."""
     lines = re.findall(r'<text class="(?:title|note)"[^>]*>(.*?)</text>', made[f"{IMAGES}/{name}.svg"])
-    text = ": ".join(line for line in lines if line)
+    text = ": ".join(re.sub("<.*?>", " ", line).strip() for line in lines if line)
     return f"![{text}]({folder}/{name}.svg)".replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&")
 
 

@@ -1,17 +1,19 @@
-"""Bar charts as SVG: one file of a few kB, readable on a light and on a dark page, and by a screen reader."""
+"""Bar charts as SVG: a few kB each, readable on light and dark pages, on a phone, and by a screen reader."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-WIDTH, MARGIN, LABELS, VALUES = 760, 20, 250, 110
-ROW, BAR, TITLE, GAP = 24, 15, 26, 12
+WIDTH, MARGIN, LABELS, VALUES = 480, 12, 212, 74
+ROW, BAR, TITLE, GAP, LINE = 24, 15, 26, 12, 15
 STYLE = """
 text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
 .title { font-size: 15px; font-weight: 600 } .panel { font-weight: 600 } .note { font-size: 12px; fill: #57606a }
 .card { fill: #ffffff; stroke: #d0d7de } .axis { stroke: #8c959f } .ours { fill: #0b6e7c } .other { fill: #afb8c1 }
+.name { text-anchor: end }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 } .note { fill: #9198a1 } .card { fill: #0d1117; stroke: #3d444d }
   .axis { stroke: #656c76 } .ours { fill: #62cfdc } .other { fill: #656c76 }
@@ -44,11 +46,10 @@ def chart(title: str, note: str, panels: Sequence[Panel]) -> str:
         note: a line below the title, such as which direction is better.
         panels: one below the other; a panel without a title has no line for it.
     """
-    body = [
-        f'<text class="title" x="{MARGIN}" y="{MARGIN + 14}">{escape(title)}</text>',
-        f'<text class="note" x="{MARGIN}" y="{MARGIN + 34}">{escape(note)}</text>',
-    ]
-    top = MARGIN + 34 + GAP
+    titles, notes = textwrap.wrap(title, 52), textwrap.wrap(note, 68)
+    below = MARGIN + 19 + LINE * len(titles)
+    body = [_text(titles, MARGIN, MARGIN + 14, "title"), _text(notes, MARGIN, below, "note")]
+    top = below + LINE * (len(notes) - 1) + GAP
     for panel in panels:
         lines, top = _panel(panel, top)
         body += lines
@@ -82,21 +83,25 @@ def _panel(panel: Panel, top: int) -> tuple[list[str], int]:
     first = top
     for bar in panel.bars:
         width = max(1.0, room * bar.value / greatest)
-        middle = top + ROW / 2
+        names = textwrap.wrap(bar.name, 31)
+        high = ROW + LINE * (len(names) - 1)
+        middle = top + high / 2
         place = f'x="{start}" y="{middle - BAR / 2:g}" width="{width:.1f}" height="{BAR}"'
         lines += [
-            f'<text x="{start - 8}" y="{middle + 4.5:g}" text-anchor="end">{escape(_short(bar.name))}</text>',
+            _text(names, start - 8, middle + 4.5 - LINE / 2 * (len(names) - 1), "name"),
             f'<rect class="{"ours" if bar.ours else "other"}" {place}/>',
             f'<text x="{start + width + 6:.1f}" y="{middle + 4.5:g}">{number(bar.value)}</text>',
         ]
-        top += ROW
+        top += high
     lines.append(f'<line class="axis" x1="{start}" y1="{first}" x2="{start}" y2="{top}"/>')
     return lines, top + GAP
 
 
-def _short(name: str) -> str:
-    """What fits beside the bars."""
-    return name if len(name) <= 38 else f"{name[:37]}…"
+def _text(lines: Sequence[str], x: float, y: float, kind: str) -> str:
+    """Return a text of some lines."""
+    first, *others = map(escape, lines or [""])
+    below = "".join(f'<tspan x="{x:g}" dy="{LINE}">{line}</tspan>' for line in others)
+    return f'<text class="{kind}" x="{x:g}" y="{y:g}">{first}{below}</text>'
 
 
 def number(value: float) -> str:

@@ -45,7 +45,7 @@ def with_sources(page: str, text: str, listed: list[dict[str, Any]]) -> str:
 
 def _row(source: dict[str, Any]) -> str:
     """Return the row of a source."""
-    files = "; ".join(f"[{label}] {file}" for label, file in source["files"].items())
+    files = "; ".join(f"[{label}] {file}" for label, file in source["files"].items()).replace("__", r"\_\_")
     tool = f"[{source['tool']}]({source['place']})"
     return f"| {tool} | {source['version']} | {source.get('committed', '')} | {source['read']} | {files} |\n"
 
