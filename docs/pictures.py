@@ -350,8 +350,8 @@ def _wrapped(shown: list[tuple[int, float, float, str]], width: int) -> list[tup
 def _broken(text: str, width: int) -> list[str]:
     """Return a line in parts of whole words that fit the terminal; escapes take no place."""
     plain, starts = ESCAPE.sub("", text), [0]
-    while len(plain) - starts[-1] > width:
-        starts.append(plain.rfind(" ", starts[-1], starts[-1] + width) + 1)
+    while len(plain) - starts[-1] > (room := width - 4 * (len(starts) > 1)):  # later parts are indented
+        starts.append(plain.rfind(" ", starts[-1], starts[-1] + room) + 1)
     parts, place = [""], 0
     for piece in re.split(r"(\x1b\[[\d;]*m)", text):
         if piece.startswith("\x1b"):

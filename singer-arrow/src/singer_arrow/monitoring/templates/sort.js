@@ -19,4 +19,5 @@ for (const table of document.querySelectorAll("table.sorts")) {
     }
   })
 }
-addEventListener("beforeprint", () => { for (const closed of document.querySelectorAll("details")) closed.open = true })
+// On paper the settings are shown; lists of files stay closed.
+addEventListener("beforeprint", () => { for (const closed of document.querySelectorAll("main > details")) closed.open = true })
