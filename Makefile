@@ -43,12 +43,13 @@ soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large lo
 floors: setup  ## Unit tests with the oldest versions of the dependencies
 	@UV="$(UV)" bash .ci/try-floors --numprocesses=$(WORKERS) --dist=worksteal tests/unit/singer_arrow tests/unit/tap_s3_files tests/unit/tap_flight_sql $(ARGS)
 
-lint: setup  ## Format, lint, types, import rules, limits of tools/house
+lint: setup  ## Format, lint, types, import rules, limits of tools/house; Rust where it is
 	@$(RUN) ruff format --check .
 	@$(RUN) ruff check .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-cache
 	@PYTHONPATH=tools $(RUN) python -m house --check
+	@if command -v cargo > /dev/null; then cd singer-arrow-json && cargo fmt --check && PYO3_BUILD_EXTENSION_MODULE=1 PYO3_NO_PYTHON=1 cargo clippy --quiet --release --locked -- -D warnings; fi
 
 house: setup  ## The figures of how easy the source is to read
 	@PYTHONPATH=tools $(RUN) python -m house $(ARGS)
@@ -70,6 +71,7 @@ docs: setup  ## Write what is written from the code: settings, plugins, SQL, typ
 
 wheels: setup  ## Wheels into dist/
 	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift acceptance; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
+	@if command -v cargo > /dev/null; then $(UV) build --quiet --wheel --out-dir dist singer-arrow-json; fi
 
 build: wheels  ## Wheels, tried in empty environments and by Meltano
 	@UV="$(UV)" bash .ci/try-wheels

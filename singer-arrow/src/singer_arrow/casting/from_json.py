@@ -113,8 +113,7 @@ def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tu
         raise BadRowError(f"each line must hold an object, this one holds {json_kind(record)}")
     values, errors = list[Any](), []
     for field in schema:
-        # Duplicate keys are errors only in columns that Arrow's reader supports; elsewhere the last value counts.
-        if field.name in record.twice and _is_plain(field):  # type: ignore[attr-defined]
+        if field.name in record.twice:  # type: ignore[attr-defined]
             raise BadRowError("the key occurs twice in its record", field.name)
         set_column(field.name)
         try:
@@ -125,18 +124,11 @@ def parse_row(line: bytes, schema: pa.Schema, *, loose_text: bool = False) -> tu
     return values, errors
 
 
-def _is_plain(field: pa.Field) -> bool:
-    t = field.type
-    if is_json(field) or pt.is_map(t) or pt.is_float16(t):
-        return False
-    return all(_is_plain(t.field(i)) for i in range(t.num_fields))
-
-
 def raw_members(line: bytes) -> dict[str, bytes]:
     """Return the JSON of each member of a record; BadRowError if the line is none."""
     try:
         return {name: bytes(raw) for name, raw in _RECORD_DECODER.decode(line).items()}
-    except msgspec.MsgspecError:  # it is stricter than `parse`, for example about lone surrogates
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # it is stricter than `parse`, such as about lone surrogates
         record = parse(line)
         if not isinstance(record, dict):
             raise BadRowError(json_kind(record)) from None
@@ -235,41 +227,15 @@ def json_kind(value: Any) -> str:
 
 MAX_DEPTH = 800
 """Maximum nesting depth of a record; all parsers in use support it on every Python version."""
-_SHORTEST = 2 * MAX_DEPTH  # minimum bytes of a line beyond the limit
-_FEW = 16  # brackets of one kind, far below MAX_DEPTH
 _TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{}"]', re.DOTALL)  # a lone quote: an unterminated string
 
 
 def nests_too_deeply(data: bytes) -> bool:
-    """Return whether a line is nested deeper than `MAX_DEPTH`; fast for short lines."""
-    begin, size = 0, len(data)
-    while begin + _SHORTEST < size:
-        end = data.rfind(b"\n", begin, begin + _SHORTEST)
-        if end < 0:
-            end = data.find(b"\n", begin + _SHORTEST)
-            end = size if end < 0 else end
-            if _is_too_deep(data, begin, end):
-                return True
-        begin = end + 1
-    return False
-
-
-def _is_rare(data: bytes, bracket: bytes, begin: int, end: int) -> bool:
-    """Return whether a bracket occurs less than `_FEW` times; several times as fast as `bytes.count` if so."""
-    for _ in range(_FEW):
-        begin = data.find(bracket, begin, end) + 1
-        if begin == 0:
-            return True
-    return False
-
-
-def _is_too_deep(data: bytes, begin: int, end: int) -> bool:
-    if all(_is_rare(data, bracket, begin, end) for bracket in (b"[", b"{")):
-        return False
-    if data.count(b"[", begin, end) + data.count(b"{", begin, end) <= MAX_DEPTH:
+    """Return whether JSON is nested deeper than `MAX_DEPTH`."""
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
     depth = 0
-    for token in _TOKEN.finditer(data, begin, end):
+    for token in _TOKEN.finditer(data):
         match token[0]:
             case b"{" | b"[":
                 depth += 1

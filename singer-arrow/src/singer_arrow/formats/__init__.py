@@ -13,9 +13,8 @@ excel           Read a sheet of a workbook, and infer the types of its columns
 excel_sheet     Program that writes the cells of one sheet to an Arrow file, in a process with limited memory
 json_read       JSON Lines and lists: source, parsed blocks, batches; types; small files joined
 json_array      Convert a document that is a list to JSON Lines
-json_checks     Keys of JSON records that are unknown, and their values
-json_fast       Whole lines by Arrow's reader, with checks of what it accepts; records within messages
-json_exact      Read lines of which some are bad, and find the error of each
+json_keys       Keys of JSON records that are unknown, and their values
+json_lines      Whole lines by the native parser, and one by one what it does not read
 json_write      Write JSON Lines
 openpgp         An encrypted object, decrypted and checked
 orc             ORC: footers, columns and batches of rows

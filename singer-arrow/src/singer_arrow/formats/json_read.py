@@ -44,16 +44,8 @@ from singer_arrow.errors import DataError, DriftError, SingerArrowError
 from singer_arrow.formats.base import RangeScan, line_starts, scan_lines, undivided
 from singer_arrow.formats.blocks import FilePosition, deliver, until
 from singer_arrow.formats.json_array import MAX_BLANK, ListElements, element_reason, take_list, take_rest
-from singer_arrow.formats.json_checks import KnownKeys
-from singer_arrow.formats.json_exact import ExactReader, NumberedLines
-from singer_arrow.formats.json_fast import (
-    FAST_PATH_ERRORS,
-    ArrowJsonReader,
-    LineEnds,
-    ReadRows,
-    ReadStrategy,
-    read_strategies,
-)
+from singer_arrow.formats.json_keys import KnownKeys
+from singer_arrow.formats.json_lines import LineParser, line_numbers
 from singer_arrow.formats.json_write import JsonLinesWriting
 from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading import chunks as limits
@@ -67,7 +59,7 @@ from singer_arrow.reading.chunks import (
     whole_text,
 )
 from singer_arrow.reading.objects import ObjectReader, Span
-from singer_arrow.reading.parallel import ROW_LOCK, map_ordered
+from singer_arrow.reading.parallel import map_ordered
 from singer_arrow.schema.arrow_schema import json_field, merge_fields
 
 # Open a text of JSON at a point, as blocks of whole lines; an element of a list becomes a line.
@@ -178,12 +170,6 @@ def _long_line(head: bytes, size: int) -> memoryview:
 
 
 # Parse one block of JSON Lines into the rows of a schema.
-#
-# The order of passes: Arrow's reader by the strategy that worked last (`json_fast`). If that fails and the first
-# lines that fail are good, the other strategies. If no strategy succeeds or a line is bad, the exact reader
-# (`json_exact`), and the policy for bad rows. The result does not depend on the pass.
-
-_OFTEN = 100  # if more than one line in so many is bad, the next block is probably alike
 
 
 class JsonBlockParser:
@@ -195,18 +181,14 @@ class JsonBlockParser:
         if options.known_columns is not None and options.on_drift != "ignore":
             known = options.known_columns - {RESCUED} if options.rescues else options.known_columns
             keys = KnownKeys(own, known, options.excluded_members)
-        strategies = read_strategies(own, loose_text=options.loose_text)
-        counted = keys if options.on_drift == "count" else None
-        self._read = ArrowJsonReader(
-            own, keys, options.excluded_members, loose_text=options.loose_text, counts_unknown=counted is not None
+        self._read = LineParser(
+            own,
+            keys,
+            options.excluded_members,
+            loose_text=options.loose_text,
+            counts_unknown=options.on_drift == "count",
         )
-        self._exact = ExactReader(own, None if counted else keys, self._read, strategies, options)
-        self._counted = counted
-        if keys is not None:  # the most expensive check last
-            strategies = [replace(strategy, key_check=check) for check in ("infer", "scan") for strategy in strategies]
-        self._strategies = strategies
         self._own = own
-        self._expects_errors = False  # only saves time
 
     def __call__(self, block: memoryview) -> BlockResult:
         """Return the rows of a block of whole lines, or of a view of a LongLine."""
@@ -223,25 +205,11 @@ class JsonBlockParser:
             if data[-1:] != b"\n":
                 data += b"\n"
             with collect_truncated() as cuts:
-                ends = LineEnds.of(data)
-                read: ReadRows | None = None
-                if not self._expects_errors:
-                    try:
-                        read = self._read(data, self._strategies[0], ends)
-                    except FAST_PATH_ERRORS:
-                        read = self._read_otherwise(data, ends, self._strategies)
-                if read is not None:
-                    rows, unknown = ParsedRows(read.batch, ()), read.unknown
-                else:
-                    with ROW_LOCK:
-                        rows = self._exact(data)
-                    bad = {error.row for error in rows.errors}.union(keys.row for keys in rows.unknown)
-                    self._expects_errors = len(bad) * _OFTEN > ends.count
-                    if self._counted is not None:
-                        unknown = self._counted.count(data.split(b"\n"))
+                read = self._read(data)
+                rows, unknown = self._read.complete(read, data)
+                line_count = read.lines
             if self._options.json_output:
                 rows = self._without_faults(rows, data)
-            line_count = ends.count
 
         # What the policy for bad rows makes of them
         lines = list[bytes]()
@@ -271,53 +239,22 @@ class JsonBlockParser:
 
     def _without_faults(self, rows: ParsedRows, data: bytes) -> ParsedRows:
         """Return the rows with errors for the values that JSON cannot hold, such as a year 10000 in UTC."""
-        made, errors = rows.batch.columns, list(rows.errors)
+        made, errors, numbers = rows.batch.columns, list(rows.errors), rows.numbers
         for i, field in enumerate(rows.batch.schema):
             if (fault := json_fault(made[i])) is None:
                 continue
-            lines = NumberedLines.of(data)
-            texts = dict(zip(lines.numbers, lines.texts, strict=True))
+            numbers = numbers or line_numbers(data)
+            texts = data.split(b"\n")
             bad = mismatched_rows(made[i], field, json_output=True)
             for row in bad.to_pylist():
-                number = (rows.numbers or lines.numbers)[row]
-                raw = self._exact.included(raw_members(texts[number]), field.name)
+                number = numbers[row]
+                raw = self._read.included(raw_members(texts[number - 1]), field.name)
                 errors.append(RowError(number, f"{raw.decode()[:60]} is not {fault}", field.name, raw=raw))
             made[i] = nulled(made[i], bad)
         if len(errors) == len(rows.errors):
             return rows
-        numbers = rows.numbers or NumberedLines.of(data).numbers
         batch = batch_of(made, rows.batch.schema, rows.batch.num_rows)
         return replace(rows, batch=batch, numbers=numbers, errors=sorted(errors, key=lambda error: error.row))
-
-    def _read_otherwise(self, data: bytes, ends: LineEnds, strategies: Sequence[ReadStrategy]) -> ReadRows | None:
-        """Return the rows of a block by another strategy than the first, which failed; None if a line is bad."""
-        try:
-            if len(strategies) == 1 or self._has_bad_line(data, strategies[0]):
-                return None
-        except FAST_PATH_ERRORS:
-            return None
-        for strategy in strategies[1:]:
-            try:
-                rows = self._read(data, strategy, ends)
-            except FAST_PATH_ERRORS:
-                continue
-            self._strategies = [strategy, *(other for other in strategies if other != strategy)]  # for the next block
-            return rows
-        return None
-
-    def _has_bad_line(self, data: bytes, strategy: ReadStrategy) -> bool:
-        """Return whether one of the first few lines that a strategy cannot read is bad."""
-        lines = NumberedLines.of(data)
-        while not lines.are_few:
-            first, second = lines.halves()
-            text = first.data
-            try:
-                self._read(text, strategy, LineEnds.of(text))
-            except FAST_PATH_ERRORS:
-                lines = first
-            else:
-                lines = second
-        return self._exact.has_bad_line(lines)
 
 
 # Infer the types of the columns of JSON Lines from a sample. Pure.

@@ -27,14 +27,8 @@ from singer_arrow.casting.spelling import collect_truncated, warn_truncated
 from singer_arrow.casting.to_json import check_years
 from singer_arrow.enforcement.bad_rows import NON_FINITE, batch_of
 from singer_arrow.errors import DataError, SchemaError
-from singer_arrow.formats.json_checks import KnownKeys, types_within
-from singer_arrow.formats.json_fast import (
-    FAST_PATH_ERRORS,
-    EnvelopeReader,
-    FastPathError,
-    from_raw,
-    read_strategies,
-)
+from singer_arrow.formats.json_keys import KnownKeys, types_within
+from singer_arrow.formats.json_lines import LineParser, from_raw
 from singer_arrow.records.schema import Rules
 from singer_arrow.records.validation import all_dates
 from singer_arrow.schema.arrow_schema import is_json
@@ -149,8 +143,6 @@ logger = logging.getLogger(__name__)
 _FEW = 64
 _TOO_DEEP = "its values are nested too deeply"
 _AROUND = {"type": pa.string(), "stream": pa.string(), "time_extracted": pa.string(), "version": pa.int64()}
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,55 +197,59 @@ class RecordParser:
         closed = rules is not None and rules.is_closed
         self._keys = KnownKeys(schema, frozenset(known), frozenset())
         shown = pa.schema([(n, t) for n, t in _AROUND.items() if closed or n in (*around, "type", "stream")])
-        strict = EnvelopeReader(
-            schema,
-            around=shown,
-            is_closed=closed,
-            loose_text=not checks_types,
-            keys=self._keys,
-            fits=_texts_fit,
-        )
-        loose = EnvelopeReader(schema, around=shown, loose_text=True, keys=self._keys)
-        ways = read_strategies(schema, loose_text=True)
-        # the fast reader and its strategies, by whether each record was checked before
-        self._readers = {False: strict, True: loose}
-        self._strategies = {False: [w for w in ways if not (checks_types and w.raw_text)], True: ways}
+        # by whether each record was checked before
+        self._parsers = {
+            False: LineParser(
+                schema,
+                self._keys,
+                loose_text=not checks_types,
+                around=shown,
+                is_closed=closed,
+                fits=_texts_fit,
+                unquoted=frozenset() if rules is None else rules.numbers,
+            ),
+            True: LineParser(schema, self._keys, loose_text=True, around=shown),
+        }
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
         self._temporal = [
             (i, f)
             for i, f in enumerate(schema)
             if any(pt.is_date(t) or pt.is_timestamp(t) for t in types_within(f.type))
         ]
-        self._holds_json = any(is_json(f) for f in schema)
+        self._is_closed = closed
         self._checks_first, self._skips_bad_records = rules is None, skips_bad_records
         self._stream, self._cut = stream, set[str]()
 
     def __call__(self, data: bytes, lines: int) -> ParsedLines:
         """Parse whole lines, each with its line break; `lines` is their number."""
         with collect_truncated() as cuts:
-            parsed = None
-            if not self._checks_first:
-                with contextlib.suppress(*FAST_PATH_ERRORS):  # the exact parser reads it again, and finds the error
-                    parsed = self._fast(data, lines, is_checked=False)
+            parsed = None if self._checks_first else self._fast(data, lines, is_checked=False)
             if parsed is None:
                 parsed = self._read_carefully(data.split(b"\n")[:-1])
         warn_truncated(logger, f"stream {self._stream!r}", cuts, self._cut)
         return parsed
 
-    def _fast(self, data: bytes, lines: int, *, is_checked: bool) -> ParsedLines:
-        """Parse lines by the fast reader, and check them by columns unless each record was checked before."""
-        # escaped lone surrogates in JSON columns; in other columns Arrow's reader refuses them
-        if self._holds_json and _SURROGATE.search(data) and _SURROGATE.search(_PAIR.sub(b"", data)):
-            raise FastPathError
-        rows, around, unknown = self._readers[is_checked].rows(data, self._strategies[is_checked][0])
-        if rows.num_rows != lines or not (is_checked or (self._rules is not None and self._rules.hold(rows, data))):
-            raise FastPathError
-        for i, field in self._temporal:
-            _check_dates(rows.column(i), field)
-        has_moments = "time_extracted" in self._around and not is_checked
-        if has_moments and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
-            raise FastPathError
-        return ParsedLines(rows, {name: around[name] for name in self._around}, unknown=unknown)
+    def _fast(self, data: bytes, lines: int, *, is_checked: bool) -> ParsedLines | None:
+        """Parse lines at once, and check them by columns unless each record was checked before; None if that fails."""
+        with contextlib.suppress(pa.ArrowException, ValueError, RecursionError):
+            read = self._parsers[is_checked](data)
+            rows, around = read.batch, read.around
+            is_whole = rows.num_rows == lines and not read.unread and not read.mismatches
+            if not is_whole or (self._is_closed and read.drifted):
+                return None
+            if not (is_checked or (self._rules is not None and self._rules.hold(rows))):
+                return None
+            for i, field in self._temporal:
+                _check_dates(rows.column(i), field)
+            has_moments = "time_extracted" in self._around and not is_checked
+            if has_moments and not all_dates(around["time_extracted"].to_pylist(), "date-time"):
+                return None
+            unknown = read.unknown
+            if unknown is None:
+                split = data.split(b"\n")
+                unknown = self._keys.count(raw_members(split[n - 1])["record"] for n in read.drifted)
+            return ParsedLines(rows, {name: around[name] for name in self._around}, unknown=unknown)
+        return None
 
     def _read_carefully(self, lines: list[bytes]) -> ParsedLines:
         bad_line, refused, is_checked = None, list[BadLine](), self._checks_first
@@ -297,11 +293,8 @@ class RecordParser:
         """Yield the rows of lines, given their indexes in the block, up to the first bad line that is not skipped."""
         if not lines:
             return
-        try:
-            yield self._fast(b"\n".join([*lines, b""]), len(lines), is_checked=is_checked)
-        except FAST_PATH_ERRORS:
-            pass  # its halves are read, down to single lines
-        else:
+        if (part := self._fast(b"\n".join([*lines, b""]), len(lines), is_checked=is_checked)) is not None:
+            yield part
             return
         if len(lines) <= _FEW:
             yield self._one_by_one(lines, numbers, is_checked=is_checked)
@@ -331,9 +324,6 @@ class RecordParser:
                 rows.append(values)
                 unknown += self._keys.count([raw_record(line, message)])
                 around.append(members)
-        if bad_line is None and not refused:  # good lines could not be parsed fast: another strategy comes first now
-            first, *others = self._strategies[is_checked]
-            self._strategies[is_checked] = [*others, first]
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
         made = {n: pa.array([a[i] for a in around], _AROUND[n]) for i, n in enumerate(self._around)}
         batch = batch_of(columns, self._schema, len(rows))

@@ -12,7 +12,6 @@ from logging import Logger
 from typing import Any
 from urllib.parse import urljoin
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from jsonschema import FormatChecker, validators
@@ -341,31 +340,17 @@ _LENGTHS = {"minLength", "maxLength"}
 
 
 class Rules:
-    """The rules of a stream, by column; `numbers` are columns of decimals, which must not be in quotes.
+    """The rules of a stream, by column; in those of `numbers` no decimals may be in quotes, at any depth.
 
     `is_closed`: records must have no other members.
     """
 
-    def __init__(self, columns: Mapping[str, tuple[Rule, ...]], numbers: pa.Schema, *, is_closed: bool) -> None:
-        self._columns, self.is_closed = columns, is_closed
-        self._numbers = (
-            None
-            if not numbers.names
-            else msgspec.json.Decoder(msgspec.defstruct("Message", [("record", _of_numbers(numbers))], gc=False))
-        )
+    def __init__(self, columns: Mapping[str, tuple[Rule, ...]], numbers: frozenset[str], *, is_closed: bool) -> None:
+        self._columns, self.numbers, self.is_closed = columns, numbers, is_closed
 
-    def hold(self, batch: pa.RecordBatch, lines: bytes) -> bool:
-        """Return whether all records of a batch, read from these lines, are certainly valid for the SCHEMA."""
-        for name, rules in self._columns.items():
-            column = batch.column(name)
-            if not all(rule(column) for rule in rules):
-                return False
-        if self._numbers is not None:
-            try:
-                self._numbers.decode_lines(lines)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                return False
-        return True
+    def hold(self, batch: pa.RecordBatch) -> bool:
+        """Return whether all records of a batch are certainly valid for the SCHEMA."""
+        return all(rule(batch.column(name)) for name, rules in self._columns.items() for rule in rules)
 
 
 def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str]) -> Rules | None:
@@ -376,7 +361,7 @@ def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str])
     properties, extra = schema["properties"], schema.get("additionalProperties", True)
     if not isinstance(extra, bool):
         return None
-    if not extra:  # others must be detected by Arrow's reader, which must read all that are known
+    if not extra:  # others must be detected as lines are read, and so all that are known must be read
         has_open = any(is_json(f) or "map<" in str(f.type) for f in fields)
         if has_open or set(properties) != set(fields.names):
             return None
@@ -394,9 +379,7 @@ def rules_for(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable[str])
             rules = (_no_nulls, *rules)
         if rules:
             columns[name] = rules
-    numbers = pa.schema([f for f in fields if _has_number(f, properties.get(f.name))])
-    if any('"' in f.name or "\\" in f.name or not f.name.isprintable() for f in numbers):
-        return None
+    numbers = frozenset(f.name for f in fields if _has_number(f, properties.get(f.name)))
     return Rules(columns, numbers, is_closed=not extra)
 
 
@@ -409,7 +392,7 @@ def rules_unchecked(schema: Mapping[str, Any], fields: pa.Schema, keys: Iterable
     for name, prop in schema["properties"].items():
         if name in names and date_format(prop) and not pt.is_temporal(fields.field(name).type):
             return None
-    return Rules(columns, pa.schema([]), is_closed=False)
+    return Rules(columns, frozenset(), is_closed=False)
 
 
 def _rules(prop: Any, field: pa.Field) -> tuple[Rule, ...] | None:
@@ -583,18 +566,3 @@ def _has_number(field: pa.Field, prop: Any) -> bool:
     return bool(pt.is_decimal(t)) and not (
         isinstance(prop, Mapping) and _types(_single(prop), ()) - {"null"} == {"string"}
     )
-
-
-def _of_numbers(fields: Iterable[pa.Field]) -> Any:
-    numeric = [f for f in fields if _has_number(f, None)]
-    members = [(f"f{i}", _number_shape(f.type), None) for i, f in enumerate(numeric)]
-    rename = {f"f{i}": f.name for i, f in enumerate(numeric)}
-    return msgspec.defstruct("Numbers", members, rename=rename, gc=False)
-
-
-def _number_shape(t: pa.DataType) -> Any:
-    if pt.is_struct(t):
-        return _of_numbers(t) | None
-    if pt.is_list(t):
-        return list[_number_shape(t.value_type)] | None  # type: ignore[misc]  # made at run time
-    return float | None

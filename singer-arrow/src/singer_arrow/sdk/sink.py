@@ -13,7 +13,7 @@ from singer_sdk.sinks import BatchSink
 
 from singer_arrow.casting.from_json import BadRowError
 from singer_arrow.errors import DataError
-from singer_arrow.formats.json_checks import KnownKeys
+from singer_arrow.formats.json_keys import KnownKeys
 from singer_arrow.load.dead_letters import Rejected
 from singer_arrow.load.method import AnyLoadMethod
 from singer_arrow.records.parse import (

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from json_parsers import json_parser  # noqa: F401 - used by each test of the module
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import fit

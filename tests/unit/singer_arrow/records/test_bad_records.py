@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from json_parsers import json_parser  # noqa: F401 - used by each test of the module
 from recording_target import RecordingTable, RecordingTarget
 from singer_lines import states
 from waiting import wait_until

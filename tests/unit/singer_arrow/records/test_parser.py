@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_parsers import json_parser, skip_by_python  # noqa: F401 - used by each test of the module
 from pyarrow import types as pt
 from record_reference import RefusalError, Schema, reference_row
 from record_streams import LEAVES, encode, streams
 
 from singer_arrow.casting.from_json import BadRowError
-from singer_arrow.formats.json_checks import KnownKeys
-from singer_arrow.formats.json_fast import EnvelopeReader, ReadStrategy
+from singer_arrow.formats.json_keys import KnownKeys
+from singer_arrow.formats.json_lines import LineParser
 from singer_arrow.records.parse import LACKS_KEY, Message, NoMessageError, RecordParser, message_of
 from singer_arrow.records.schema import rules_for, rules_unchecked
 from singer_arrow.records.validation import check_dates, check_record, date_format, validator
@@ -207,7 +208,8 @@ def test_deep_values_are_read_or_refused_with_their_line(levels: int, beside: by
         assert "nested too deeply" in parsed.bad_line.reason
 
 
-def test_a_parser_learns_how_its_stream_is_written() -> None:
+def test_a_parser_learns_how_its_stream_is_written(json_parser: str) -> None:  # noqa: F811 - the fixture
+    skip_by_python(json_parser)
     schema = {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
     lines = b"".join(encode({"at": "2026-01-01T00:00:00.1234567Z"}, {}) + b"\n" for _ in range(500))
     read = parser(schema, [])
@@ -221,13 +223,14 @@ def test_records_that_are_not_validated(stream: tuple[Schema, list[str], list[by
     compare(*stream, checks=False)
 
 
-def test_an_unknown_key_of_several_kinds_of_values_is_counted_at_the_same_speed() -> None:
+def test_an_unknown_key_of_several_kinds_of_values_is_counted_at_the_same_speed(json_parser: str) -> None:  # noqa: F811 - the fixture
     """Once it is met, later blocks are read at once too: none goes line by line."""
+    skip_by_python(json_parser)
     schema = pa.schema([("id", pa.int64())])
     around = pa.schema([("type", pa.string())])
-    reader = EnvelopeReader(schema, around=around, keys=KnownKeys(schema, frozenset(), frozenset()))
+    parse = LineParser(schema, KnownKeys(schema, frozenset(), frozenset()), loose_text=True, around=around)
     for _ in range(3):
         lines = [{"type": "RECORD", "record": {"id": n, "x": n if n % 2 else "text"}} for n in range(4)]
         data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-        rows, _around, unknown = reader.rows(data, ReadStrategy())
-        assert (rows.column("id").to_pylist(), sum(unknown.values())) == ([0, 1, 2, 3], 4)
+        read = parse(data)
+        assert (read.batch.column("id").to_pylist(), read.unread, read.unknown) == ([0, 1, 2, 3], frozenset(), {"x": 4})

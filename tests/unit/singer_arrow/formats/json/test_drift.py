@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from json_parsers import json_parser, skip_by_python  # noqa: F401 - used by each test of the module
 
 from singer_arrow.errors import DataError, DriftError
-from singer_arrow.formats import FORMATS, json_exact
+from singer_arrow.formats import FORMATS, json_lines
 from singer_arrow.read_options import RESCUED, ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_schemas
 
@@ -195,14 +196,15 @@ def test_skips_before_a_drift_are_counted_once(objects: Any) -> None:
     assert progress.skipped == 4
 
 
-def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch, json_parser: str) -> None:  # noqa: F811 - the fixture
     """Few lines are read one by one if few are bad, whatever their error."""
+    skip_by_python(json_parser)
     read: list[int] = []
-    exact = json_exact.ExactReader.read_one_by_one
+    exact = json_lines.LineParser.read_one_by_one
     monkeypatch.setattr(
-        json_exact.ExactReader,
+        json_lines.LineParser,
         "read_one_by_one",
-        lambda self, lines: read.append(len(lines.texts)) or exact(self, lines),
+        lambda self, numbers, lines: read.append(len(lines)) or exact(self, numbers, lines),
     )
     for bad in (b'{"a":"x"}', b"{", b'{"a":1.5,"t":5}'):
         read.clear()
@@ -214,7 +216,8 @@ def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPa
         assert sum(read) < 1000
 
 
-def test_new_keys_that_are_null_cost_nothing(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_exact.ExactReader, "__call__", None)
+def test_new_keys_that_are_null_cost_nothing(objects: Any, monkeypatch: pytest.MonkeyPatch, json_parser: str) -> None:  # noqa: F811 - the fixture
+    skip_by_python(json_parser)
+    monkeypatch.setattr(json_lines.LineParser, "read_one_by_one", None)
     data = b'{"a":1,"b":null}\n{"a":2}\n' * 1000
     assert objects.read(data, "a.jsonl", A, on_drift="raise", known_columns=frozenset("a")).num_rows == 2000

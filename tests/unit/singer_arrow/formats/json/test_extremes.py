@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from json_parsers import json_parser  # noqa: F401 - used by each test of the module
 
 from singer_arrow.casting.to_json import from_json_text, json_text
 from singer_arrow.errors import DataError

@@ -1,0 +1,200 @@
+"""The native parser gives what Python gives, whatever the text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from json_parsers import needs_native
+
+from singer_arrow.formats import json_lines
+from singer_arrow.formats.json_keys import KnownKeys
+from singer_arrow.formats.json_lines import LineParser
+from singer_arrow.schema.arrow_schema import json_field
+
+pytestmark = needs_native
+INNER = pa.struct([("i", pa.int64()), ("s", pa.string()), ("t", pa.timestamp("us", "UTC")), ("d", pa.decimal128(9, 2))])
+SCHEMA = pa.schema(
+    [
+        ("b", pa.bool_()),
+        ("i", pa.int64()),
+        ("i8", pa.int8()),
+        ("u64", pa.uint64()),
+        ("f", pa.float64()),
+        ("f32", pa.float32()),
+        ("f16", pa.float16()),
+        ("d", pa.decimal128(12, 3)),
+        ("w", pa.decimal256(60, 5)),
+        ("s", pa.string()),
+        ("day", pa.date32()),
+        ("t", pa.timestamp("us", "UTC")),
+        ("n", pa.timestamp("us")),
+        ("ns", pa.timestamp("ns", "UTC")),
+        ("clock", pa.time64("us")),
+        ("x", pa.binary()),
+        ("o", INNER),
+        ("l", pa.list_(pa.float64())),
+        ("lo", pa.list_(INNER)),
+        ("ll", pa.list_(pa.list_(pa.int64()))),
+        ("m", pa.map_(pa.string(), pa.int64())),
+        json_field("j"),
+        ("none", pa.null()),
+        ('q"\\', pa.int64()),
+        ("é", pa.string()),
+    ]
+)
+NUMBERS = (
+    *("0", "-0", "1", "-1", "1.0", "1.50", "1e2", "1E+2", "1.5e-3", "127", "128", "-129", "255.0", "9007199254740993"),
+    *("9223372036854775807", "9223372036854775808", "18446744073709551615", "1e400", "-1e308", "16777217", "3.5e38"),
+    *("01", "1.", ".5", "+1", "-", "1e", "NaN", "Infinity", "0.1234567", "123456789012345678901234567890.5", "1e23"),
+)
+TEXTS = (
+    *("", "a", "é", "\\u00e9", "\\ud83d\\ude00", "\\ud83d", "\\n", "\\x", "1", "1.25", "true", "YWJj", "YWJ", "\t"),
+    *("2024-02-29", "2023-02-29", "0000-01-01", "2024-1-1", "2024-02-29T12:34:56", "2024-02-29 12:34:56Z"),
+    *(
+        "2024-02-29T12:34:56.123456+02:00",
+        "2024-02-29T12:34:56.1234567Z",
+        "2024-02-29T24:00:00",
+        "1969-12-31T23:59:59.5Z",
+    ),
+    *("2024-02-29T12:34", "12:34:56", "25:00:00", "9999-12-31T23:59:59.999999", "0001-01-01T00:00:00Z", "1500-02-29"),
+)
+SCALARS = st.sampled_from([*NUMBERS, *(f'"{text}"' for text in TEXTS), "true", "false", "null", "nul", "tru"])
+NAMES = st.sampled_from([*map(json.dumps, SCHEMA.names), '"new"', '"kept"', r'"\u0069"', '"I"', "i"])
+
+
+def joined(items: list[str], brackets: str, blank: str) -> str:
+    return f"{brackets[0]}{blank}{f'{blank},{blank}'.join(items)}{blank}{brackets[1]}"
+
+
+BLANKS = st.sampled_from(["", "", " ", "\t"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.builds(joined, st.lists(inner, max_size=3), st.just("[]"), BLANKS)
+        | st.builds(
+            joined,
+            st.lists(st.builds('"{}":{}'.format, st.sampled_from(["i", "s", "t", "d", "new", "i"]), inner), max_size=3),
+            st.just("{}"),
+            BLANKS,
+        )
+    ),
+    max_leaves=6,
+)
+RECORDS = st.builds(joined, st.lists(st.builds("{}:{}".format, NAMES, VALUES), max_size=6), st.just("{}"), BLANKS)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    line = draw(RECORDS).encode()
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        at = draw(st.integers(0, len(line)))
+        cut = draw(st.integers(0, 2))
+        line = (
+            line[:at]
+            + draw(st.sampled_from([b"", b'"', b",", b"}", b"{", b"]", b"\x00", b"\xff", b"\\", b"1"]))
+            + line[at + cut :]
+        )
+    return line.replace(b"\n", b" ")
+
+
+def read(text: bytes, parser: Any, keys: KnownKeys | None, *, loose: bool, counts: bool) -> list[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lines, "native_parser", lambda: parser)
+        reader = LineParser(SCHEMA, keys, loose_text=loose, counts_unknown=counts)
+        found = reader(text)
+        rows, unknown = reader.complete(found, text)
+    assert found.lines == text.count(b"\n")
+    rows.batch.validate(full=True)
+    numbers = list(rows.numbers or found.numbers)
+    return [rows.batch, numbers, list(rows.errors), list(rows.unknown), dict(unknown)]
+
+
+@given(
+    found=st.lists(lines(), min_size=1, max_size=6),
+    loose=st.booleans(),
+    drift=st.sampled_from(["ignored", "counted", "found"]),
+    often=st.sampled_from([0, 64]),
+    end=st.sampled_from([b"\n", b"\r\n", b" \n\n"]),
+)
+@example(
+    found=[b'{"i":1,"i":2}', b'{"i":1}{"i":2}', b'{"j":{"a":1,"a":2}}'], loose=False, drift="found", often=64, end=b"\n"
+)
+@example(found=[b'{"o":{"i":1,"new":2}}', b'{"lo":[{"new":1}]}'], loose=False, drift="counted", often=64, end=b"\n")
+@example(found=[b'{"s":5}', b'{"s":"\\ud83d"}', b'{"j":"\\ud83d"}'], loose=True, drift="found", often=64, end=b"\n")
+@example(found=[b'{"i":1}\x00', b'{"i":1\x00}', b'{"i":1}\x0c'], loose=True, drift="found", often=64, end=b"\n")
+def test_both_parsers_give_the_same(found: list[bytes], loose: bool, drift: str, often: int, end: bytes) -> None:
+    text = b"".join(line + end for line in found)
+    keys = None if drift == "ignored" else KnownKeys(SCHEMA, frozenset({"kept"}), frozenset())
+    native = json_lines.native_parser()
+    assert native is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lines, "OFTEN", often)
+        by_native = read(text, native, keys, loose=loose, counts=drift == "counted")
+    assert by_native == read(text, None, keys, loose=loose, counts=drift == "counted")
+
+
+GRAMMAR = {  # whether a document is JSON, as RFC 8259 has it
+    '{"a":[]}': True,
+    '{"a":[1,]}': False,
+    '{"a":[,1]}': False,
+    '{"a":[1 2]}': False,
+    '{"a":{}}': True,
+    '{"a":{"b":1,}}': False,
+    '{"a":1,}': False,
+    '{,"a":1}': False,
+    "{a:1}": False,
+    "{'a':1}": False,
+    '{"a"}': False,
+    '{"a":}': False,
+    '{"a"::1}': False,
+    '{"a":1 "b":2}': False,
+    '{"a":1}x': False,
+    '{"a":1}}': False,
+    '{"a":1': False,
+    '{"a":-}': False,
+    '{"a":-01}': False,
+    '{"a":00}': False,
+    '{"a":0x1}': False,
+    '{"a":1.}': False,
+    '{"a":.1}': False,
+    '{"a":1e}': False,
+    '{"a":1e+}': False,
+    '{"a":-0.0e-0}': True,
+    '{"a":1E22}': True,
+    '{"a":nan}': False,
+    '{"a":-Infinity}': False,
+    '{"a":True}': False,
+    '{"a":nulll}': False,
+    '{"a":"\\a"}': False,
+    '{"a":"\\u12"}': False,
+    '{"a":"\\u0000"}': True,
+    '{"a":"\\uD800"}': False,
+    '{"a":"\\uDC00\\uD800"}': False,
+    '{"a":"\x01"}': False,
+    '{"a":"\x7f"}': True,
+    '{"a":"': False,
+    '{"a":"\\': False,
+    ' \t{ "a" \t: 1 } \r': True,
+    '\x0b{"a":1}': False,
+    '{"a":/**/1}': False,
+    "[]": False,
+    "1": False,
+    "": True,
+}
+
+
+@pytest.mark.parametrize(("text", "is_json"), GRAMMAR.items())
+def test_what_is_no_json_is_left_to_python(text: str, is_json: bool) -> None:
+    native = json_lines.native_parser()
+    for kind in ("json", "any", "list", "float"):
+        inner = [("item", "json", [])] if kind == "list" else []
+        bad = native(text.encode() + b"\n", [("a", kind, inner)], True)[1]
+        if not is_json:
+            assert [line for line, _ in bad] == [0]
+        elif kind == "json" and "\\uD" not in text:
+            assert bad == []
