@@ -3,7 +3,7 @@
 //! A line with anything that does not fit exactly is bad: its row is there, with arbitrary values, and a parser that
 //! takes its time must read it. So a line that is not bad has one object in which each key that is read occurs once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::cursor::{Bad, Cursor, BAD};
@@ -132,13 +132,13 @@ impl Object {
         json.expect(b'{')?;
         self.valid.append_non_null();
         let rows = self.valid.len();
-        let mut next = 0;
+        let (mut next, mut others) = (0, HashSet::new());
         let mut is_more = !json.take(b'}');
         while is_more {
             let at = if json.peek() == b'"' && self.members.get(next).is_some_and(|m| json.literal(&m.quoted)) {
                 Some(next)
             } else {
-                self.other(json, drift)?
+                self.other(json, &mut others, drift)?
             };
             if let Some(at) = at {
                 next = at + 1;
@@ -162,7 +162,12 @@ impl Object {
     }
 
     /// Read a key that is not the expected one; returns its member, or passes its value if it has none.
-    fn other(&self, json: &mut Cursor, drift: &mut Vec<String>) -> Result<Option<usize>, Bad> {
+    fn other(
+        &self,
+        json: &mut Cursor,
+        others: &mut HashSet<String>,
+        drift: &mut Vec<String>,
+    ) -> Result<Option<usize>, Bad> {
         if json.peek() != b'"' {
             return Err(BAD);
         }
@@ -170,12 +175,15 @@ impl Object {
         if let Some(at) = self.by_name.get(name) {
             return Ok(Some(*at));
         }
-        let path =
-            self.path.as_ref().map(|path| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") });
+        let path = self.path.as_ref();
+        let whole = path.map(|path| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") });
+        if whole.is_some() && !others.insert(name.to_owned()) {
+            return Err(BAD); // which value counts is for the exact rules
+        }
         json.expect(b':')?;
         json.peek();
         let value = json.raw()?;
-        drift.extend(path.filter(|_| value != "null"));
+        drift.extend(whole.filter(|_| value != "null"));
         Ok(None)
     }
 
@@ -357,7 +365,7 @@ fn days(text: &[u8]) -> Option<i64> {
     Some(365 * years + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1 - 719_468)
 }
 
-/// Microseconds from 1970 to `YYYY-MM-DDTHH:MM:SS`, with at most six digits of a fraction, and `Z` or nothing.
+/// Microseconds from 1970 to `YYYY-MM-DDTHH:MM:SS`, with at most six digits of a fraction, and `Z`, `+HH:MM` or nothing.
 fn timestamp(text: &str) -> Option<i64> {
     let text = text.as_bytes();
     let days = days(text)?;
@@ -368,7 +376,17 @@ fn timestamp(text: &str) -> Option<i64> {
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    let rest = text[19..].strip_suffix(b"Z").unwrap_or(&text[19..]);
+    let (rest, offset) = match &text[19..] {
+        [rest @ .., b'Z'] => (rest, 0),
+        [rest @ .., sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
+            let (hours, minutes) = (digits(&[*h1, *h2])?, digits(&[*m1, *m2])?);
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            (rest, if *sign == b'+' { 60 * hours + minutes } else { -60 * hours - minutes })
+        }
+        rest => (rest, 0),
+    };
     let fraction = match rest {
         [] => 0,
         [b'.', figures @ ..] if (1..=6).contains(&figures.len()) => {
@@ -376,5 +394,5 @@ fn timestamp(text: &str) -> Option<i64> {
         }
         _ => return None,
     };
-    Some((86_400 * days + 3_600 * hour + 60 * minute + second) * 1_000_000 + fraction)
+    Some((86_400 * days + 3_600 * hour + 60 * (minute - offset) + second) * 1_000_000 + fraction)
 }
