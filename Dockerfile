@@ -6,6 +6,7 @@ RUN --mount=type=bind,source=dist,target=/dist \
     pip install --no-cache-dir --find-links /dist \
     'singer-arrow[notify,prometheus,opentelemetry]' 'singer-arrow-tap-s3-files[all]' \
     singer-arrow-tap-flight-sql singer-arrow-target-bigquery singer-arrow-target-redshift \
+    $(ls /dist | grep -q singer_arrow_json && echo singer-arrow-json) \
     && useradd --create-home --uid 1000 singer
 USER singer
 WORKDIR /data

@@ -38,7 +38,7 @@ faults: setup  ## Every fault at every step and request of the tap and both targ
 
 soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large loads
 	@PYTHONPATH=tests/support $(RUN) python -m fault_suite --minutes $(MINUTES) $(ARGS)
-	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/targets/test_model.py tests/hostile
+	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/targets/test_model.py tests/hostile tests/unit/singer_arrow/formats/json/test_native.py
 
 floors: setup  ## Unit tests with the oldest versions of the dependencies
 	@UV="$(UV)" bash .ci/try-floors --numprocesses=$(WORKERS) --dist=worksteal tests/unit/singer_arrow tests/unit/tap_s3_files tests/unit/tap_flight_sql $(ARGS)

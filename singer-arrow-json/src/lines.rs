@@ -83,7 +83,7 @@ pub fn read(data: &[u8], object: &mut Object) -> Found {
         let bytes = &data[start..end];
         let line = whole.map(|text| &text[start..end]).or_else(|| simdutf8::basic::from_utf8(bytes).ok());
         start = end + 1;
-        if bytes.iter().all(u8::is_ascii_whitespace) {
+        if bytes.iter().all(|c| matches!(c, b'\t'..=b'\r' | b' ')) {
             found.blank.push(number);
             continue;
         }

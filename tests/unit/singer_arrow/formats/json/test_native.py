@@ -133,7 +133,13 @@ def read(text: bytes, parser: Any, keys: KnownKeys | None, *, loose: bool, count
 )
 @example(found=[b'{"o":{"i":1,"new":2}}', b'{"lo":[{"new":1}]}'], loose=False, drift="counted", often=64, end=b"\n")
 @example(found=[b'{"s":5}', b'{"s":"\\ud83d"}', b'{"j":"\\ud83d"}'], loose=True, drift="found", often=64, end=b"\n")
-@example(found=[b'{"i":1}\x00', b'{"i":1\x00}', b'{"i":1}\x0c'], loose=True, drift="found", often=64, end=b"\n")
+@example(
+    found=[b'{"i":1}\x00', b'{"i":1\x00}', b'{"i":1}\x0c', b"\x0b", b"\x0c"],
+    loose=True,
+    drift="found",
+    often=64,
+    end=b"\n",
+)
 def test_both_parsers_give_the_same(found: list[bytes], loose: bool, drift: str, often: int, end: bytes) -> None:
     text = b"".join(line + end for line in found)
     keys = None if drift == "ignored" else KnownKeys(SCHEMA, frozenset({"kept"}), frozenset())
