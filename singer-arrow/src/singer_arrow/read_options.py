@@ -97,8 +97,8 @@ class ReadOptions:
         name="csv.encoding",
     )
     header: bool | Literal["auto"] = setting(
-        "Whether the first line names the columns. `auto`: it does unless one of its values is a number, a date or a "
-        "boolean.",
+        "Whether the first line names the columns; else they are `column_1`, `column_2` and so on. `auto`: it does "
+        "unless one of its values is a number, a date or a boolean.",
         default=True,
         name="csv.header",
         enum=[True, False, "auto"],
