@@ -156,6 +156,7 @@ def test_a_change_feed_updates_and_deletes(
     assert "it has deleted rows, and was planned with change_feed" in log
 
 
+@pytest.mark.timeout(900)  # ten runs of the pipeline, one of them killed
 def test_a_change_feed_of_iceberg_updates_and_deletes(
     programs: Programs, warehouse: Warehouse, cloud: Cloud, bucket: str, tmp_path: Path
 ) -> None:
