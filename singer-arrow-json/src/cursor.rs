@@ -2,15 +2,13 @@
 
 use jiter::{Jiter, JiterError};
 
-/// The line does not fit, or is no JSON: the members that lead there, the innermost first.
+/// A value or the line does not fit, or is no JSON.
 #[derive(Debug)]
-pub struct Bad(pub Vec<usize>);
-
-pub const BAD: Bad = Bad(Vec::new());
+pub struct Bad;
 
 impl From<JiterError> for Bad {
     fn from(_: JiterError) -> Self {
-        BAD
+        Bad
     }
 }
 
@@ -18,7 +16,7 @@ impl From<JiterError> for Bad {
 #[derive(Default)]
 pub struct Cursor<'a> {
     line: &'a str,
-    at: usize,
+    pub at: usize,
     decoded: String,
 }
 
@@ -52,7 +50,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn expect(&mut self, byte: u8) -> Result<(), Bad> {
-        self.take(byte).then_some(()).ok_or(BAD)
+        self.take(byte).then_some(()).ok_or(Bad)
     }
 
     /// Pass a text that has no blank if it comes next, without blanks before it.
@@ -64,16 +62,16 @@ impl<'a> Cursor<'a> {
 
     /// Pass a word such as `null`, which begins here.
     pub fn word(&mut self, text: &str) -> Result<(), Bad> {
-        self.literal(text).then_some(()).ok_or(BAD)
+        self.literal(text).then_some(()).ok_or(Bad)
     }
 
     /// A string, which begins here.
     pub fn string(&mut self) -> Result<&str, Bad> {
         let start = self.at + 1;
         let rest = &self.line.as_bytes()[start..];
-        let length = memchr::memchr2(b'"', b'\\', rest).ok_or(BAD)?;
+        let length = memchr::memchr2(b'"', b'\\', rest).ok_or(Bad)?;
         if rest[..length].iter().fold(false, |found, &c| found | (c < b' ')) {
-            return Err(BAD);
+            return Err(Bad);
         }
         if rest[length] == b'"' {
             self.at = start + length + 1;
@@ -92,7 +90,7 @@ impl<'a> Cursor<'a> {
         self.at += usize::from(self.byte() == b'-');
         let first = self.byte();
         if self.digits()? > 1 && first == b'0' {
-            return Err(BAD);
+            return Err(Bad);
         }
         if self.byte() == b'.' {
             self.at += 1;
@@ -111,7 +109,7 @@ impl<'a> Cursor<'a> {
         while self.byte().is_ascii_digit() {
             self.at += 1;
         }
-        (self.at > start).then_some(self.at - start).ok_or(BAD)
+        (self.at > start).then_some(self.at - start).ok_or(Bad)
     }
 
     /// Any value as it is written, which begins here.

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::cursor::{Bad, Cursor, BAD};
+use crate::cursor::{Bad, Cursor};
 use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, NullBufferBuilder, StringBuilder,
     TimestampMicrosecondBuilder,
@@ -32,7 +32,7 @@ pub enum Text {
 pub enum Values {
     Bool(BooleanBuilder),
     Int(Int64Builder),
-    /// Whole numbers from the second value on are bad: they may be rounded.
+    /// Whole numbers from the second value on are bad: they may be rounded. So is `-0`, a whole number without a sign.
     Float(Float64Builder, f64),
     Text(StringBuilder, Text),
     Timestamp(TimestampMicrosecondBuilder),
@@ -53,6 +53,8 @@ struct Member {
     /// The key as it is mostly written.
     quoted: String,
     values: Values,
+    /// How many values did not fit.
+    unfit: usize,
 }
 
 pub struct Object {
@@ -65,8 +67,8 @@ pub struct Object {
 
 #[derive(Default)]
 pub struct Found {
-    /// Numbers of bad lines, from 0, and the members of the outermost object that led there, the outermost first.
-    pub bad: Vec<(usize, Vec<usize>)>,
+    /// Numbers of bad lines, from 0.
+    pub bad: Vec<usize>,
     pub blank: Vec<usize>,
     /// Good lines that have values of keys that no member has; how often all have each, by its path.
     pub drifted: Vec<usize>,
@@ -88,17 +90,16 @@ pub fn read(data: &[u8], object: &mut Object) -> Found {
             continue;
         }
         rows += 1;
-        let read = line.ok_or(BAD).and_then(|line| {
+        let read = line.ok_or(Bad).and_then(|line| {
             cursor.begin(line);
             object.read(&mut cursor, &mut drift)?;
-            cursor.is_at_end().then_some(()).ok_or(BAD)
+            cursor.is_at_end().then_some(()).ok_or(Bad)
         });
         match read {
-            Err(Bad(mut members)) => {
+            Err(Bad) => {
                 object.valid.append_n_non_nulls(rows - object.valid.len());
                 object.fill_members();
-                members.reverse();
-                found.bad.push((number, members));
+                found.bad.push(number);
             }
             Ok(()) if !drift.is_empty() => {
                 found.drifted.push(number);
@@ -118,7 +119,7 @@ impl Object {
         let by_name = members.iter().enumerate().map(|(i, (name, _))| (name.clone(), i)).collect();
         let quoted = |(name, values): (String, Values)| {
             let is_plain = !name.contains(|c: char| c < ' ' || c == '"' || c == '\\');
-            Member { quoted: if is_plain { format!("\"{name}\"") } else { "\n".to_owned() }, name, values }
+            Member { quoted: if is_plain { format!("\"{name}\"") } else { "\n".to_owned() }, name, values, unfit: 0 }
         };
         Object {
             members: members.into_iter().map(quoted).collect(),
@@ -132,7 +133,7 @@ impl Object {
         json.expect(b'{')?;
         self.valid.append_non_null();
         let rows = self.valid.len();
-        let (mut next, mut others) = (0, HashSet::new());
+        let (mut next, mut others, mut is_bad) = (0, HashSet::new(), false);
         let mut is_more = !json.take(b'}');
         while is_more {
             let at = if json.peek() == b'"' && self.members.get(next).is_some_and(|m| json.literal(&m.quoted)) {
@@ -142,14 +143,17 @@ impl Object {
             };
             if let Some(at) = at {
                 next = at + 1;
-                let values = &mut self.members[at].values;
-                if values.len() == rows {
-                    return Err(Bad(vec![at])); // the key occurs twice
+                let member = &mut self.members[at];
+                if member.values.len() == rows {
+                    return Err(Bad); // the key occurs twice
                 }
                 json.expect(b':')?;
-                if let Err(Bad(mut members)) = values.read(json, drift) {
-                    members.push(at);
-                    return Err(Bad(members));
+                let start = json.at;
+                if member.values.read(json, drift).is_err() {
+                    (is_bad, json.at) = (true, start);
+                    json.raw()?;
+                    member.values.fill(rows);
+                    member.unfit += 1;
                 }
             }
             is_more = json.take(b',');
@@ -158,7 +162,15 @@ impl Object {
             }
         }
         self.fill_members();
-        Ok(())
+        (!is_bad).then_some(()).ok_or(Bad)
+    }
+
+    /// How many values of each member did not fit; with `within`, those of the last member's members.
+    pub fn unfit(&self, within: bool) -> Vec<usize> {
+        match self.members.last() {
+            Some(Member { values: Values::Struct(object), .. }) if within => object.unfit(false),
+            _ => self.members.iter().map(|member| member.unfit).collect(),
+        }
     }
 
     /// Read a key that is not the expected one; returns its member, or passes its value if it has none.
@@ -169,7 +181,7 @@ impl Object {
         drift: &mut Vec<String>,
     ) -> Result<Option<usize>, Bad> {
         if json.peek() != b'"' {
-            return Err(BAD);
+            return Err(Bad);
         }
         let name = json.string()?;
         if let Some(at) = self.by_name.get(name) {
@@ -178,7 +190,7 @@ impl Object {
         let path = self.path.as_ref();
         let whole = path.map(|path| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") });
         if whole.is_some() && !others.insert(name.to_owned()) {
-            return Err(BAD); // which value counts is for the exact rules
+            return Err(Bad); // which value counts is for the exact rules
         }
         json.expect(b':')?;
         json.peek();
@@ -250,15 +262,15 @@ impl Values {
                 json.word(if first == b't' { "true" } else { "false" })?;
                 b.append_value(first == b't');
             }
-            Values::Int(b) if is_number => b.append_value(integer(json.number()?).ok_or(BAD)?),
-            Values::Float(b, limit) if is_number => b.append_value(float(json.number()?, *limit).ok_or(BAD)?),
+            Values::Int(b) if is_number => b.append_value(integer(json.number()?).ok_or(Bad)?),
+            Values::Float(b, limit) if is_number => b.append_value(float(json.number()?, *limit).ok_or(Bad)?),
             Values::Text(b, Text::Strings | Text::Numbers | Text::Others) if first == b'"' => {
                 b.append_value(json.string()?)
             }
             Values::Text(b, Text::Numbers | Text::Digits) if is_number => b.append_value(json.number()?),
             Values::Text(b, Text::Others | Text::Json) => b.append_value(json.raw()?),
-            Values::Timestamp(b) if first == b'"' => b.append_value(timestamp(json.string()?).ok_or(BAD)?),
-            Values::Date(b) if first == b'"' => b.append_value(date(json.string()?).ok_or(BAD)?),
+            Values::Timestamp(b) if first == b'"' => b.append_value(timestamp(json.string()?).ok_or(Bad)?),
+            Values::Date(b) if first == b'"' => b.append_value(date(json.string()?).ok_or(Bad)?),
             Values::List { item, begun, offsets, valid } if json.take(b'[') => {
                 let mut is_more = !json.take(b']');
                 while is_more {
@@ -269,11 +281,11 @@ impl Values {
                         json.expect(b']')?;
                     }
                 }
-                offsets.push(i32::try_from(*begun).map_err(|_| BAD)?);
+                offsets.push(i32::try_from(*begun).map_err(|_| Bad)?);
                 valid.append_non_null();
             }
             Values::Struct(object) if first == b'{' => object.read(json, drift)?,
-            _ => return Err(BAD),
+            _ => return Err(Bad),
         }
         Ok(())
     }
@@ -329,7 +341,7 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 fn float(text: &str, limit: f64) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| number.abs() < limit)
+    text.parse().ok().filter(|number: &f64| number.abs() < limit && text != "-0")
 }
 
 fn digits(text: &[u8]) -> Option<i64> {

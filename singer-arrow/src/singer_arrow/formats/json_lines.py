@@ -34,14 +34,17 @@ OFTEN = 64
 """If more than one line in so many has a value of a column that is not read, the column is read in another way."""
 _Kind = tuple[str, list[Any]]  # what the native parser reads: its name, and the members, or the item, with theirs
 _JSON: _Kind = ("json", [])
+_INTERFACE = 1  # that of the native parser
 
 
 @cache
 def native_parser() -> Any:
-    """Return the function of the native parser; None if it is not installed."""
+    """Return the function of the native parser; None if it is not installed, or only for another singer-arrow."""
     with suppress(ImportError):
-        return importlib.import_module("singer_arrow_json").read_lines
-    logger.warning("JSON is read slowly; install singer-arrow-json to read it at full speed")
+        module = importlib.import_module("singer_arrow_json")
+        if getattr(module, "INTERFACE", None) == _INTERFACE:
+            return module.read_lines
+    logger.warning("JSON is read slowly; install the singer-arrow-json of this version to read it at full speed")
     return None
 
 
@@ -112,51 +115,55 @@ class LineParser:
                 beside: list[Any] = [(f.name, "int" if pt.is_integer(f.type) else "text", []) for f in self._around]
                 members = [*beside, ("record", "record" if reports else "open", members)]
                 reports = self._is_closed
-            rows, bad, blank, drifted, unknown = read_lines(data, members, reports)
+            rows, bad, unfit, blank, drifted, unknown = read_lines(data, members, reports)
             table = pa.record_batch(rows)
             found = table.columns
             numbers = line_numbers(data) if blank else range(1, table.num_rows + 1)
-            unread = {line + 1 for line, _ in bad}
+            unread = {line + 1 for line in bad}
             around = dict[str, pa.Array]()
             if self._around is not None:
                 around, record = dict(zip(self._around.names, found, strict=False)), found[-1]
                 if record.null_count:
                     unread.update(n for n, row in zip(numbers, record.is_valid(), strict=True) if not row.as_py())
-                bad, found = [(line, at[1:]) for line, at in bad], record.flatten()
+                found = record.flatten()
 
             # What many lines have is read in another way.
-            names = (self._schema.names[at[0]] for _, at in bad if at and at[0] < len(self._schema))
-            failed = {name for name, count in Counter(names).items() if count * OFTEN > table.num_rows} - by_value
+            counts = zip(kinds, unfit, strict=False)
+            failed = {name for name, count in counts if count * OFTEN > table.num_rows} - by_value
             if not as_text and any(kinds[name] != self._kinds(as_text=True)[name] for name in failed):
                 self._as_text = True
                 continue
 
             # The columns in their own types
-            columns, mismatches, deep = list[pa.Array](), list[RowError](), set[int]()
+            fitted = dict[str, pa.Array]()
             for own, read in zip(self._schema, found, strict=False):  # behind them are those of no kind
                 set_column(own.name)
                 is_quoted = own.name in by_value and own.name in self._unquoted
                 if is_quoted or (self._fits is not None and not self._fits(read, own)):
                     raise ValueError("texts do not fit")
                 if kinds[own.name] == _JSON and not (is_json(own) and own.name not in self._paths):
-                    column, errors, more = self._converted(read, own, numbers)
-                    columns.append(column)
-                    mismatches += [error for error in errors if error.row not in unread]
-                    deep.update(more)
                     continue
                 try:
-                    columns.append(read if is_json(own) else fit(read, own))
+                    fitted[own.name] = read if is_json(own) else fit(read, own)
                 except BadValueError:
                     failed.add(own.name)
             if not failed:
                 break
             by_value |= failed
+        columns, mismatches, deep = list[pa.Array](), list[RowError](), set[int]()
+        for own, read in zip(self._schema, found, strict=False):
+            if (column := fitted.get(own.name)) is None:
+                set_column(own.name)
+                column, errors, more = self._converted(read, own, numbers)
+                mismatches += [error for error in errors if error.row not in unread]
+                deep.update(more)
+            columns.append(column)
         return ReadLines(
             batch_of(columns, self._schema, table.num_rows),
             around,
             numbers,
             frozenset(unread),
-            mismatches,
+            sorted(mismatches, key=lambda error: error.row),
             sorted({*(line + 1 for line in drifted), *deep} - unread),
             None if deep or self._excluded else unknown,
             table.num_rows + len(blank),

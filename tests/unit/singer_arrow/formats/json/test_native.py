@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from json_parsers import needs_native
 
+from singer_arrow.casting.spelling import collect_truncated
 from singer_arrow.formats import json_lines
 from singer_arrow.formats.json_keys import KnownKeys
 from singer_arrow.formats.json_lines import LineParser
@@ -48,8 +51,25 @@ SCHEMA = pa.schema(
     ]
 )
 NUMBERS = (
-    *("0", "-0", "1", "-1", "1.0", "1.50", "1e2", "1E+2", "1.5e-3", "127", "128", "-129", "255.0", "9007199254740993"),
+    *(
+        "0",
+        "-0",
+        "-0.0",
+        "1",
+        "-1",
+        "1.0",
+        "1.50",
+        "1e2",
+        "1E+2",
+        "1.5e-3",
+        "127",
+        "128",
+        "-129",
+        "255.0",
+        "9007199254740993",
+    ),
     *("9223372036854775807", "9223372036854775808", "18446744073709551615", "1e400", "-1e308", "16777217", "3.5e38"),
+    *("1e9999999999999999999999", "0e-9999999999999999999999", "1e-400", "9007199254740991.5", "1" * 5000, "9" * 19),
     *("01", "1.", ".5", "+1", "-", "1e", "NaN", "Infinity", "0.1234567", "123456789012345678901234567890.5", "1e23"),
 )
 TEXTS = (
@@ -68,6 +88,14 @@ TEXTS = (
         "2024-02-29T12:34:56+0200",
     ),
     *("0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-01:00", "2024-02-29T12:34:56+02", "2024-02-29T12:34:56.+02:00"),
+    *(
+        "2024-02-29t12:34:56z",
+        "2024-02-29T23:59:60Z",
+        "10000-01-01",
+        "9999-12-31T23:59:59.9999999Z",
+        "\\u0000",
+        "\ufeff",
+    ),
     *("2024-02-29T12:34", "12:34:56", "25:00:00", "9999-12-31T23:59:59.999999", "0001-01-01T00:00:00Z", "1500-02-29"),
 )
 SCALARS = st.sampled_from([*NUMBERS, *(f'"{text}"' for text in TEXTS), "true", "false", "null", "nul", "tru"])
@@ -110,7 +138,7 @@ def lines(draw: st.DrawFn) -> bytes:
 
 
 def read(text: bytes, parser: Any, keys: KnownKeys | None, *, loose: bool, counts: bool) -> list[Any]:
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, collect_truncated() as cuts:
         patch.setattr(json_lines, "native_parser", lambda: parser)
         reader = LineParser(SCHEMA, keys, loose_text=loose, counts_unknown=counts)
         found = reader(text)
@@ -118,7 +146,8 @@ def read(text: bytes, parser: Any, keys: KnownKeys | None, *, loose: bool, count
     assert found.lines == text.count(b"\n")
     rows.batch.validate(full=True)
     numbers = list(rows.numbers or found.numbers)
-    return [rows.batch, numbers, list(rows.errors), list(rows.unknown), dict(unknown)]
+    floats = repr(rows.batch.column("f").to_pylist())  # with the signs of zeros
+    return [rows.batch, floats, numbers, list(rows.errors), list(rows.unknown), dict(unknown), set(cuts)]
 
 
 @given(
@@ -140,6 +169,11 @@ def read(text: bytes, parser: Any, keys: KnownKeys | None, *, loose: bool, count
     often=64,
     end=b"\n",
 )
+@example(found=[b'{"s":0}', b'{"b":0}'], loose=False, drift="ignored", often=64, end=b"\n")
+@example(found=[b'{"f":-0}', b'{"f":-0.0}'], loose=False, drift="ignored", often=1, end=b"\n")
+@example(
+    found=[b'{"l":["x",1],"l":[1]}', b'{"lo":[{"i":"x"}],"i8":300}'], loose=False, drift="found", often=1, end=b"\n"
+)
 def test_both_parsers_give_the_same(found: list[bytes], loose: bool, drift: str, often: int, end: bytes) -> None:
     text = b"".join(line + end for line in found)
     keys = None if drift == "ignored" else KnownKeys(SCHEMA, frozenset({"kept"}), frozenset())
@@ -149,6 +183,36 @@ def test_both_parsers_give_the_same(found: list[bytes], loose: bool, drift: str,
         patch.setattr(json_lines, "OFTEN", often)
         by_native = read(text, native, keys, loose=loose, counts=drift == "counted")
     assert by_native == read(text, None, keys, loose=loose, counts=drift == "counted")
+
+
+@pytest.mark.parametrize("is_around", [False, True])
+@pytest.mark.parametrize("value", ["1e2", '"5"', "300"])
+def test_many_columns_that_are_written_in_another_way_are_found_at_once(value: str, is_around: bool) -> None:
+    schema = pa.schema([(f"c{i}", pa.int8()) for i in range(100)])
+    record = "{" + ",".join(f'"c{i}":{value}' for i in range(100)) + "}"
+    text = f'{{"record":{record}}}\n' if is_around else f"{record}\n"
+    native, calls = json_lines.native_parser(), list[bytes]()
+
+    def read_lines(data: bytes, *others: Any) -> Any:
+        calls.append(data)
+        return native(data, *others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lines, "native_parser", lambda: read_lines)
+        parser = LineParser(schema, None, loose_text=False, around=pa.schema([]) if is_around else None)
+        found = parser(text.encode() * 10)
+    assert len(calls) == 2
+    assert len(found.mismatches) == (1000 if value != "1e2" else 0)
+    assert not found.unread
+
+
+def test_the_parser_of_another_version_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for other in (SimpleNamespace(read_lines=print), SimpleNamespace(read_lines=print, INTERFACE=0)):
+        monkeypatch.setitem(sys.modules, "singer_arrow_json", other)
+        assert json_lines.native_parser.__wrapped__() is None
+    assert "install the singer-arrow-json of this version" in caplog.text
 
 
 GRAMMAR = {  # whether a document is JSON, as RFC 8259 has it
@@ -208,6 +272,6 @@ def test_what_is_no_json_is_left_to_python(text: str, is_json: bool) -> None:
         inner = [("item", "json", [])] if kind == "list" else []
         bad = native(text.encode() + b"\n", [("a", kind, inner)], True)[1]
         if not is_json:
-            assert [line for line, _ in bad] == [0]
+            assert bad == [0]
         elif kind == "json" and "\\uD" not in text:
             assert bad == []
