@@ -99,6 +99,29 @@ AVRO: tuple[Any, ...] = (
     ["long", "string"],
 )
 
+_OF_DECIMALS = """\
+A decimal of p digits, s of them after the point, becomes the first of these columns that holds all of its digits, as in
+the table, which has the bounds of each. Text has every digit. A column that exists is
+[widened, or gets a second one beside it](evolution.md).
+
+- BigQuery: `NUMERIC`, up to 29 digits before the point (p - s) and 9 after it; `BIGNUMERIC`, up to 38 and 38; `STRING`.
+- Redshift: `DECIMAL(p, s)`, up to 38 digits, 37 of them after the point; `VARCHAR`."""
+_DECIMALS = (
+    (12, 2),
+    (29, 0),
+    (30, 0),
+    (38, 9),
+    (38, 10),
+    (38, 0),
+    (39, 0),
+    (38, 37),
+    (38, 38),
+    (39, 1),
+    (76, 38),
+    (76, 39),
+)
+"""Precision and scale at which the kind of the column changes."""
+
 Row = tuple[str, ...]
 _STORAGE = Storage()
 _STREAM = StreamSettings("s", ())
@@ -295,6 +318,13 @@ def _table(heads: Row, rows: Iterable[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def decimals() -> Iterator[Row]:
+    """The columns of decimals at the bounds of each kind."""
+    for precision, scale in _DECIMALS:
+        _, *columns = _columns(pa.schema([parse_type("c", f"decimal({precision},{scale})")]))
+        yield (_code(f"decimal({precision}, {scale})"), *columns)
+
+
 def page() -> str:
     """The page's text."""
     with tempfile.TemporaryDirectory(prefix="type-tables-") as folder:
@@ -313,6 +343,8 @@ def _parts(shop: Workshop) -> Iterator[str]:
     deduced = ("all values are", "examples", *in_schema)
     messages = ("in SCHEMA", "JSON Schema", "Parquet batch file", "JSONL batch file", "RECORD", *_IN_WAREHOUSES)
     yield INTRODUCTION
+    yield _section("## Decimals", _OF_DECIMALS)
+    yield _table(("decimal(p, s)", *_IN_WAREHOUSES), decimals())
     yield "## What files of columns hold\n"
     yield _section("### Parquet", _OF_PARQUET)
     yield _table(("Parquet", *in_schema), shop.parquet())

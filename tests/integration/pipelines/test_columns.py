@@ -6,11 +6,14 @@ import hashlib
 from typing import Any
 
 import pytest
+import yaml
+from documented import ROOT, block
 from tap_source import Source, moment, state_of
 from warehouses import Warehouse
 
 from local_cloud.programs import Programs
 
+LOAD_METHODS = (ROOT / "docs/load-methods.md").read_text()
 SALT = {"HASH_SALT": "pepper of the test"}
 COLUMNS = {"mail": {"from": "email", "hash": True}, "land": {"value": "de"}}
 
@@ -28,9 +31,9 @@ class Tables(Source):
     def load(
         self, columns: dict[str, Any] | None, *, batches: bool, load_method: str, keys: list[str], **settings: Any
     ) -> str:
-        stream = {"key_properties": keys, **({"columns": columns} if columns else {})}
+        stream = {"key_properties": keys, **({"columns": columns} if columns else {}), **settings.pop("stream", {})}
         root = {"batch_config": self.batches()} if batches else {}
-        config = self.config(stream=stream, metadata_columns=False, **root)
+        config = self.config(stream=stream, metadata_columns="stream_maps" in settings, **root)
         sent = self.run(config, env=SALT, **({"state": self.state} if self.state else {}))
         self.state = state_of(sent)
         config = self.warehouse.config | {"load_method": load_method} | settings
@@ -79,3 +82,33 @@ def test_a_column_of_files_marks_rows_that_were_deleted(batches: bool, tables: T
     tables.put("in/c.csv", "id,email,gone\n2,b@x,2026-05-01T00:00:00Z\n4,d@x,\n", at=moment(3))
     tables.load(columns, batches=batches, load_method="upsert", keys=["id"], hard_delete=True)
     assert sorted(row["email"] for row in tables.warehouse.table()) == ["a@x", "c@x", "d@x"]
+
+
+CHANGES = (
+    "Op,id,email\nI,2,b@x\nI,3,c@x\nI,4,d@x\n",
+    "Op,id,email\nD,2,b@x\nU,3,c@y\nD,4,d@x\nI,4,d@z\nI,5,e@x\nD,5,e@x\n",
+)
+
+
+def test_a_view_leaves_out_rows_whose_last_operation_is_a_deletion(tables: Tables) -> None:
+    """The first file is one of a full load: it has no operation."""
+    for number, rows in enumerate(CHANGES, 2):
+        tables.load(None, batches=True, load_method="upsert", keys=["id"])
+        tables.put(f"in/{number}.csv", rows, at=moment(number))
+    tables.load(None, batches=True, load_method="upsert", keys=["id"])
+    _, _, query = block(LOAD_METHODS, "sql", after="### An operation column").partition(" AS ")
+    found = tables.warehouse.query(query.strip().replace("raw.orders", "{rows}"))
+    assert sorted(row["email"] for row in found) == ["a@x", "c@y", "d@z"]
+    assert len(tables.warehouse.table()) == 5
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_map_makes_an_operation_column_delete_rows(batches: bool, tables: Tables) -> None:
+    given = yaml.safe_load(block(LOAD_METHODS, "yaml", after="To have the target do it"))
+    given["stream_maps"] = {"rows": given["stream_maps"]["orders"]}
+    given["stream"] = {"schema": {"Op": "string"}}
+    for number, rows in enumerate(CHANGES, 2):
+        tables.load(None, batches=batches, keys=["id"], **given)
+        tables.put(f"in/{number}.csv", rows, at=moment(number))
+    tables.load(None, batches=batches, keys=["id"], **given)
+    assert sorted(row["email"] for row in tables.warehouse.table()) == ["a@x", "c@y", "d@z"]

@@ -184,7 +184,9 @@ def test_an_object_that_appears_late_is_read_once(source: Source, tmp_path: Path
     put("new.csv", 1)
     third = source.run(config, state=state_of(second))
     assert names(third) == ["new.csv"]
-    assert names(source.run(config, state=state_of(third))) == []
+    longer = source.run(config | {"replication": {"overlap_minutes": 30}}, state=state_of(third))
+    assert names(longer) == ["too-late.csv"]
+    assert names(source.run(config, state=state_of(longer))) == []
 
 
 @pytest.mark.parametrize("path", ["*.csv", "{date:%Y-%m-%d}.csv"])
