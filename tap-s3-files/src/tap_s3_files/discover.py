@@ -29,7 +29,7 @@ from singer_arrow.read_options import RESCUED
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.threads import ordered_results
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_all, parse_type
-from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
+from singer_arrow.schema.json_schema import ANNOTATION, from_json_schema, to_json_schema
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.columns import NO_COLUMNS, Columns
 from tap_s3_files.lake.table import DELETED
@@ -94,6 +94,9 @@ def source_schema(
     URLs of the samples.
     """
     merged = {f.name: f for f in merge_all(inferred)}
+    # Where no sample has a row, columns stay null: they fit the table's types, and change with the first value
+    changed = {e.source or n for n, e in stream.mapped.entries.items() if e and (e.hash or e.mask or e.null_if)}
+    has_values = stream.on_drift == "rescue" or not all(pt.is_null(f.type) for f in merged.values())
     merged |= {f.name: f for f in partitions}
     for column, text in stream.types.items():
         folded = {name.casefold(): name for name in merged if name not in stream.types}
@@ -126,7 +129,7 @@ def source_schema(
         raise SchemaError(f"Stream {stream.name!r}: no column was found in {files}; name them in the setting 'schema'")
     if len(merged) > MOST_COLUMNS:
         raise SchemaError(f"Stream {stream.name!r}: its files have {len(merged):,} columns ({_MOST_REASON})")
-    return pa.schema([_open(f) for f in merged.values()])
+    return pa.schema([_open(f) if has_values or f.name in changed else f for f in merged.values()])
 
 
 def _open(field: pa.Field) -> pa.Field:
@@ -225,10 +228,12 @@ class SchemaEvolution:
 
     def evolve_for(self, error: DataError) -> None:
         """Change the schema, so that the file that did not fit may be tried again; raise the error if none helps."""
-        if self._is_fixed or not isinstance(error, DriftError):
+        if not isinstance(error, DriftError):
             raise with_row_advice(error)
         known = self.schema["properties"]
         fields = [made for found in error.fields for made in self._columns.made_of(found)]
+        if self._is_fixed and any(known.get(f.name, {}).get(ANNOTATION) != "null" for f in fields):
+            raise with_row_advice(error)
         if (count := len(known.keys() | {f.name for f in fields})) > MOST_COLUMNS:
             reason = f"with its columns the stream has {count:,} ({_MOST_REASON})"
             raise DataError(reason, url=error.url, line=error.line)

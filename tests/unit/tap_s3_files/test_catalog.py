@@ -9,7 +9,7 @@ import pytest
 
 from singer_arrow.errors import ConfigError, DataError, DriftError, SchemaError
 from singer_arrow.schema.arrow_schema import json_field, parse_type
-from singer_arrow.schema.json_schema import from_json_schema
+from singer_arrow.schema.json_schema import from_json_schema, to_json_schema
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.discover import (
     METADATA,
@@ -137,6 +137,15 @@ def test_what_is_empty_within_a_column_stays_open_for_values() -> None:
     )
 
 
+def test_columns_stay_without_a_type_where_no_sample_has_a_value() -> None:
+    none, some = pa.schema({"a": pa.null(), "b": pa.null()}), pa.schema({"a": pa.int64(), "b": pa.null()})
+    text = pa.schema({"a": pa.string(), "b": pa.string()})
+    assert source_schema([none, none], stream()) == none
+    assert source_schema([none, some], stream()) == pa.schema({"a": pa.int64(), "b": pa.string()})
+    assert source_schema([none], stream(on_drift="rescue")) == text
+    assert source_schema([none], stream(types={"a": "integer"})) == some
+
+
 def test_columns_select_and_keep_the_order_of_the_files() -> None:
     files = [pa.schema([("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])]
     assert source_schema(files, stream(columns=("c", "a"))).names == ["a", "c"]
@@ -212,6 +221,14 @@ def test_where_no_other_schema_helps_the_error_stays(settings: dict[str, Any], e
         evolution.evolve_for(error)
     assert caught.value is error
     assert evolution.schema == OLD
+
+
+def test_a_column_without_a_type_gets_one_although_the_schema_is_fixed() -> None:
+    evolution = SchemaEvolution(to_json_schema(pa.schema({"a": pa.null(), "b": pa.null()})), is_fixed=True)
+    evolution.evolve_for(drift(a=pa.int64()))
+    assert from_json_schema(evolution.schema) == pa.schema({"a": pa.int64(), "b": pa.null()})
+    with pytest.raises(DriftError):
+        evolution.evolve_for(drift(a=pa.string(), b=pa.int64()))
 
 
 def test_a_new_column_has_the_type_of_the_settings() -> None:
