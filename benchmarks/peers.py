@@ -42,6 +42,7 @@ PEERS: Mapping[str, Peer] = {
     "duckdb": Peer("duckdb", "3.13"),
     "meltanolabs-tap-postgres": Peer("meltanolabs-tap-postgres", "3.13"),
     "pipelinewise-tap-s3-csv": Peer("pipelinewise-tap-s3-csv", "3.11"),
+    "py-spy": Peer("py-spy", "3.13"),
     "tap-universal-file": Peer("tap-universal-file", "3.11"),
 }
 

@@ -13,6 +13,7 @@ from benchmarks.cases import (
     lake,
     ledger,
     loads,
+    lock,
     memory,
     memory_inputs,
     merge,
@@ -80,6 +81,7 @@ CASES: dict[str, Callable[[Workbench], Case]] = {
     "memory-5gb": memory.build_large,
     "memory-inputs": memory_inputs.build,
     "cores": cores.build,
+    "lock": lock.build,
     "scaling": scaling.build,
     "scaling-10gb": scaling.build_large,
 }

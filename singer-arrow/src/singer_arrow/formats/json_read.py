@@ -200,8 +200,7 @@ class JsonBlockParser:
             empty = batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)
             rows = ParsedRows(empty, (), (RowError(1, reason, text=bytes(block.obj)),))
         else:
-            whole, size = block.obj, len(block)
-            data = whole if isinstance(whole, bytes) and len(whole) == size else bytes(block)
+            data, size = bytes(block), len(block)
             if data[-1:] != b"\n":
                 data += b"\n"
             with collect_truncated() as cuts:

@@ -297,7 +297,7 @@ class LongRecordError(Exception):
 
 
 def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview]:
-    """Yield blocks of whole records, each a view of all of a bytes object; their boundaries depend on the text only.
+    """Yield blocks of whole records, as views that copy nothing; their boundaries depend on the text only.
 
     `cut` returns the end of the last whole record in a text that starts with a record; 0 if there is none. A block of
     several records has at most `size` bytes. LongRecordError is raised after the blocks before the record.
@@ -310,8 +310,8 @@ def blocks(chunks: Iterable[Any], cut: Cut, *, size: int) -> Iterator[memoryview
                 yield memoryview(data)
             return
         if at := cut(data):
-            carry, want, data = data[at:], size, data[:at]
-            yield memoryview(data)
+            carry, want = data[at:], size
+            yield memoryview(data)[:at]
         elif want >= MAX_RECORD_BYTES:
             raise LongRecordError
         else:

@@ -38,21 +38,6 @@ def test_blocks_depend_on_the_text_alone(data: bytes, cuts: list[int], size: int
     assert all(len(b) <= size or b.count(b"\n") <= 2 or b == found[-1] or b"\n" not in b[:size] for b in found)
 
 
-@given(
-    lines=st.lists(st.sampled_from([b"", b"a", b"bc" * 20, b"d" * 200_000]), max_size=12),
-    cuts=st.lists(st.integers(0, 400_000), max_size=6),
-    size=st.sampled_from([1, 30, 70_000, 300_000]),
-    ends=st.booleans(),
-)
-def test_lines_are_cut_as_other_records_and_each_block_is_a_whole_object(
-    lines: list[bytes], cuts: list[int], size: int, ends: bool
-) -> None:
-    data = b"\n".join([*lines, b""] if ends else lines)
-    pieces = [data[a:b] for a, b in pairwise(sorted({0, *(min(c, len(data)) for c in cuts), len(data)}))]
-    found = list(blocks(pieces, _last_line_end, size=size))
-    assert all(isinstance(b.obj, bytes) and len(b.obj) == len(b) for b in found)
-
-
 def test_a_record_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_module, "MAX_RECORD_BYTES", 1000)
     found = blocks([b"a\n", b"b" * 5000], _last_line_end, size=10)
