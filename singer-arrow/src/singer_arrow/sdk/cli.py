@@ -204,11 +204,14 @@ def _set_hooks(name: str) -> None:
     spare = f"{name}: This machine refuses memory or threads: out of memory [memory]\n".encode()
     others: SimpleQueue[sys.UnraisableHookArgs] = SimpleQueue()
 
+    def show(error: BaseException) -> None:
+        for line in _lines(error):
+            text = json.dumps({"level": "error", "message": line}) if _writes_json() else f"{name}: {line}"
+            os.write(2, f"{text}\n".encode())
+
     def end(error: BaseException) -> None:
         try:
-            for line in _lines(error):
-                text = json.dumps({"level": "error", "message": line}) if _writes_json() else f"{name}: {line}"
-                os.write(2, f"{text}\n".encode())
+            show(error)
         except MemoryError:
             os.write(2, spare)
         finally:
@@ -228,6 +231,8 @@ def _set_hooks(name: str) -> None:
                 time.sleep(0.05)  # until it has ended
                 if thrown.exc_value is received():  # none was raised since, as where the next line would begin
                     os.kill(os.getpid(), thrown.exc_value.signum)
+            elif thrown.exc_value is not None and is_of_disk(thrown.exc_value):
+                show(thrown.exc_value)  # a file that could not be written is closed by its finalizer
             else:
                 _report(name, thrown.exc_value)
             del thrown

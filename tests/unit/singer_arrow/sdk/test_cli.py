@@ -232,3 +232,26 @@ def test_a_full_disk_is_named_where_it_is(how: str, tmp_path: Path) -> None:
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
     reason = f"tap-x: This machine refuses a file: File too large ({target}); make room or raise the limit, or name"
     assert (ran.returncode, ran.stderr) == (1, f"{reason} another place [disk]\n")
+
+
+UNCLOSED = """
+import resource, sys, time
+from singer_arrow.sdk import cli
+
+def leave():
+    open(sys.argv[1], "wb", 1 << 20).write(b"x" * 100_000)  # its finalizer writes what is buffered
+    time.sleep(0.5)
+    raise OSError(27, "File too large", sys.argv[1])
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+cli.run_connector("tap-x", lambda: leave)
+"""
+
+
+def test_a_file_that_its_finalizer_cannot_write_shows_no_traceback(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", UNCLOSED, str(tmp_path / "a")]
+    env = {"PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+    assert ran.returncode == 1
+    assert [line.partition(":")[0] for line in ran.stderr.splitlines()] == ["tap-x", "tap-x"]
+    assert all(line.endswith("[disk]") for line in ran.stderr.splitlines()), ran.stderr
