@@ -105,6 +105,14 @@ def test_rows_of_no_batch_are_named_also_after_a_run_with_state(
     assert WARNED not in caplog.text
 
 
+def test_an_upsert_updates_each_row_of_a_key_that_was_appended_twice(warehouse: Warehouse, batch: Batches) -> None:
+    for _ in range(2):
+        warehouse.load([schema(), batch(rows(0, 2)), state(0)])
+    for name in ("new", "newer"):
+        warehouse.load([schema(), batch([{"id": 1, "name": name}]), state(1)], load_method="upsert")
+        assert [row["name"] for row in warehouse.table()] == ["name 0", "name 0", name, name]
+
+
 def test_upsert_into_a_table_that_was_dropped_or_emptied(warehouse: Warehouse, batch: Batches) -> None:
     run = some_batches(batch, 4)
     for gone in ("DROP TABLE {rows}", "DELETE FROM {rows} WHERE true"):
