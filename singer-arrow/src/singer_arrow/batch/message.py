@@ -276,7 +276,7 @@ class BatchSettings:
     )
     prefix: str = setting("Prefix of the names of batch files.", default="", name="storage.prefix")
     target_bytes: int = setting(
-        "Roughly how many megabytes a batch file holds; see the operations guide for how they are counted.",
+        "About how many megabytes a batch file holds.",
         default=128,
         name="target_file_mb",
         kind=float,
