@@ -57,7 +57,7 @@ streams:
 
 Types of Arrow have Arrow's names: `halffloat`, `float` and `double` are floats of 16, 32 and 64 bits. "JSON text" is a
 column that may hold any JSON value. An object whose JSON Schema allows members beyond its `properties` is `JSON` in a
-new column of BigQuery, otherwise a `RECORD`; members that an existing `RECORD` lacks are left out, with a warning.
+new column of BigQuery, otherwise a `RECORD`; members that the SCHEMA does not declare are left out, with a warning.
 """
 ORC = {
     "tinyint": pa.int8(),
