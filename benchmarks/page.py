@@ -47,6 +47,7 @@ METRICS = {
     "rows_per_cpu_s": ("rows per CPU second", "more is better"),
     "wall_s": ("seconds", "less is better"),
     "cpu_s": ("CPU seconds", "less is better"),
+    "busy_s": ("CPU seconds, and seconds of the lock", "less is better"),
     "read_s": ("seconds of reading", "less is better"),
     "copy_s": ("seconds of COPY", "less is better"),
     "peak_tree_mb": ("peak memory, MB", "less is better"),
