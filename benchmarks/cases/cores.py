@@ -48,7 +48,7 @@ def build(bench: Workbench) -> Case:
 
 def _contender(bench: Workbench, kind: str, count: int, cores: int) -> Contender:
     rows = bench.rows(ROWS[kind]) // count
-    source = bench.made(f"cores-{kind}-{rows}-{count}", partial(_files, kind=kind, rows=rows, count=count))
+    source = bench.made(f"cores-{kind}-{rows}-{count}", partial(write_copies, kind=kind, rows=rows, count=count))
     size = sum(path.stat().st_size for path in source.iterdir())
 
     def commands(folder: Path) -> Sequence[Command]:
@@ -71,8 +71,8 @@ def _contender(bench: Workbench, kind: str, count: int, cores: int) -> Contender
     return Contender(_name(kind, count, cores), settings, commands, facts)
 
 
-def _files(folder: Path, *, kind: str, rows: int, count: int) -> None:
-    """One file under several names."""
+def write_copies(folder: Path, *, kind: str, rows: int, count: int) -> None:
+    """Write a file of trips to a new folder, under several names."""
     folder.mkdir()
     first = folder / f"0.{kind}"
     if kind == "parquet":

@@ -8,11 +8,12 @@ busy. Trips on local disk, to BATCH Parquet. A thread that waits for a core whil
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.case import Case, Contender, Facts, Goal
+from benchmarks.cases.cores import write_copies
 from benchmarks.connectors import parquet_batches, tap
-from benchmarks.generators import taxi
 from benchmarks.harness import BenchmarkError, Command, Measured
 from benchmarks.workbench import Workbench
 
@@ -49,7 +50,7 @@ def build(bench: Workbench) -> Case:
 
 def _contender(bench: Workbench, name: str, kind: str, count: int, sampler: Path | None) -> Contender:
     rows = bench.rows(ROWS[kind]) // count
-    source = bench.made(f"lock-{kind}-{rows}-{count}", lambda folder: _files(folder, kind, rows, count))
+    source = bench.made(f"lock-{kind}-{rows}-{count}", partial(write_copies, kind=kind, rows=rows, count=count))
     size = sum(path.stat().st_size for path in source.iterdir())
     insists = parquet_batches(None, rows * count)
 
@@ -81,18 +82,6 @@ def _samples(path: Path) -> int:
     """The samples of a file of py-spy that are not in an import."""
     stacks = (line.rpartition(" ") for line in path.read_text().splitlines())
     return sum(int(count) for stack, _, count in stacks if "_find_and_load" not in stack)
-
-
-def _files(folder: Path, kind: str, rows: int, count: int) -> None:
-    """One file under several names."""
-    folder.mkdir()
-    first = folder / f"0.{kind}"
-    if kind == "parquet":
-        taxi.write_parquet(first, rows, seed=7)
-    else:
-        taxi.write_text(first, rows, seed=7)
-    for number in range(1, count):
-        (folder / f"{number}.{kind}").hardlink_to(first)
 
 
 def _name(kind: str, count: int) -> str:

@@ -147,7 +147,7 @@ class Redshift(Warehouse):
 
     def run(self, text: str) -> list[Row]:
         """Return the rows of a query, with SUPER and VARBYTE values parsed."""
-        cursor = self._connection.execute(text)
+        cursor = self._connection.execute(text, prepare=False)  # a prepared one fails once a table has other columns
         columns = [(column.name, READERS.get(column.type_code)) for column in cursor.description or ()]
         assert len(dict(columns)) == len(columns), columns
         return [
