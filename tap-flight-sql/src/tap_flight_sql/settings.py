@@ -204,16 +204,18 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Position of a stream: the largest value of its replication key that was sent, and the next window."""
+    """Position of a stream: the largest value of its replication key that was sent, the next window, the last batch."""
 
     value: Bound | None = None
     window: int = 0
     log: str = ""
+    batch: str = ""
 
     def to_state(self, key: str) -> dict[str, Any]:
         """Return the stream's entry in STATE."""
         value = {"replication_key_value": self.value} if self.value is not None else {}
-        return {"replication_key": key, **value, "window": self.window, **({"log": self.log} if self.log else {})}
+        ids = {name: text for name, text in (("log", self.log), ("batch", self.batch)) if text}
+        return {"replication_key": key, **value, "window": self.window, **ids}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], stream: str, key: str) -> Bookmark:
@@ -225,9 +227,10 @@ class Bookmark:
                 f"The STATE of stream {stream!r} is of the replication key {own!r}, and the setting is {key!r}; to "
                 "begin anew, run without the stream's state, set another plan_root and empty the table"
             )
-        log = state.get("log", "")
+        log, batch = state.get("log", ""), state.get("batch", "")
         if (
             not isinstance(log, str)
+            or not isinstance(batch, str)
             or not isinstance(window, int)
             or window < 0
             or not isinstance(value, int | float | str | None)
@@ -236,4 +239,4 @@ class Bookmark:
                 f"The STATE of stream {stream!r} is not one that this tap wrote; restore an earlier one, or run "
                 "without the stream's state"
             )
-        return cls(value, window, log)
+        return cls(value, window, log, batch)

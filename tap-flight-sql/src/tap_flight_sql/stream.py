@@ -361,14 +361,17 @@ class QueryStream(ArrowStream):
         log_id = None
         if self._log is not None and self._log.head is not None:
             source = digest("\n".join((self._server.uri, self.settings.query, self._key or "")), 16)
-            log_id = PlanLogId(self._log.head.log, source, self._bookmark() != Bookmark())
+            at = self._bookmark()
+            log_id = PlanLogId(self._log.head.log, source, at != Bookmark(), at.batch)
         yield from window.batches(log_id)
         if self._key:
             yield self._after(window).to_state(self._key)
 
     def _after(self, window: Window) -> Bookmark:
         head = self._log.head if self._log is not None else None
-        return Bookmark(window.upper, window.number + 1, head.log if head is not None else "")
+        last = next(reversed([*window.batches()]), None) if self._log is not None else None
+        batch = last.batch_id if last is not None and last.row_count else None
+        return Bookmark(window.upper, window.number + 1, head.log if head is not None else "", batch or "")
 
     def rows(self, encode: Encode[Encoded]) -> Generator[Encoded]:
         """Yield the encoded rows of a new window, then write STATE.

@@ -228,7 +228,7 @@ class StreamPlan:
             return None
         own = self.object_filter
         source = [own.stream, *sorted(map(str, own.paths)), *(own.moments or map(str, (*own.dates, *own.window)))]
-        return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun)
+        return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun, self.bookmark.batch)
 
     def end(self, at: Bookmark) -> Bookmark:
         """Return the bookmark of a run that has sent all, which is `at` where its tasks end."""
@@ -484,7 +484,7 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
             problem = f"the plan log {log.url} lacks its segments before {start}, and a run without STATE sends all"
         at = begin
     elif head is not None and head.follows is not None and state == Bookmark.from_state(head.follows, stream):
-        problem, at = "", begin
+        problem, at = "", replace(begin, batch=state.batch)
     else:
         is_at_start = (state.watermark, state.segment, state.is_begun) == (before, start, False)
         within = start <= state.segment <= end - state.is_begun

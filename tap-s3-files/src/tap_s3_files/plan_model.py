@@ -388,7 +388,8 @@ def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bo
     bookmark = _within(bookmark, segment).sent(pending.number)
     if bookmark.done < len(segment.tasks):
         return bookmark
-    return Bookmark(latest(bookmark.watermark, segment.after), segment.number + 1, log=bookmark.log)
+    after = latest(bookmark.watermark, segment.after)
+    return Bookmark(after, segment.number + 1, log=bookmark.log, batch=bookmark.batch)
 
 
 def after_rows(bookmark: Bookmark, pending: PendingTask, rows: int) -> Bookmark:
@@ -398,9 +399,11 @@ def after_rows(bookmark: Bookmark, pending: PendingTask, rows: int) -> Bookmark:
 
 
 def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
+    log = segment.log or bookmark.log
     if bookmark.segment == segment.number:
-        return replace(bookmark, log=segment.log or bookmark.log)
-    return Bookmark(latest(bookmark.watermark, segment.before), segment.number, log=segment.log or bookmark.log)
+        return replace(bookmark, log=log)
+    before = latest(bookmark.watermark, segment.before)
+    return Bookmark(before, segment.number, log=log, batch=bookmark.batch)
 
 
 def unsent(

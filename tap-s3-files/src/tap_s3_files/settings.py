@@ -7,7 +7,7 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -633,7 +633,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Position of a stream in its plan."""
+    """Position of a stream in its plan; `batch` is the last one before it that has rows."""
 
     watermark: Watermark | None = None
     segment: int = 0
@@ -641,6 +641,7 @@ class Bookmark:
     ahead: tuple[int, ...] = ()
     rows: int = 0
     log: str = ""
+    batch: str = field(default="", compare=False)
 
     @property
     def is_begun(self) -> bool:
@@ -669,6 +670,7 @@ class Bookmark:
             "ahead": list(self.ahead),
             **({"rows": self.rows} if self.rows else {}),
             **({"log": self.log} if self.log else {}),
+            **({"batch": self.batch} if self.batch else {}),
         }
 
     @classmethod
@@ -681,12 +683,11 @@ class Bookmark:
                 raise KeyError
             mark = state.get("watermark")
             segment, done, ahead = state.get("segment", 0), state.get("done", 0), tuple(state.get("ahead", ()))
-            rows, log = state.get("rows", 0), state.get("log", "")
-            if not all(isinstance(n, int) and n >= 0 for n in (segment, done, rows, *ahead)) or not isinstance(
-                log, str
-            ):
+            rows, log, batch = state.get("rows", 0), state.get("log", ""), state.get("batch", "")
+            numbers, texts = (segment, done, rows, *ahead), (log, batch)
+            if not (all(isinstance(n, int) and n >= 0 for n in numbers) and all(isinstance(t, str) for t in texts)):
                 raise TypeError
-            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows, log)
+            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows, log, batch)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ConfigError(
                 f"The STATE of stream {stream!r} is not one that this tap wrote; "

@@ -94,17 +94,20 @@ class StreamLedger(Ledger):
     """The ledger of one stream's table, as it was when the run began with it; safe to use from any thread.
 
     `replay` is the setting: whether entries of another table count for this one; with None that is an error. `prefix`
-    begins the ids of jobs into the table; `exists` is whether there is a ledger, as far as this run has looked.
+    begins the ids of jobs into the table; `exists` is whether there is a ledger, as far as this run has looked. With
+    `merges`, no batch is left out, so it does not matter whether the entries are of another table.
     """
 
-    def __init__(self, client: BigQuery, stream: str, table: Table, replay: str | None = None) -> None:
+    def __init__(
+        self, client: BigQuery, stream: str, table: Table, replay: str | None = None, *, merges: bool = False
+    ) -> None:
         self.client = client
         self.stream = stream
         self._table = client.path(table.name)
         self._count = sql.count_rows(client.quoted(table.name), table.filtered_by)
         self._is_count_billed = table.filtered_by is not None
         self.prefix = job_prefix(self._table)
-        self._name, self._created, self._replay = table.name, table.created, replay
+        self._name, self._created, self._replay, self._merges = table.name, table.created, replay, merges
         self._since = _EVER
         self._mark: Entry | None = None
         self._is_identified = False
@@ -205,7 +208,7 @@ class StreamLedger(Ledger):
 
         With `replaces` it replaces the table's rows, and what was entered for them is void once it is done.
         """
-        self._open(create=bool(entries), leaves_out=False)
+        self._open(create=bool(entries), identify=False)
         job_id, written = self.client.new_job_id(self.prefix), [("", 0), *entries.items()][not replaces :]
         for first in range(0, len(written) if self.exists else 0, _ENTERED_AT_ONCE):
             self._write(dict(written[first : first + _ENTERED_AT_ONCE]), job_id)
@@ -253,10 +256,10 @@ class StreamLedger(Ledger):
             self._record(self._created if self._replay == "load" else since)
             self.write_commits()
 
-    def _open(self, *, create: bool, leaves_out: bool = True) -> None:
+    def _open(self, *, create: bool, identify: bool = True) -> None:
         """Read the marks and check whether the table is empty, before this run adds the first row.
 
-        With `create`, the ledger is there afterwards, and about the table as it is now, if batches are to be left out.
+        With `create`, the ledger is there afterwards, and with `identify` about the table as it is now.
         """
         with self._opening:
             if create and not self.exists:
@@ -275,7 +278,7 @@ class StreamLedger(Ledger):
             if self.exists and not self._is_open:
                 self._lookup.open()
             self._is_open = True
-        if create and leaves_out:
+        if create and identify and not self._merges:
             self._identify()
 
     def _find(self, batches: Sequence[str]) -> Mapping[str, list[Entry]]:

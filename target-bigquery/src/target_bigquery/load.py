@@ -321,12 +321,17 @@ class BigQueryLoadMethod(LoadMethod[BigQueryContext, PreparedItem]):
             self.log_rejected(pending)
 
     def join(self, parts: Sequence[PreparedItem]) -> Upload:
+        """Return one upload of some parts; without rows it is an empty file where they are batches."""
+        files, upload_format = self.context.files, self.context.upload_format
         try:
-            return self.context.files.join(parts, self.context.upload_format)
+            upload = files.join(parts, upload_format)
         except TooManyRejectedError:
             raise
         except DataError as error:
             raise self.hinted(error) from None
+        if upload.path is None and not upload.rows and any(p.item.batch_id for p in parts):  # the ledger needs a job
+            return files.write([], parts[0].item.conversion.upload_schema, upload_format)
+        return upload
 
     def count(self, upload: Upload) -> None:
         self.context.tally.add(load_jobs=len(upload.jobs) or 1, rows=upload.rows, bytes=upload.bytes)
@@ -371,9 +376,6 @@ class AppendOnly(BigQueryLoadMethod):
             self.write_dead_letters(parts)  # before the load job: a replay that finds that done looks no further
             if not upload.rows and not any(p.item.batch_id for p in parts):
                 return
-            if not upload.rows and upload.path is None:  # the ledger needs a job
-                schema = parts[0].item.conversion.upload_schema
-                upload = self.context.files.write([], schema, self.context.upload_format)
             for pause in pauses(connection.DEADLINE_SECONDS):
                 batches = {p.item.batch_id: kept_rows(p) for p in parts if p.item.batch_id}
                 job_id, theirs = self.context.ledger.begin(batches, self.entries_of_logs(p.item for p in parts))
@@ -454,7 +456,7 @@ class Upsert(BigQueryLoadMethod):
         upload = self.join(live)
         try:
             self.write_dead_letters(live)
-            if not upload.rows:
+            if not upload.rows and not any(p.item.batch_id for p in live):
                 return None
             name = staging_name(table.name, uuid.uuid4().hex)
             tables.create_staging_table(bigquery, name, self.fields)

@@ -167,7 +167,10 @@ class BigQueryStreamTable(WarehouseTable):
             files=run.files,
             destination=destination,
             upload_format=upload_format(settings.load_format, destination.columns),
-            ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, settings.replay),
+            ledger=run.once(
+                *(StreamLedger, path, client, self.stream_name, destination.table, settings.replay),
+                merges=load_method == UPSERT,
+            ),
             overwrite_staging=run.once(load.OverwriteStaging, path, client),
             dead_letter_table=run.once(load.DeadLetterTable, client.path(REJECTED), client, run.temporary),
         )

@@ -14,10 +14,12 @@ from warehouses import Warehouse
 
 from local_cloud import Cloud
 from local_cloud.programs import Programs
+from singer_arrow.errors import IdentityError
 from target_bigquery import load as bigquery_load
 from target_bigquery.ledger import StreamLedger
 from target_redshift import load as redshift_load
 
+STREAMED = {"load_via": "storage_write"}
 WARNED = "its table has rows that came by other batches, RECORD messages or another tool"
 
 
@@ -103,6 +105,29 @@ def test_rows_of_no_batch_are_named_also_after_a_run_with_state(
     warehouse.load(whole)
     assert len(warehouse.table()) == 6
     assert WARNED not in caplog.text
+
+
+@pytest.mark.parametrize("settings", [{}, {"load_method": "upsert"}, STREAMED, STREAMED | {"load_method": "upsert"}])
+def test_a_batch_that_the_table_lacks_is_noticed_where_a_run_begins_behind_it(
+    warehouse: Warehouse, batch: Batches, settings: dict[str, Any]
+) -> None:
+    """A batch whose rows are all rejected is in the ledger too; one that went elsewhere is not."""
+    own = STREAMED.keys() if warehouse.name == "redshift" else ()
+    settings = {"on_bad_row": "dead_letter"} | {name: v for name, v in settings.items() if name not in own}
+
+    def run(batch_id: str, follows: str, row: Any) -> None:
+        log = {"log": "log", "source": "source", "has_state": bool(follows), "follows": follows}
+        warehouse.load([schema(), batch([row], file_format="jsonl", batch_id=batch_id) | {"plan_log": log}], **settings)
+
+    run("a", "", {"id": 1, "name": "x"})
+    run("b", "a", {"id": "no number", "name": "x"})
+    run("c", "b", {"id": 3, "name": "x"})
+    with pytest.raises(IdentityError, match="comes after batch elsewhere, which the table does not have"):
+        run("d", "elsewhere", {"id": 4, "name": "x"})
+    assert [row["id"] for row in warehouse.table()] == [1, 3]
+    settings["replay"] = "load"
+    run("d", "elsewhere", {"id": 4, "name": "x"})
+    assert [row["id"] for row in warehouse.table()] == [1, 3, 4]
 
 
 def test_an_upsert_updates_each_row_of_a_key_that_was_appended_twice(warehouse: Warehouse, batch: Batches) -> None:

@@ -400,6 +400,26 @@ def emptied(world: World) -> None:
     world.empty("TRUNCATE TABLE {rows}")
 
 
+def dataset_changed_and_back(world: World) -> None:
+    _load_elsewhere(world, default_target_schema=f"{world.warehouse.schema}_other")
+
+
+def table_changed_and_back(world: World) -> None:
+    _load_elsewhere(world, streams={"rows": {"table": "other"}})
+
+
+def _load_elsewhere(world: World, **settings: Any) -> None:
+    """Load a day into another table, with the same STATE; without one, and with FULL_TABLE, the next run has it too."""
+    world.put("elsewhere", world.new())
+    tap = world.tap(state=world.states[-1])
+    method = {"load_method": world.sequence.method}
+    target = world.run(world.warehouse.program, config=world.warehouse.config | method | settings, stdin=tap.stdout)
+    world.log += target.stderr[-3000:]
+    if (tap.code, target.code) != (0, 0):
+        world.problems.append("a run into another table was refused")
+    world.states += [json.loads(line) for line in target.stdout.splitlines()][-1:]
+
+
 def rebuilt(world: World) -> None:
     """Copy the table, drop it, and give the copy its name, as to change a key of distribution."""
     if world.warehouse.name == "bigquery":
@@ -430,6 +450,8 @@ CHANGES: dict[str, Callable[[World], None]] = {
             dropped,
             emptied,
             rebuilt,
+            dataset_changed_and_back,
+            table_changed_and_back,
         ),
         states_of_another_tap,
     )
@@ -512,5 +534,6 @@ class SequenceSite:
             end = Comparison((expected - there).total(), (there - expected).total())
         finally:
             world.warehouse.drop()
+            world.warehouse.drop(f"{world.warehouse.schema}_other")
         changes = Counter(f"change: {change}" for change, _ in sequence.changes)
         return Outcome(sequence, 1 if refused else 0, changes, bool(refused), end, 0, tuple(world.problems), world.log)

@@ -27,7 +27,8 @@ from singer_arrow.storage.urls import CONTROL, Url, shown
 #
 # A run that follows a plan log adds `"plan_log": {"log": "5f0c...", "source": "a81e...", "has_state": false}`: the id
 # of the log, what identifies the objects that it is about, and whether the run has a STATE. Where a table has rows of
-# another log of the same source, a run without STATE would load them twice.
+# another log of the same source, a run without STATE would load them twice. A run with one adds `"follows": "3f9c..."`:
+# the last batch before its STATE. A table that has earlier ones, but not that one, lacks rows that went elsewhere.
 #
 # A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
 # begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
@@ -55,11 +56,12 @@ Ranks = tuple[tuple[tuple[int | None, str], ...], ...]
 
 
 class PlanLogId(NamedTuple):
-    """Ids of the plan log that a run follows, and of its source, and whether the run has a STATE."""
+    """Ids of the plan log that a run follows, and of its source; whether the run has a STATE, and the batch before."""
 
     log: str
     source: str
     has_state: bool = False
+    follows: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Batch:
             "version": self.version,
             "passthrough": self.passthrough or None,
             "ranks": self.ranks or None,
-            "plan_log": self.plan_log._asdict() if self.plan_log else None,
+            "plan_log": {k: v for k, v in self.plan_log._asdict().items() if v != ""} if self.plan_log else None,
             "rejected": [dict(zip(_REJECTED, astuple(row), strict=True)) for row in self.rejected] or None,
         }
         return {
@@ -190,7 +192,7 @@ def _plan_log(value: Any, where: str) -> PlanLogId | None:
     log, source = [str(value.get(key)) for key in ("log", "source")] if isinstance(value, Mapping) else ("", "")
     if not all(re.fullmatch(r"\w{1,64}", text, re.ASCII) for text in (log, source)):
         raise DataError(f"{where}: 'plan_log' must hold two ids, 'log' and 'source', it is {repr(value)[:80]}")
-    return PlanLogId(log, source, bool(value.get("has_state")))
+    return PlanLogId(log, source, bool(value.get("has_state")), _optional(value, "follows", str, where) or "")
 
 
 def _rejected(value: Any, where: str) -> tuple[Skipped, ...]:

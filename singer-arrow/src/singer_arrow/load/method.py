@@ -6,7 +6,7 @@ import abc
 import logging
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -51,6 +51,7 @@ class Item(Generic[ConversionT]):
     stream: str = ""
     plan_log: tuple[str, ...] = ()  # of its source and itself, in the ledger; see `LoadMethod.entries_of_logs`
     has_state: bool = False  # the run of the tap has a STATE
+    follows: str | None = None  # the batch before that STATE, which the table must have too
     properties: FileProperties | None = None  # required of the files; None: of records, which were checked
     rejected: tuple[Rejected, ...] = ()  # that the tap could not read, put with the others into the table for them
     origins: RecordOrigins | None = None  # of records; None: not needed
@@ -239,10 +240,13 @@ class Ledger:
     def void_if_emptied(self) -> None:
         """Void the entries if the table was emptied; called before this run adds its first row."""
 
-    def expect(self, batch_id: str) -> None:
-        """Announce a batch that `loaded` will be asked for, so that one query looks up several; returns at once."""
+    def expect(self, batch_id: str, *, is_of_run: bool = True) -> None:
+        """Announce a batch that `loaded` will be asked for, so that one query looks up several; returns at once.
+
+        Not `is_of_run`: the run does not bring it, so that it begins no page; see `BatchLookup`.
+        """
         if self._lookup is not None:
-            self._lookup.expect(batch_id)
+            self._lookup.expect(batch_id, is_of_run=is_of_run)
 
     def loaded(self, batch_id: str) -> datetime | None:  # noqa: ARG002 - ledgers that look up single batches override it
         """Return when the batch was loaded; None also if that is decided later, for its whole group, by `loaded_of`."""
@@ -288,14 +292,18 @@ class BatchLookup(Generic[FoundT]):
         self._find = find
         self._following = following
         self._asking = threading.Lock()
-        self._expected: deque[str] = deque()
+        self._expected: dict[str, None] = {}  # in their order
+        self._of_others = set[str]()
         self._answers: dict[str, FoundT | None] = {}
         self._page: Mapping[str, FoundT] = {}
         self._is_eager = True
 
-    def expect(self, batch_id: str) -> None:
+    def expect(self, batch_id: str, *, is_of_run: bool = True) -> None:
         """Look this batch up with the next one; returns at once."""
-        self._expected.append(batch_id)
+        if not is_of_run:
+            self._of_others.add(batch_id)
+        if batch_id not in self._answers:
+            self._expected[batch_id] = None
 
     def open(self) -> None:
         """Look up the batches that are expected; asks the ledger even if there is none."""
@@ -323,11 +331,13 @@ class BatchLookup(Generic[FoundT]):
 
     def _ask(self, batch_ids: Collection[str]) -> None:
         """Look up batches, and with them those that are expected and not in the page; the lock is held."""
-        expected = [self._expected.popleft() for _ in range(len(self._expected))]
+        expected = list(self._expected)
+        for batch_id in expected:
+            del self._expected[batch_id]
         asked = dict.fromkeys([*batch_ids, *(b for b in expected if b not in self._page)])
         ids = [batch_id for batch_id in asked if batch_id not in self._answers]
         found = self._find(ids)
-        if last := next((batch_id for batch_id in reversed(ids) if batch_id in found), None):
+        if last := next((b for b in reversed(ids) if b in found and b not in self._of_others), None):
             self._page = self._following(found[last])
         self._answers.update({batch_id: found.get(batch_id) for batch_id in ids})
         if ids:
@@ -402,6 +412,16 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         ledger = self.context.ledger
         if self.keeps_ledger:
             ledger.void_if_emptied()
+        if item.follows and not self.context.replay_loads:
+            known = ledger.loaded_of([item.follows, *item.plan_log])
+            if known and item.follows not in known:
+                raise IdentityError(
+                    f"Stream {self.context.stream!r}: this run's STATE comes after batch {item.follows}, which the "
+                    "table does not have, though it has earlier ones, so rows would be missing in between; nothing was "
+                    "loaded. Were they loaded into another table, by another setting of the target, or was this one "
+                    "restored to an earlier time? Run the tap without STATE (singer-arrow run: --full-refresh), which "
+                    "leaves out what the table has; to do without those rows, set replay: load for one run"
+                )
         has_other_rows = False
         if item.plan_log and not item.has_state and self.leaves_out_loaded:
             # under the ids of this plan log, objects that came by another one would be loaded a second time

@@ -98,10 +98,10 @@ class WarehouseRun(Generic[SettingsT_co]):
         self._clock: tuple[datetime, float] | None = None
         self._made: dict[tuple[Any, str], Any] = {}
 
-    def once(self, kind: Callable[..., T], place: str, *args: Any) -> T:
+    def once(self, kind: Callable[..., T], place: str, *args: Any, **options: Any) -> T:
         """Return what the run has once for a table or dataset, such as its ledger; the first call makes it."""
         if (kind, place) not in self._made:
-            self._made[kind, place] = kind(*args)
+            self._made[kind, place] = kind(*args, **options)
         made: T = self._made[kind, place]
         return made
 

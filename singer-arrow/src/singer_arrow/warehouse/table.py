@@ -251,11 +251,12 @@ class WarehouseTable(abc.ABC):
         """Add a BATCH message to what the scheduler loads."""
         self.tally.add(batches=1)
         self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
-        if batch.batch_id and batch.stream != self.stream_name:
-            own = digest(f"{batch.stream} {batch.batch_id}", 16)  # equal ids of two streams become different
-            batch = replace(batch, batch_id=f"{cut(batch.batch_id, _MOST_ID)}@{own}")
         log = batch.plan_log if batch.batch_id else None  # its entries in the ledger: see `LoadMethod.entries_of_logs`
         plan_log = (f"_sdc_log_{log.source}", f"_sdc_log_{log.source}_{log.log}") if log else ()
+        follows = self._own_id(batch.stream, log.follows) if log and self.method.keeps_ledger else None
+        batch = replace(batch, batch_id=self._own_id(batch.stream, batch.batch_id))
+        for entry in (follows, *plan_log) if follows else ():
+            self.method.context.ledger.expect(entry, is_of_run=False)
         if batch.batch_id and self.method.leaves_out_loaded:
             if (self.stream_name, batch.batch_id) in self.run.claimed:
                 self.logger.info("Batch %s came twice in this run and is loaded once", batch.batch_id)
@@ -274,6 +275,7 @@ class WarehouseTable(abc.ABC):
             is_source=batch.passthrough,
             stream=self.stream_name,
             plan_log=plan_log,
+            follows=follows,
             rejected=tuple(Rejected.of_tap(row) for row in batch.rejected),
             has_state=log is not None and log.has_state,
             properties=replace(self._of_files, report=lambda *_: None) if batch.passthrough else self._of_files,
@@ -281,6 +283,12 @@ class WarehouseTable(abc.ABC):
         is_file = batch.format == "parquet" and len(batch.manifest) == 1
         alone = is_file and (batch.byte_count or 0) >= self.alone_bytes
         self.run.scheduler.add(self.method, item, alone=alone)
+
+    def _own_id(self, stream: str, batch_id: str | None) -> str | None:
+        """Return the id of a batch in the ledger: equal ids of two streams of one table become different."""
+        if not batch_id or stream == self.stream_name:
+            return batch_id
+        return f"{cut(batch_id, _MOST_ID)}@{digest(f'{stream} {batch_id}', 16)}"
 
     @cached_property
     def record_schema(self) -> pa.Schema | None:
