@@ -597,12 +597,12 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
 # What the STATE of a stream holds, and how it moves. Pure.
 #
 #     {"watermark": {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://bucket/a.csv"} | null,
-#      "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720, "log": "5f0c..."}
+#      "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720, "log": "5f0c...", "batch": "3f9c..."}
 #
 # `log` is the id of the plan log that the numbers are of; without a log, only the watermark counts. The watermark is
 # where the objects of segments before this one end; of this segment, the tasks below `done` and those in `ahead` are
-# sent, and of the task number `done`, if it reads one large object, the first `rows` rows. Its size does not depend on
-# the number of objects.
+# sent, and of the task number `done`, if it reads one large object, the first `rows` rows. `batch` was sent last. Its
+# size does not depend on the number of objects.
 
 _OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "starting_replication_value"}
 """Keys that the SDK may leave in an entry; they are no part of a bookmark."""
