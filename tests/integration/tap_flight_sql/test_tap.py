@@ -46,6 +46,7 @@ def test_windows_follow_each_other(flight: FlightSql, tap: Tap) -> None:
         "replication_key_value": 99,
         "window": 1,
         "log": state["bookmarks"]["rows"]["log"],
+        "batch": first.of_type("BATCH")[-1]["batch_id"],
     }
     assert state == {"bookmarks": {"rows": entry}}
     nothing = tap(INCREMENTAL, state=state).check()
@@ -54,6 +55,7 @@ def test_windows_follow_each_other(flight: FlightSql, tap: Tap) -> None:
     fill(flight, 5, first=100)
     second = tap(INCREMENTAL, state=state).check()
     assert tap.ids(second) == list(range(100, 105))
+    assert second.of_type("BATCH")[0]["plan_log"]["follows"] == entry["batch"]
     assert second.of_type("STATE")[-1]["value"]["bookmarks"]["rows"]["window"] == 2
 
 
