@@ -179,7 +179,9 @@ class StreamPlan:
         self._end = log.next_number if log is not None else 0
         self._next = self.first_new = self._end
         self._before: Watermark | None = self.bookmark.watermark
-        self._has_warned = False
+        self._has_warned = self._has_warned_of_records = self._has_warned_of_paths = False
+        self.as_records = False
+        """Whether this run sends RECORD messages; set before its first segment."""
         self.newest = newest = log.read(self._end - 1) if log is not None and self.is_begun else None
         if newest is not None and not self._is_rerun:
             self._warn_of_settings(newest)
@@ -250,6 +252,14 @@ class StreamPlan:
         for segment in self.log.segments(self.bookmark.segment, self._end):
             if self._is_rerun:
                 self._warn_of_settings(segment)
+            if segment.as_records and not (self.as_records or self._has_warned_of_records):
+                self._has_warned_of_records = True
+                logger.warning(
+                    "Stream %r: batches are sent of objects that an earlier run sent as RECORD messages, which no "
+                    "ledger has: append-only adds their rows again. To have them once, empty the table and run without "
+                    "STATE, or set load_method to upsert or overwrite",
+                    self.object_filter.stream,
+                )
             yield segment
 
     def _warn_of_settings(self, segment: Segment) -> None:
@@ -301,6 +311,14 @@ class StreamPlan:
 
         def new_objects() -> Iterator[ObjectInfo]:
             for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
+                if self._has_new_paths and not (self._is_rerun or self._has_warned_of_paths):
+                    self._has_warned_of_paths = True
+                    logger.warning(
+                        "Stream %r: its path was changed, and %s is the first object that is read because the plan log "
+                        "lacks it. One that was moved or renamed counts as new: append-only adds its rows again",
+                        self.object_filter.stream,
+                        info.url,
+                    )
                 if self._recent and str(info.url) in self._recent:
                     logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
                 yield info
@@ -363,6 +381,7 @@ class StreamPlan:
                 from_queue=self._from_queue,
                 settings=self._settings or "",
                 paths=self._planned_paths,
+                as_records=self.as_records,
             )
             if self.log is not None:
                 segment = self.log.append(segment)

@@ -267,6 +267,7 @@ def _head(segment: Segment) -> dict[str, Any]:
         "log": segment.log,
         "has_skips": segment.has_skips,
         **({"table_version": segment.table_version} if segment.table_version else {}),
+        **({"as_records": True} if segment.as_records else {}),
     }
 
 
@@ -285,6 +286,7 @@ def _segment(head: dict[str, Any], tasks: tuple[Task, ...]) -> Segment:
         log=str(head.get("log", "")),
         has_skips=bool(head.get("has_skips")),
         table_version=str(head.get("table_version", "")),
+        as_records=bool(head.get("as_records")),
     )
 
 

@@ -259,6 +259,7 @@ class Segment:
     that is not known; `log` is the id of its plan log, "" if it is in none, or was written before logs had ids. With
     `has_skips` the log has which of its objects runs did not load; those of earlier versions of the tap have not. Of a
     table, `table_version` is the key of the version up to which files are read, which `after` has if they are the last.
+    `as_records`: the run that planned it sent RECORD messages, of which a target's ledger has nothing.
     """
 
     number: int
@@ -273,6 +274,7 @@ class Segment:
     log: str = field(default="", compare=False)
     has_skips: bool = True
     table_version: str = ""
+    as_records: bool = field(default=False, compare=False)
 
     @property
     def objects(self) -> Iterator[ObjectInfo]:

@@ -174,6 +174,7 @@ class FileStream(ArrowStream):
             msg = f"Stream {self.name!r}: executor dask sends BATCH messages only, and {setting} changes single records"
             raise ConfigError(msg)
         plan = self._start(TARGET_BYTES)
+        plan.as_records = True
         at = plan.bookmark
         with self.progress.logged(self.log):
             for pending in self._pending_tasks(plan, chain.from_iterable(self._portions(plan))):

@@ -99,6 +99,7 @@ class TablePlan(StreamPlan):
                     settings=self._settings or "",
                     paths=self._paths,
                     table_version=version.key,
+                    as_records=self.as_records,
                 )
                 if self.log is not None:
                     segment = self.log.append(segment)

@@ -36,6 +36,10 @@ def site(cloud: Cloud, bq: Any, rs: Any, s3: Any, bucket: str, tap: Any, tmp_pat
             (APPEND, "log_anew_from_state", "kept"),
             (APPEND, "table_and_log_anew", "dropped"),
             (APPEND, "rebuilt", "dropped"),
+            (APPEND, "moved", "dropped"),
+            (APPEND, "narrowed_and_back", "kept"),
+            (APPEND, "window_and_back", "kept"),
+            (APPEND, "upserted_between", "dropped"),
             (APPEND, "dataset_changed_and_back", "kept"),
             (APPEND, "table_changed_and_back", "kept"),
             (UPSERT, "dataset_changed_and_back", "kept"),
@@ -138,6 +142,36 @@ def test_an_object_that_was_gone_and_is_back_unchanged_is_never_doubled(
         assert world.pipe(world.states[-1])
     world.empty("DROP TABLE {rows}")
     assert world.pipe(None)
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_objects_that_were_moved_are_named_as_new_ones(site: SequenceSite, service: str) -> None:
+    world = site.world(Sequence(service, APPEND, ()))
+    world.put("1", world.new())
+    assert world.pipe(None)
+    sequences.moved(world)
+    assert world.pipe(world.states[-1])
+    assert world.log.count("its path was changed") == 1
+    world.put("2", world.new())
+    assert world.pipe(world.states[-1])
+    assert world.log.count("its path was changed") == 1
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_records_that_come_again_as_batches_are_named(site: SequenceSite, service: str) -> None:
+    """The ledger has nothing of RECORD messages, so that append-only loads their rows again."""
+    world = site.world(Sequence(service, APPEND, ()))
+    world.put("1", world.new())
+    assert world.pipe(None)
+    sequences.records_between(world)
+    world.put("2", world.new())
+    assert world.pipe(world.states[-1])
+    assert "sent as RECORD messages" not in world.log
+    world.table += world.objects["records"].rows
+    assert world.pipe(None)
+    assert world.log.count("sent as RECORD messages") == 1
     assert world.problems == []
 
 

@@ -11,7 +11,7 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,8 @@ class World:
     prefix: str = field(default_factory=lambda: f"sequences/{uuid.uuid4().hex[:10]}")
     more: dict[str, Any] = field(default_factory=dict)
     stream: dict[str, Any] = field(default_factory=dict)
+    place: str = "in/{}.jsonl"
+    """Of an object, by its name."""
     undo: Callable[[], None] | None = None
     now: int = 0
     problems: list[str] = field(default_factory=list)
@@ -108,12 +110,15 @@ class World:
     def put(self, name: str, version: Version) -> None:
         """Write an object."""
         self.objects[name] = version
-        self.source.put(f"{self.prefix}/in/{name}.jsonl", version.text, at=version.at)
+        self.source.put(f"{self.prefix}/{self.place.format(name)}", version.text, at=version.at)
+
+    def url(self, name: str) -> str:
+        return f"s3://{self.source.bucket}/{self.prefix}/{self.place.format(name)}"
 
     def delete(self, name: str) -> None:
         """Delete an object."""
         del self.objects[name]
-        self.source.s3.delete_object(Bucket=self.source.bucket, Key=f"{self.prefix}/in/{name}.jsonl")
+        self.source.s3.delete_object(Bucket=self.source.bucket, Key=f"{self.prefix}/{self.place.format(name)}")
 
     def new(self, seconds: int = 0) -> Version:
         """Return a version with new rows; `seconds`: how late it comes."""
@@ -159,7 +164,7 @@ class World:
         base = f"s3://{self.source.bucket}/{self.prefix}"
         stream = {
             "name": "rows",
-            "path": f"{base}/in/*.jsonl",
+            "path": self.url("*"),
             "schema": {"id": "integer", "v": "string"},
             "key_properties": ["id"] if self.sequence.method == UPSERT else [],
             **({"replication_method": "FULL_TABLE"} if self.sequence.method == OVERWRITE else {}),
@@ -420,6 +425,71 @@ def _load_elsewhere(world: World, **settings: Any) -> None:
     world.states += [json.loads(line) for line in target.stdout.splitlines()][-1:]
 
 
+def moved(world: World) -> None:
+    """Move the objects to another prefix, and have the path follow: they are other objects then."""
+    objects = dict(world.objects)
+    for name in objects:
+        world.delete(name)
+    world.now += 1
+    world.place = f"moved-{world.now}/{{}}.jsonl"
+    world.stream["path"] = world.url("*")
+    for name, version in objects.items():
+        world.put(name, replace(version, at=world.moment()))
+    world.loaded = {}
+
+
+def narrowed_and_back(world: World) -> None:
+    """Read some of the new objects alone for a day; with FULL_TABLE the table would be these."""
+    world.put("wide", world.new())
+    world.put("narrow", world.new())
+    if world.sequence.method != OVERWRITE:
+        path = world.stream.get("path")
+        world.stream["path"] = world.url("narrow*")
+        _without(world, "wide")
+        world.stream["path"] = path or world.url("*")
+
+
+def window_and_back(world: World) -> None:
+    """Set an end of the window for a day, and remove it."""
+    world.put("before", world.new())
+    world.put("after", world.new())
+    if world.sequence.method != OVERWRITE:
+        world.more["end_date"] = world.moment(30).isoformat()
+        _without(world, "after")
+        world.more["end_date"] = None
+
+
+def _without(world: World, name: str) -> None:
+    """Run once, with settings by which an object is not read."""
+    objects, world.objects = world.objects, {each: v for each, v in world.objects.items() if each != name}
+    former = world.loaded.get(name)
+    if not world.pipe(world.states[-1]):
+        world.problems.append("an ordinary run was refused")
+    world.objects = objects
+    if former is not None:
+        world.loaded[name] = former
+
+
+def records_between(world: World) -> None:
+    """Have a day come by RECORD messages, under the same plan log."""
+    world.put("records", world.new())
+    root, more = world.plan_root or world.root, dict(world.more)
+    world.more |= {"batch_config": None, "plan_root": f"s3://{world.source.bucket}/{world.prefix}/{root}"}
+    if not world.pipe(world.states[-1]):
+        world.problems.append("an ordinary run was refused")
+    world.more = more
+
+
+def upserted_between(world: World) -> None:
+    """Have a day come by upsert."""
+    if world.sequence.method == APPEND:
+        world.put("upserted", world.new())
+        world.stream["key_properties"] = ["id"]
+        if not world.pipe(world.states[-1], load_method=UPSERT):
+            world.problems.append("an ordinary run was refused")
+        del world.stream["key_properties"]
+
+
 def rebuilt(world: World) -> None:
     """Copy the table, drop it, and give the copy its name, as to change a key of distribution."""
     if world.warehouse.name == "bigquery":
@@ -449,6 +519,11 @@ CHANGES: dict[str, Callable[[World], None]] = {
             killed_after_rows,
             dropped,
             emptied,
+            moved,
+            narrowed_and_back,
+            window_and_back,
+            records_between,
+            upserted_between,
             rebuilt,
             dataset_changed_and_back,
             table_changed_and_back,
@@ -461,12 +536,15 @@ NEEDS_FULL_REFRESH = {"dropped", "emptied", "table_and_log_anew"}
 UNKNOWN = {"end_removed"}
 """Without the STATE of the end, nothing shows that the end of a log is gone: outside the promise."""
 
+NAMED = {"records_between"}
+"""Rows of RECORD messages are appended again with a former STATE; a warning names that."""
+
 
 def is_promised(method: str, change: str, state: str) -> bool:
     """Return whether a table is promised after a change, with such a STATE."""
     if change in NEEDS_FULL_REFRESH:
         return state == "dropped" or method == OVERWRITE
-    return not (change in UNKNOWN and state != "kept" and method == APPEND)
+    return not (change in UNKNOWN | NAMED and state != "kept" and method == APPEND)
 
 
 def everything() -> list[Sequence]:

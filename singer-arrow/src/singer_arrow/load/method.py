@@ -272,7 +272,7 @@ def another_table(path: str, stream: str) -> LoadError:
     """Return the error for a table with rows, where the ledger is about a former one of that name."""
     return LoadError(
         f"Table {path} is not the one into which the batches of stream {stream!r} were loaded: it was made anew since, "
-        "and has rows. If it has those of the batches, set replay: skip for one run; to load them all again, "
+        "and has rows. If it has those of all batches, set replay: skip for one run; to load them all again, "
         "set replay: load for one run, or empty the table. Nothing was loaded"
     )
 
