@@ -41,7 +41,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.method import BatchLookup, Ledger, another_table
+from singer_arrow.load.method import MADE_ANEW, BatchLookup, Ledger, another_table
 from singer_arrow.naming import LEDGER
 from target_bigquery import sql
 from target_bigquery.client import BigQuery
@@ -93,9 +93,9 @@ class Outcome:
 class StreamLedger(Ledger):
     """The ledger of one stream's table, as it was when the run began with it; safe to use from any thread.
 
-    `replay` is the setting: whether entries of another table count for this one; with None that is an error. `prefix`
-    begins the ids of jobs into the table; `exists` is whether there is a ledger, as far as this run has looked. With
-    `merges`, no batch is left out, so it does not matter whether the entries are of another table.
+    `replay` is the setting: whether entries of another table count for this one; with None that is an error,
+    with `merges` a warning, as no batch is left out. `prefix` begins the ids of jobs into the table; `exists` is
+    whether there is a ledger, as far as this run has looked.
     """
 
     def __init__(
@@ -252,7 +252,9 @@ class StreamLedger(Ledger):
                 if self._is_identified:
                     return
             if self._replay is None:
-                raise another_table(self._table, self.stream)
+                if not self._merges:
+                    raise another_table(self._table, self.stream)
+                logger.warning(MADE_ANEW, self._table, self.stream)
             self._record(self._created if self._replay == "load" else since)
             self.write_commits()
 
@@ -278,7 +280,7 @@ class StreamLedger(Ledger):
             if self.exists and not self._is_open:
                 self._lookup.open()
             self._is_open = True
-        if create and identify and not self._merges:
+        if create and identify:
             self._identify()
 
     def _find(self, batches: Sequence[str]) -> Mapping[str, list[Entry]]:

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.method import PAGE, BatchLookup, Ledger, another_table
+from singer_arrow.load.method import MADE_ANEW, PAGE, BatchLookup, Ledger, another_table
 from singer_arrow.naming import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
 from target_redshift.client import Redshift
@@ -41,15 +41,18 @@ _AT_ONCE = 5_000  # entries in one statement, which takes 32,767 values
 class StreamLedger(Ledger):
     """The ledger of one stream's table, as it was when the run began with it; safe to use from any thread.
 
-    `replay` is the setting: whether entries of another table count for this one; with None that is an error.
+    `replay` is the setting: whether entries of another table count for this one; with None that is an error, with
+    `merges` a warning, as no batch is left out.
     """
 
-    def __init__(self, client: Redshift, stream: str, table: Table, replay: str | None = None) -> None:
+    def __init__(
+        self, client: Redshift, stream: str, table: Table, replay: str | None = None, *, merges: bool = False
+    ) -> None:
         self.client = client
         # a source may go to several tables of a schema, and what one of them has the others need not have
         own = (table_name(stream, RULES), distinct_table_name(stream, RULES))
         self.stream = stream if table.name in own else f"{stream} in {table.name}"
-        self._table, self._replay = table, replay
+        self._table, self._replay, self._merges = table, replay, merges
         self._mark = f"{TABLE_MARK}{table.created:%Y%m%dT%H%M%S.%f}" if table.created else None
         self._has_mark = False
         self._quoted = client.quoted(LEDGER)
@@ -152,7 +155,9 @@ class StreamLedger(Ledger):
                     self.clear(session)
                     return
                 if not is_ours and self._replay is None:
-                    raise another_table(path, self.stream)
+                    if not self._merges:
+                        raise another_table(path, self.stream)
+                    logger.warning(MADE_ANEW, path, self.stream)
                 if not is_ours and self._replay == "load":
                     self.clear(session)
                 elif is_ours and created is not None:

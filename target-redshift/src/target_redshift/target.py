@@ -129,7 +129,6 @@ class RedshiftStreamTable(WarehouseTable):
 
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> load.RedshiftLoadMethod:
         run, destination = self.run, self.destination
-        replay = self.settings.replay or ("skip" if load_method == UPSERT else None)  # merged again, whatever it has
         client, path = self.client, self.client.path(destination.name)
         context = self.load_context(
             load.RedshiftContext,
@@ -139,7 +138,10 @@ class RedshiftStreamTable(WarehouseTable):
             staging_folder=run.staging_folder,
             destination=destination,
             copy_options=self.settings.copy_options,
-            ledger=run.once(StreamLedger, path, client, self.stream_name, destination.table, replay),
+            ledger=run.once(
+                *(StreamLedger, path, client, self.stream_name, destination.table, self.settings.replay),
+                merges=load_method == UPSERT,
+            ),
             overwrite_staging=run.once(load.OverwriteStaging, path, client),
             dead_letter_table=run.once(load.DeadLetterTable, client.path(REJECTED), client),
         )

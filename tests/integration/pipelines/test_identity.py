@@ -176,6 +176,19 @@ def test_records_that_come_again_as_batches_are_named(site: SequenceSite, servic
 
 
 @pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_an_upsert_into_a_table_that_was_made_anew_names_it_once(site: SequenceSite, service: str) -> None:
+    """It may be an earlier content; what came since would be missing."""
+    world = site.world(Sequence(service, UPSERT, ()))
+    for day in "1234":
+        world.put(day, world.new())
+        assert world.pipe(world.states[-1] if world.states else None)
+        assert world.log.count("was made anew since") == (day > "2")
+        if day == "2":
+            sequences.rebuilt(world)
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
 def test_older_objects_of_a_new_path_are_loaded(site: SequenceSite, service: str) -> None:
     world = site.world(Sequence(service, APPEND, ()))
     older = world.new()

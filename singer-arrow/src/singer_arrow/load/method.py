@@ -277,6 +277,12 @@ def another_table(path: str, stream: str) -> LoadError:
     )
 
 
+MADE_ANEW = (
+    "Table %s was made anew since stream %r was merged into it, and has rows. If it lacks some of them, as after it "
+    "was restored to an earlier time, run the tap without STATE (singer-arrow run: --full-refresh)"
+)
+
+
 class BatchLookup(Generic[FoundT]):
     """What a ledger has about the batches of a run; safe to use from any thread.
 
