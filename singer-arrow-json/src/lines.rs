@@ -3,7 +3,7 @@
 //! A line with anything that does not fit exactly is bad: its row is there, with arbitrary values, and a parser that
 //! takes its time must read it. So a line that is not bad has one object in which each key that is read occurs once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cursor::{Bad, Cursor};
@@ -62,6 +62,8 @@ pub struct Object {
     by_name: HashMap<String, usize>,
     /// Where it is in the record, if keys that no member has are reported.
     path: Option<String>,
+    /// These keys, each with its place in `Found::counts` and the number of the last object that has it.
+    others: HashMap<String, (usize, usize)>,
     valid: NullBufferBuilder,
 }
 
@@ -73,11 +75,14 @@ pub struct Found {
     /// Good lines that have values of keys that no member has; how often all have each, by its path.
     pub drifted: Vec<usize>,
     pub unknown: HashMap<String, u64>,
+    /// These keys while lines are read, and the places here of those of the line that is.
+    counts: Vec<(String, u64)>,
+    line: Vec<usize>,
 }
 
 pub fn read(data: &[u8], object: &mut Object) -> Found {
     let mut found = Found::default();
-    let (mut drift, mut cursor) = (Vec::new(), Cursor::default());
+    let mut cursor = Cursor::default();
     let whole = simdutf8::basic::from_utf8(data).ok();
     let (mut start, mut rows) = (0, 0);
     let rest = (data.last() != Some(&b'\n')).then_some(data.len());
@@ -92,7 +97,7 @@ pub fn read(data: &[u8], object: &mut Object) -> Found {
         rows += 1;
         let read = line.ok_or(Bad).and_then(|line| {
             cursor.begin(line);
-            object.read(&mut cursor, &mut drift)?;
+            object.read(&mut cursor, &mut found)?;
             cursor.is_at_end().then_some(()).ok_or(Bad)
         });
         match read {
@@ -101,15 +106,16 @@ pub fn read(data: &[u8], object: &mut Object) -> Found {
                 object.fill_members();
                 found.bad.push(number);
             }
-            Ok(()) if !drift.is_empty() => {
+            Ok(()) if !found.line.is_empty() => {
                 found.drifted.push(number);
-                for path in drift.drain(..) {
-                    *found.unknown.entry(path).or_insert(0) += 1;
-                }
+                found.line.iter().for_each(|at| found.counts[*at].1 += 1);
             }
             Ok(()) => {}
         }
-        drift.clear();
+        found.line.clear();
+    }
+    for (path, count) in found.counts.drain(..).filter(|(_, count)| *count > 0) {
+        *found.unknown.entry(path).or_insert(0) += count;
     }
     found
 }
@@ -125,21 +131,22 @@ impl Object {
             members: members.into_iter().map(quoted).collect(),
             by_name,
             path,
+            others: HashMap::new(),
             valid: NullBufferBuilder::new(rows),
         }
     }
 
-    fn read(&mut self, json: &mut Cursor, drift: &mut Vec<String>) -> Result<(), Bad> {
+    fn read(&mut self, json: &mut Cursor, found: &mut Found) -> Result<(), Bad> {
         json.expect(b'{')?;
         self.valid.append_non_null();
         let rows = self.valid.len();
-        let (mut next, mut others, mut is_bad) = (0, HashSet::new(), false);
+        let (mut next, mut is_bad) = (0, false);
         let mut is_more = !json.take(b'}');
         while is_more {
             let at = if json.peek() == b'"' && self.members.get(next).is_some_and(|m| json.literal(&m.quoted)) {
                 Some(next)
             } else {
-                self.other(json, &mut others, drift)?
+                self.other(json, found)?
             };
             if let Some(at) = at {
                 next = at + 1;
@@ -149,7 +156,7 @@ impl Object {
                 }
                 json.expect(b':')?;
                 let start = json.at;
-                if member.values.read(json, drift).is_err() {
+                if member.values.read(json, found).is_err() {
                     (is_bad, json.at) = (true, start);
                     json.raw()?;
                     member.values.fill(rows);
@@ -174,12 +181,7 @@ impl Object {
     }
 
     /// Read a key that is not the expected one; returns its member, or passes its value if it has none.
-    fn other(
-        &self,
-        json: &mut Cursor,
-        others: &mut HashSet<String>,
-        drift: &mut Vec<String>,
-    ) -> Result<Option<usize>, Bad> {
+    fn other(&mut self, json: &mut Cursor, found: &mut Found) -> Result<Option<usize>, Bad> {
         if json.peek() != b'"' {
             return Err(Bad);
         }
@@ -187,15 +189,21 @@ impl Object {
         if let Some(at) = self.by_name.get(name) {
             return Ok(Some(*at));
         }
-        let path = self.path.as_ref();
-        let whole = path.map(|path| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") });
-        if whole.is_some() && !others.insert(name.to_owned()) {
-            return Err(Bad); // which value counts is for the exact rules
+        let (mut place, number) = (None, self.valid.len());
+        if let Some((at, last)) = self.others.get_mut(name) {
+            if *last == number {
+                return Err(Bad); // which value counts is for the exact rules
+            }
+            (place, *last) = (Some(*at), number);
+        } else if let Some(path) = &self.path {
+            place = Some(found.counts.len());
+            self.others.insert(name.to_owned(), (found.counts.len(), number));
+            found.counts.push((if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }, 0));
         }
         json.expect(b':')?;
         json.peek();
         let value = json.raw()?;
-        drift.extend(whole.filter(|_| value != "null"));
+        found.line.extend(place.filter(|_| value != "null"));
         Ok(None)
     }
 
@@ -247,7 +255,7 @@ impl Values {
         }
     }
 
-    fn read(&mut self, json: &mut Cursor, drift: &mut Vec<String>) -> Result<(), Bad> {
+    fn read(&mut self, json: &mut Cursor, found: &mut Found) -> Result<(), Bad> {
         let first = json.peek();
         let is_number = first == b'-' || first.is_ascii_digit();
         match self {
@@ -275,7 +283,7 @@ impl Values {
                 let mut is_more = !json.take(b']');
                 while is_more {
                     *begun += 1;
-                    item.read(json, drift)?;
+                    item.read(json, found)?;
                     is_more = json.take(b',');
                     if !is_more {
                         json.expect(b']')?;
@@ -284,7 +292,7 @@ impl Values {
                 offsets.push(i32::try_from(*begun).map_err(|_| Bad)?);
                 valid.append_non_null();
             }
-            Values::Struct(object) if first == b'{' => object.read(json, drift)?,
+            Values::Struct(object) if first == b'{' => object.read(json, found)?,
             _ => return Err(Bad),
         }
         Ok(())

@@ -252,11 +252,11 @@ def scan_lines(text: Iterable[Any]) -> TextScan:
     return TextScan(lines, row_start)
 
 
-def count_byte(text: bytes, character: bytes, start: int = 0, end: int | None = None) -> int:
+def count_byte(text: bytes | pa.Buffer, character: bytes, start: int = 0, end: int | None = None) -> int:
     """Return how often a byte occurs in `text[start:end]`; releases the GIL for a long text."""
     size = (len(text) if end is None else end) - start
     if size < _SHORT:
-        return text.count(character, start, start + max(0, size))
+        return bytes(text[start : start + max(0, size)]).count(character)
     import pyarrow.compute as pc
 
     found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)

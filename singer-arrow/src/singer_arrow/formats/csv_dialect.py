@@ -103,6 +103,9 @@ class Dialect:
 
     def exact_cut(self, data: bytes) -> int:
         """Return where the last whole record ends; 0 if there is none."""
+        if b"\r" not in data and not any(c and c.encode() in data for c in (self.quote, self.escape, self.comment)):
+            text = data[: data.rfind(b"\n") + 1].rstrip(b"\n")
+            return len(text) + 1 if text else 0
         end = at = 0
         empty = b"\r\n" + (self.comment or "").encode()
         while (found := self._record_end(data, at)) is not None:
@@ -223,9 +226,9 @@ class Dialect:
             at = found.end()
         return at
 
-    def without_comments(self, data: bytes) -> bytes:
+    def without_comments(self, data: Any) -> Any:
         """Return the text with comments replaced by empty lines, which keeps the line numbers."""
-        if not self.comment or self.comment.encode() not in data:
+        if not self.comment or self.comment.encode() not in (data := bytes(data)):
             return data
         if self.quote is None or self.quote.encode() not in data:
             return self._patterns.comment.sub(b"", data)

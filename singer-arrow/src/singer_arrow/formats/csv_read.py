@@ -43,6 +43,7 @@ from singer_arrow.reading.chunks import (
     MAX_RECORD_BYTES,
     LongRecordError,
     blocks,
+    concatenated,
     decoded,
     read_sample,
     text_offset,
@@ -142,8 +143,8 @@ class CsvBlockParser:
         If it is known to end with a record (`ends_exactly`), an open quote is an error of a row.
         """
         line_end = b"" if bytes(block[-1:]) in (b"\n", b"\r") else b"\n"
-        text = self.dialect.without_comments(b"".join((block, line_end, self._end.encode(), b"\n")))
-        lines = count_byte(text, b"\n") - 1 or text.count(b"\r")
+        text = self.dialect.without_comments(concatenated((block, line_end, self._end.encode(), b"\n")))
+        lines = count_byte(text, b"\n") - 1 or bytes(text).count(b"\r")
         cause: Exception | None = None
         if is_utf8 := _is_utf8(text):
             invalid = _InvalidRows(self._end)
@@ -154,7 +155,7 @@ class CsvBlockParser:
                     return replace(result, bytes=len(block), lines=lines)
             except (pa.ArrowException, BadValueError) as error:
                 cause = error
-        data = text[: -len(self._end) - 1]
+        data = bytes(text)[: -len(self._end) - 1]
         del text
         with ROW_LOCK:
             examined = self._examine(data, cause, is_utf8=is_utf8, ends_exactly=ends_exactly)

@@ -200,7 +200,7 @@ class JsonBlockParser:
             empty = batch_of([pa.nulls(0, f.type) for f in self._own], self._own, 0)
             rows = ParsedRows(empty, (), (RowError(1, reason, text=bytes(block.obj)),))
         else:
-            data, size = bytes(block), len(block)
+            data, size = pa.BufferReader(block).read(), len(block)  # a copy without Python's lock
             if data[-1:] != b"\n":
                 data += b"\n"
             with collect_truncated() as cuts:
@@ -313,7 +313,7 @@ class _Seen:
         self._texts: list[str] | None = []  # None once they cannot all be dates or timestamps
         self._is_deep = False
         self._low, self._high = 0, 0
-        self._before = self._after = 0  # most digits before and after the point
+        self._before, self._zero = 0, Decimal(0)  # most digits before and after the point
         self._is_held = True  # by a float64
 
     def add_column(self, value: Any) -> None:
@@ -345,9 +345,8 @@ class _Seen:
             exact = Decimal(value)
             if exact.adjusted() >= DIGITS_OF_ALL_FLOATS and not isinf(nearest_float(pa.float64(), value)):
                 self._is_held = self._is_held and holds(pa.float64(), value)
-            exponent = exact.as_tuple().exponent
             self._before = max(self._before, exact.adjusted() + 1)
-            self._after = max(self._after, -exponent if isinstance(exponent, int) else 0)
+            self._zero += exact * 0 if exact.is_finite() else 0  # keeps the most digits after the point
         elif kind is str and self._texts is not None:
             if _TIMESTAMP.fullmatch(value):
                 self._texts.append(value)
@@ -364,7 +363,7 @@ class _Seen:
         if self._is_deep:
             return None
         if self.kinds in ({Decimal}, {int, Decimal}):
-            return type_of(before=self._before, after=self._after, is_held=self._is_held)
+            return type_of(before=self._before, after=-int(self._zero.as_tuple().exponent), is_held=self._is_held)
         if len(self.kinds) > 1:
             return None
         match next(iter(self.kinds), None):

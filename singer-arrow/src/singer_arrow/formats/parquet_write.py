@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile
 from typing import IO
 
 import pyarrow as pa
@@ -129,9 +129,9 @@ class ParquetWriting:
         encoding = choose_encoding(first[0])
 
         def encode(group: pa.Table) -> IO[bytes]:
-            file = TemporaryFile(dir=path.parent)  # noqa: SIM115 - `join_encoded` closes it
+            file = NamedTemporaryFile(dir=path.parent)  # noqa: SIM115 - `join_encoded` closes it
             with pq.ParquetWriter(
-                file,
+                file.name,  # and not the file: Arrow writes without Python's lock
                 schema,
                 compression=codec,
                 compression_level=_LEVELS[codec],

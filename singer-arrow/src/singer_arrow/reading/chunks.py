@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import chain
@@ -19,6 +19,15 @@ from singer_arrow.runtime.process import no_room, temporary_folder
 from singer_arrow.storage.urls import Url
 
 # File objects over fetched ranges, for Arrow and other readers of files.
+
+
+def concatenated(parts: Sequence[Any]) -> pa.Buffer:
+    """Return bytes one after another in a buffer; copies them without Python's lock, which `b"".join` holds."""
+    found = pa.allocate_buffer(sum(len(part) for part in parts))
+    with pa.FixedSizeBufferWriter(found) as out:
+        for part in parts:
+            out.write(part)
+    return found
 
 
 class RangeFile:
@@ -45,7 +54,7 @@ class RangeFile:
                 break
             found.append(self._buffers[i].slice(offset, min(end - at, self._buffers[i].size - offset)))
             at += found[-1].size
-        return found[0] if len(found) == 1 else pa.py_buffer(b"".join(found))
+        return found[0] if len(found) == 1 else concatenated(found)
 
     def read(self, n: int = -1) -> bytes:
         """Return the next `n` bytes."""
@@ -344,7 +353,7 @@ class Windows:
             start, data = self._window(i, at)
             pieces.append(memoryview(data)[at - start : span[1] - start])
             at += len(pieces[-1])
-        return span[0], pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return span[0], pieces[0] if len(pieces) == 1 else concatenated(pieces)
 
     def _window(self, i: int, at: int) -> FetchedRange:
         """Return the window of span `i` that contains the byte `at`."""
