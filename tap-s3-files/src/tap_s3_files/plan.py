@@ -179,7 +179,7 @@ class StreamPlan:
         self._end = log.next_number if log is not None else 0
         self._next = self.first_new = self._end
         self._before: Watermark | None = self.bookmark.watermark
-        self._has_warned = self._has_warned_of_records = self._has_warned_of_paths = False
+        self._warned = set[str]()
         self.as_records = False
         """Whether this run sends RECORD messages; set before its first segment."""
         self.newest = newest = log.read(self._end - 1) if log is not None and self.is_begun else None
@@ -200,7 +200,6 @@ class StreamPlan:
         self._tries: dict[str, int] = {}
         self._queued: set[Version] = set()
         self._counts: dict[Version, int] = {}
-        self._has_unchanged = False
         self._listed: datetime | None = None
         self.complete_until: datetime | None = None
         """All that was there at this time is in the plan; None: that is not known, as where others plan."""
@@ -252,9 +251,8 @@ class StreamPlan:
         for segment in self.log.segments(self.bookmark.segment, self._end):
             if self._is_rerun:
                 self._warn_of_settings(segment)
-            if segment.as_records and not (self.as_records or self._has_warned_of_records):
-                self._has_warned_of_records = True
-                logger.warning(
+            if segment.as_records and not self.as_records:
+                self._warn_once(
                     "Stream %r: batches are sent of objects that an earlier run sent as RECORD messages, which no "
                     "ledger has: append-only adds their rows again. To have them once, empty the table and run without "
                     "STATE, or set load_method to upsert or overwrite",
@@ -262,11 +260,15 @@ class StreamPlan:
                 )
             yield segment
 
+    def _warn_once(self, text: str, *values: object) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.warning(text, *values)
+
     def _warn_of_settings(self, segment: Segment) -> None:
         """Warn once if a segment was planned with other settings of rows."""
-        if self._settings is not None and segment.settings not in ("", self._settings) and not self._has_warned:
-            self._has_warned = True
-            logger.warning(
+        if self._settings is not None and segment.settings not in ("", self._settings):
+            self._warn_once(
                 "Stream %r: settings that decide about rows have changed since its objects were first read. What "
                 "the target has loaded stays as it is; to load it anew with these settings, empty the table first",
                 self.object_filter.stream,
@@ -311,9 +313,8 @@ class StreamPlan:
 
         def new_objects() -> Iterator[ObjectInfo]:
             for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
-                if self._has_new_paths and not (self._is_rerun or self._has_warned_of_paths):
-                    self._has_warned_of_paths = True
-                    logger.warning(
+                if self._has_new_paths and not self._is_rerun:
+                    self._warn_once(
                         "Stream %r: its path was changed, and %s is the first object that is read because the plan log "
                         "lacks it. One that was moved or renamed counts as new: append-only adds its rows again",
                         self.object_filter.stream,
@@ -408,14 +409,12 @@ class StreamPlan:
                 yield info
 
     def _warn_of_unchanged(self, info: ObjectInfo) -> None:
-        if not self._has_unchanged:
-            self._has_unchanged = True
-            text = (
-                "%s was written again without a change since it was planned (the same ETag), and is not read again; "
-                "nor are others like it, which are not named. If it was gone when it was to be read, its rows may be "
-                "missing: change it, or move it to another name"
-            )
-            logger.warning(text, info.url)
+        self._warn_once(
+            "%s was written again without a change since it was planned (the same ETag), and is not read again; nor "
+            "are others like it, which are not named. If it was gone when it was to be read, its rows may be missing: "
+            "change it, or move it to another name",
+            info.url,
+        )
 
     def queue(self, objects: Iterable[ObjectInfo]) -> None:
         """Make durable that objects are to be read; `queued_segments` yields their segments."""
