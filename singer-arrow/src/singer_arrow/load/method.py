@@ -426,7 +426,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
                     "table does not have, though it has earlier ones, so rows would be missing in between; nothing was "
                     "loaded. Were they loaded into another table, by another setting of the target, or was this one "
                     "restored to an earlier time? Run the tap without STATE (singer-arrow run: --full-refresh), which "
-                    "leaves out what the table has; to do without those rows, set replay: load for one run"
+                    "brings what is missing; to do without those rows, set replay: load for one run"
                 )
         has_other_rows = False
         if item.plan_log and not item.has_state and self.leaves_out_loaded:
