@@ -1,8 +1,9 @@
 """How long Python's lock is held: the tap on CSV, JSON Lines, gzip JSON Lines and Parquet, one file and four.
 
-py-spy samples the tap 100 times a second; a sample counts where a thread holds the lock and imports nothing. Over the
-CPU seconds of the same run without py-spy it is the share that more cores do not make faster: 5 % keeps 20 of them
-busy. Trips on local disk, to BATCH Parquet. A thread that waits for a core while it holds the lock counts as well.
+py-spy samples the tap 100 times a second; a sample counts where a thread in Python code holds the lock and imports
+nothing. Over the CPU seconds of the same run without py-spy it is the share that more cores do not make faster: 5 %
+keeps 20 of them busy. Trips on local disk, to BATCH Parquet. A thread that waits for a core while it holds the lock
+counts as well.
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ def _contender(bench: Workbench, name: str, kind: str, count: int, sampler: Path
 
 
 def _samples(path: Path) -> int:
-    """The samples of a file of py-spy that are not in an import."""
+    """The samples of a file of py-spy with a frame of Python that are not in an import."""
     stacks = (line.rpartition(" ") for line in path.read_text().splitlines())
-    return sum(int(count) for stack, _, count in stacks if "_find_and_load" not in stack)
+    return sum(int(count) for stack, _, count in stacks if stack and "_find_and_load" not in stack)
 
 
 def _name(kind: str, count: int) -> str:

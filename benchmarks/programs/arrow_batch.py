@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from singer_arrow.batch.files import read_file
-from singer_arrow.formats import FORMATS, WRITABLE
+from singer_arrow.formats import FORMATS, WRITABLE, WriteOptions
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.storage.store import Storage
@@ -50,7 +50,7 @@ def _step(who: str, made: Path, table: pa.Table, out: Path) -> None:
             pq.write_table(source.read_all(), out, compression="zstd", compression_level=1)
     elif who == "target":
         batches = read_file(Storage(), str(made), format="arrow", schema=table.schema)
-        WRITABLE["parquet"].write(batches, table.schema, out, compression="zstd")
+        WRITABLE["parquet"].write(batches, table.schema, out, WriteOptions("zstd"))
     else:
         reader = ObjectReader(Storage(), Url.parse(str(made)))
         batches = FORMATS["csv"].read(reader, table.schema, ReadOptions())

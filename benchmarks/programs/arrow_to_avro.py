@@ -27,12 +27,12 @@ def main() -> None:
 
 
 def _ours(table: pa.Table, codec: str, target: Path) -> dict[str, float]:
-    from singer_arrow.formats import WRITABLE
+    from singer_arrow.formats import WRITABLE, WriteOptions
 
     avro = WRITABLE["avro"]
-    avro.write(table.slice(0, 1).to_batches(), table.schema, target, compression=codec)  # imports what it needs
+    avro.write(table.slice(0, 1).to_batches(), table.schema, target, WriteOptions(codec))  # imports what it needs
     started = time.process_time()
-    avro.write(table.to_batches(), table.schema, target, compression=codec)
+    avro.write(table.to_batches(), table.schema, target, WriteOptions(codec))
     return {"convert_cpu_s": time.process_time() - started}
 
 

@@ -24,14 +24,14 @@ def main() -> None:
 
 def _ours(source: Path, schema: dict[str, Any], codec: str, target: Path) -> None:
     from singer_arrow.batch.files import read_file
-    from singer_arrow.formats import WRITABLE
+    from singer_arrow.formats import WRITABLE, WriteOptions
     from singer_arrow.schema.json_schema import from_json_schema
     from singer_arrow.storage.store import Storage
 
     arrow = from_json_schema(schema)
     batches = read_file(Storage(), source.absolute().as_uri(), format="jsonl", schema=arrow)
     avro = WRITABLE["avro"]
-    avro.write(batches, arrow, target, compression=codec)
+    avro.write(batches, arrow, target, WriteOptions(codec))
 
 
 def _fastavro(source: Path, schema: dict[str, Any], codec: str, target: Path) -> None:

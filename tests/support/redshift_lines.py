@@ -15,7 +15,7 @@ from singer_lines import COLUMNS, Message, batch_of, counted, load
 from warehouses import without_ranks
 
 from local_cloud import Cloud
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.naming import STAGING
 from singer_arrow.schema.json_schema import from_json_schema
 from target_redshift.client import Redshift
@@ -60,7 +60,7 @@ class RedshiftBatches:
             path.write_bytes(gzip.compress("".join(json.dumps(r) + "\n" for r in content).encode()))
         else:
             batches = pa.Table.from_pylist(content, arrow).to_batches()
-            WRITABLE[file_format].write(batches, arrow, path, compression=compression)
+            WRITABLE[file_format].write(batches, arrow, path, WriteOptions(compression))
         size = path.stat().st_size
         url = path.as_uri()
         if where == "s3":

@@ -155,14 +155,16 @@ class StreamLedger(Ledger):
         Return the id for its job, and the batches that another run has loaded meanwhile. If there are any, the id is of
         no use: begin again without them.
         """
-        self._open(create=bool(batches))
+        more = more or {}
+        self._open(create=bool(batches or more))
         job_id = self.client.new_job_id(self.prefix)
         with self._lock:
             self._ours.add(job_id)
+        known = {entry.job_id for entries in self._lookup.of(batches).values() for entry in entries}
+        if batches or more:
+            self._write({**batches, **more}, job_id)
         if not batches:
             return job_id, set()
-        known = {entry.job_id for entries in self._lookup.of(batches).values() for entry in entries}
-        self._write({**batches, **(more or {})}, job_id)
         # which of them has another process loaded, by entries of jobs that were not known before this one's?
         entries, _ = self._read(sql.LEDGER_ENTRIES_OF, {"ids": list(batches)})
         mine = min((e.started_at, e.job_id) for e in entries if e.job_id == job_id)
@@ -290,6 +292,7 @@ class StreamLedger(Ledger):
         rows, started = self._read(sql.LEDGER_ENTRIES_OF, parameters)
         if is_first:
             self._take_marks(rows)
+            self.has_batches = self._is_identified
             self._void_if_emptied()
             self._opened = started or datetime.now(UTC)
         return _by_batch(rows)
@@ -343,6 +346,7 @@ class StreamLedger(Ledger):
         count = self.client.query(self._count, what=f"Counting the rows of {self._table}")
         if not count.rows[0]["rows"] and count.started and self._has_entries(since):
             logger.info("Table %s was emptied; batches that were loaded before are loaded again", self._table)
+            self.has_batches = False
             self._record(count.started)
             self.write_commits()
 

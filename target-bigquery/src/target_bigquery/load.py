@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from singer_arrow.errors import DataError, LoadError, SchemaError, SingerArrowError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.load.convert import ORDER, Refusal, TooManyRefusedError, read_spools, refused_rows, without_refused
 from singer_arrow.load.dead_letters import BatchRejects, HeldRejects, TooManyRejectedError, table_rows
 from singer_arrow.load.method import LoadContext, LoadMethod, Prepared
@@ -133,7 +133,7 @@ class DeadLetterTable:
                 self._exists = True
             path, rows = self._temporary(".parquet"), list(table_rows(stream, batches, _MOST))
             batch = pa.RecordBatch.from_pylist(rows, schema=_REJECTED_SCHEMA)
-            WRITABLE["parquet"].write([batch], _REJECTED_SCHEMA, path, compression=PARQUET_CODEC)
+            WRITABLE["parquet"].write([batch], _REJECTED_SCHEMA, path, WriteOptions(PARQUET_CODEC))
             upload = Upload(path, "parquet", len(rows), path.stat().st_size, is_temporary=True)
             try:
                 tables.create_staging_table(client, name, tables.REJECTED_FIELDS)

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from singer_arrow.batch.files import missing_file, read_file
 from singer_arrow.errors import DataError, LoadError, NotFoundError
-from singer_arrow.formats import WRITABLE, parquet_concat
+from singer_arrow.formats import WRITABLE, WriteOptions, parquet_concat
 from singer_arrow.formats.avro import can_write_fast
 from singer_arrow.formats.avro_container import header_size
 from singer_arrow.load.convert import Spool, converted_batches, fit_batches, read_spools, write_spool
@@ -207,7 +207,7 @@ class Files:
         elif not _join_parquet(parts, path):
             batches = (batch for part in parts for batch in self._reread(part))
             schema = parts[0].item.conversion.upload_schema
-            rows = WRITABLE["parquet"].write(batches, schema, path, compression=PARQUET_CODEC)
+            rows = WRITABLE["parquet"].write(batches, schema, path, WriteOptions(PARQUET_CODEC))
         return Upload(path, upload_format, rows, path.stat().st_size, is_temporary=True)
 
     def per_job(self, parts: Sequence[PreparedItem]) -> list[list[PreparedItem]]:
@@ -300,7 +300,7 @@ class Files:
             schema = pa.schema([f.with_type(with_quoted_numbers(f.type)) for f in schema])
             batches = fit_batches(batches, schema)
         codec = {"avro": AVRO_CODEC, "parquet": PARQUET_CODEC}.get(file_format, "gzip")
-        return WRITABLE[file_format].write(batches, schema, path, compression=codec)
+        return WRITABLE[file_format].write(batches, schema, path, WriteOptions(codec))
 
     def _write_nested(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
         """Write nested rows as Avro in processes, because the conversion to Python objects holds Python's lock."""
@@ -311,7 +311,7 @@ class Files:
             if size > INLINE_BYTES:
                 break
         else:
-            return WRITABLE["avro"].write(first, schema, path, compression=AVRO_CODEC)
+            return WRITABLE["avro"].write(first, schema, path, WriteOptions(AVRO_CODEC))
         stream = self.temporary(".arrows")
         try:
             with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:

@@ -138,7 +138,7 @@ class StreamLedger(Ledger):
         with self._present():
             text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
             ((oldest, _, mark),) = self.client.query(text, [self.stream], what=what).rows
-        self._has_mark = mark is not None and mark == self._mark
+        self.has_batches, self._has_mark = oldest is not None, mark is not None and mark == self._mark
         if oldest is not None and (not self._has_mark or self.client.is_empty(self._table.name)):
             what = f"Removing void entries from {self.client.path(LEDGER)}"
             with self.client.session() as session, session.transaction(what):
@@ -153,6 +153,7 @@ class StreamLedger(Ledger):
                 if not session.execute(sql.has_rows(self.client.quoted(self._table.name)), what=what).rows:
                     logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
                     self.clear(session)
+                    self.has_batches = False
                     return
                 if not is_ours and self._replay is None:
                     if not self._merges:

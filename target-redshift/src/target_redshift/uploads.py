@@ -19,7 +19,7 @@ from pyarrow import types as pt
 
 from singer_arrow.batch.files import missing_file
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.formats.parquet_read import codecs_of, columns_with_nulls, encodings_of, read_footer
 from singer_arrow.load.convert import RANK, Spool, converted_batches, fit_batches, read_spools, write_spool
 from singer_arrow.load.dead_letters import Rejects
@@ -58,10 +58,10 @@ class UploadEncoding:
 
     def write(self, batches: Iterable[pa.RecordBatch], path: Path) -> int:
         if self.file_format == "parquet":
-            return WRITABLE["parquet"].write(fit_batches(batches, self.schema), self.schema, path, compression="zstd")
+            return WRITABLE["parquet"].write(fit_batches(batches, self.schema), self.schema, path, WriteOptions("zstd"))
         if self.file_format == "jsonl":
             spelled = fit_batches((_spelled(batch) for batch in batches), self.schema)
-            return WRITABLE["jsonl"].write(spelled, self.schema, path, compression="gzip")
+            return WRITABLE["jsonl"].write(spelled, self.schema, path, WriteOptions("gzip"))
         from isal import igzip
 
         opened: Any = igzip.open  # it has no types

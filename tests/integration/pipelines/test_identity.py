@@ -159,19 +159,57 @@ def test_objects_that_were_moved_are_named_as_new_ones(site: SequenceSite, servi
     assert world.problems == []
 
 
-@pytest.mark.parametrize("service", sequences.WAREHOUSES)
-def test_records_that_come_again_as_batches_are_named(site: SequenceSite, service: str) -> None:
-    """The ledger has nothing of RECORD messages, so that append-only loads their rows again."""
+@pytest.mark.parametrize("has_log", [True, False])
+@pytest.mark.parametrize(
+    ("service", "between"),
+    [
+        ("bigquery", {}),
+        ("bigquery", {"load_method": UPSERT}),
+        ("bigquery", {"load_via": "storage_write"}),
+        ("redshift", {}),
+        ("redshift", {"load_method": UPSERT}),
+    ],
+    ids=str,
+)
+def test_records_between_batches_are_not_appended_again(
+    site: SequenceSite, service: str, *, has_log: bool, between: dict[str, str]
+) -> None:
+    """A ledger has the batches alone; a run without STATE would bring the rows of the RECORD messages too."""
     world = site.world(Sequence(service, APPEND, ()))
     world.put("1", world.new())
     assert world.pipe(None)
-    sequences.records_between(world)
-    world.put("2", world.new())
-    assert world.pipe(world.states[-1])
-    assert "sent as RECORD messages" not in world.log
-    world.table += world.objects["records"].rows
+    world.stream["key_properties"] = ["id"]
+    sequences.records_between(world, has_log=has_log, **between)
+    world.stream["key_properties"] = []
+    if has_log:  # else the STATE is of no log
+        world.put("2", world.new())
+        assert world.pipe(world.states[-1])
+        assert "sent as RECORD messages" not in world.log
+    assert not world.pipe(None)
+    assert "came by RECORD messages" in world.log
+    world.table += world.objects["records"].rows  # as the user allows it
+    assert world.pipe(None, replay="skip")
+    assert world.log.count("sent as RECORD messages") == has_log * 2
+    world.empty("TRUNCATE TABLE {rows}")
     assert world.pipe(None)
-    assert world.log.count("sent as RECORD messages") == 1
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("service", sequences.WAREHOUSES)
+def test_a_full_table_between_batches_is_not_appended_again(site: SequenceSite, service: str) -> None:
+    world = site.world(Sequence(service, APPEND, ()))
+    world.put("1", world.new())
+    assert world.pipe(None)
+    incremental = world.states[-1]
+    world.stream["replication_method"] = "FULL_TABLE"
+    world.put("2", world.new())
+    world.loaded = {}
+    assert world.pipe(incremental)
+    del world.stream["replication_method"]
+    assert not world.pipe(None)
+    assert "by replication method FULL_TABLE" in world.log
+    world.empty("TRUNCATE TABLE {rows}")
+    assert world.pipe(None)
     assert world.problems == []
 
 

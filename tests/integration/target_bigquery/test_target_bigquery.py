@@ -16,7 +16,7 @@ from singer_lines import Batches, batch_of, load, record, rows, schema, state, s
 
 from local_cloud import Cloud
 from singer_arrow.errors import NotFoundError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 
 Config = dict[str, Any]
 
@@ -94,7 +94,9 @@ def test_every_type_arrives_exactly(
     message = batch(content, columns=columns)
     if file_format == "jsonl":
         path = tmp_path / "exact.jsonl.gz"
-        WRITABLE["jsonl"].write(pa.Table.from_pylist(content, columns).to_batches(), columns, path, compression="gzip")
+        WRITABLE["jsonl"].write(
+            pa.Table.from_pylist(content, columns).to_batches(), columns, path, WriteOptions("gzip")
+        )
         message |= {"encoding": {"format": "jsonl"}, "manifest": [path.as_uri()]}
     load([schema(columns=columns), message], config | {"load_format": load_format})
     kinds = {f.name: f.field_type for f in bq.get_table(f"{config['dataset']}.rows").schema}

@@ -470,12 +470,14 @@ def _without(world: World, name: str) -> None:
         world.loaded[name] = former
 
 
-def records_between(world: World) -> None:
-    """Have a day come by RECORD messages, under the same plan log."""
+def records_between(world: World, *, has_log: bool = True, **settings: Any) -> None:
+    """Have a day come by RECORD messages, under the same plan log or none; with settings of the target."""
     world.put("records", world.new())
     root, more = world.plan_root or world.root, dict(world.more)
-    world.more |= {"batch_config": None, "plan_root": f"s3://{world.source.bucket}/{world.prefix}/{root}"}
-    if not world.pipe(world.states[-1]):
+    world.more |= {"batch_config": None}
+    if has_log:
+        world.more |= {"plan_root": f"s3://{world.source.bucket}/{world.prefix}/{root}"}
+    if not world.pipe(world.states[-1], **settings):
         world.problems.append("an ordinary run was refused")
     world.more = more
 
@@ -537,14 +539,15 @@ UNKNOWN = {"end_removed"}
 """Without the STATE of the end, nothing shows that the end of a log is gone: outside the promise."""
 
 NAMED = {"records_between"}
-"""Rows of RECORD messages are appended again with a former STATE; a warning names that."""
+"""Rows of RECORD messages are appended again with an older STATE; a warning names that."""
 
 
 def is_promised(method: str, change: str, state: str) -> bool:
     """Return whether a table is promised after a change, with such a STATE."""
     if change in NEEDS_FULL_REFRESH:
         return state == "dropped" or method == OVERWRITE
-    return not (change in UNKNOWN | NAMED and state != "kept" and method == APPEND)
+    wrong = {*(UNKNOWN if state != "kept" else ()), *(NAMED if state == "older" else ())}
+    return not (change in wrong and method == APPEND)
 
 
 def everything() -> list[Sequence]:

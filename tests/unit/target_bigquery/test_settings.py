@@ -27,7 +27,7 @@ def test_defaults() -> None:
         *("p", "d", None, "auto"),
     )
     assert (settings.max_parallel_loads, settings.max_batch_age_seconds, settings.max_batch_bytes) == (4, 60, 512 << 20)
-    assert not settings.replay_loads
+    assert settings.replay is None
     assert settings.of_stream("any").load_method == "append-only"
 
 

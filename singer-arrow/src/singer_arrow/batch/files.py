@@ -15,7 +15,7 @@ from pyarrow import types as pt
 from singer_arrow.casting.to_json import is_list
 from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError
 from singer_arrow.formats import FORMATS, WRITABLE
-from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.formats.base import HELD_BYTES, WriteOptions
 from singer_arrow.read_options import ReadOptions, ReadProgress, Skipped
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import Allowance
@@ -135,11 +135,12 @@ def write_batch_files(
         take: Called with each piece once it is read; returns its batch, if it has one, and a mark.
         can_end: Whether a file may end at a mark.
         held_bytes: Bytes of rows to hold in memory before encoding them.
-        parallel: Limits the bytes of rows that are encoded in parallel, see `WritableFormat.write`.
+        parallel: Limits the bytes of rows that are encoded in parallel, see `WriteOptions`.
     """
     filled = ((batch, mark) for batch, mark in map(take, pieces) if batch is not None and batch.num_rows)
     upcoming: tuple[pa.RecordBatch, Any] | None = None
     rows, last_mark = first_row, None
+    options = WriteOptions(compression, held_bytes, parallel)
 
     def batches_of_a_file() -> Iterator[pa.RecordBatch]:
         """Yield the batches of the next file, and hold no reference to one that was yielded."""
@@ -161,14 +162,7 @@ def write_batch_files(
             path, first, problem = folder / f"part-{number}{SUFFIXES[format]}", rows, None
             number += 1
             try:
-                count = WRITABLE[format].write(
-                    batches_of_a_file(),
-                    schema,
-                    path,
-                    compression=compression,
-                    held_bytes=held_bytes,
-                    parallel=parallel,
-                )
+                count = WRITABLE[format].write(batches_of_a_file(), schema, path, options)
             except Exception as error:  # noqa: BLE001 - raised below, after the file before it
                 problem = error
             if before is not None:

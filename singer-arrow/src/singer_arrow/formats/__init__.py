@@ -34,9 +34,18 @@ from typing import Any, Generic, TypeVar
 
 from singer_arrow.compression import strip_suffix
 from singer_arrow.errors import ConfigError
-from singer_arrow.formats.base import DivisibleFormat, Format, JoiningFormat, WritableFormat
+from singer_arrow.formats.base import DivisibleFormat, Format, JoiningFormat, WritableFormat, WriteOptions
 
-__all__ = ["DIVISIBLE", "FORMATS", "WRITABLE", "Format", "WritableFormat", "detect_format", "with_archives"]
+__all__ = [
+    "DIVISIBLE",
+    "FORMATS",
+    "WRITABLE",
+    "Format",
+    "WritableFormat",
+    "WriteOptions",
+    "detect_format",
+    "with_archives",
+]
 
 _FIRST = ("csv", "jsonl", "parquet", "avro", "arrow", "orc", "lines", "fixed_width", "excel", "xml")
 """Formats that settings and messages list first, in this order; others follow by name."""

@@ -18,12 +18,11 @@ from singer_arrow.casting.spelling import storage_type
 from singer_arrow.compression import ChunkFile
 from singer_arrow.enforcement.enforce import columns_to_read
 from singer_arrow.errors import ConfigError, DataError
-from singer_arrow.formats.base import HELD_BYTES, too_large
+from singer_arrow.formats.base import PLAIN, WriteOptions, too_large
 from singer_arrow.formats.blocks import FilePart, cast_to, read_part
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.chunks import RangeFile, random_access, unpacked
 from singer_arrow.reading.objects import MIB, FetchedRange, ObjectReader, Span
-from singer_arrow.reading.parallel import Allowance
 from singer_arrow.schema.arrow_schema import MOST_DIGITS, canonical
 
 # Split record batches so that the decoded rows are bounded in memory, however small the file is. Pure.
@@ -396,23 +395,18 @@ class ArrowFormat:
             raise no_such_resume_point(begin, reader.url)
 
     def write(
-        self,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        path: Path,
-        *,
-        compression: str | None = None,
-        held_bytes: int = HELD_BYTES,
-        parallel: Allowance | None = None,  # noqa: ARG002
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, options: WriteOptions = PLAIN
     ) -> int:
         """Write a file; `compression` of its buffers is none (default), lz4 or zstd."""
-        codec = (compression or "none").lower()
+        codec = (options.compression or "none").lower()
         if codec not in _CODECS:
-            msg = f"compression {compression!r} is not supported for Arrow batch files; use {', '.join(_CODECS)}"
+            msg = (
+                f"compression {options.compression!r} is not supported for Arrow batch files; use {', '.join(_CODECS)}"
+            )
             raise ConfigError(msg)
-        rows, options = 0, pa.ipc.IpcWriteOptions(compression=_CODECS[codec], use_threads=False)
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
-            for batch in _record_batches(batches, min(BATCH_BYTES, held_bytes)):
+        rows, how = 0, pa.ipc.IpcWriteOptions(compression=_CODECS[codec], use_threads=False)
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema, options=how) as writer:
+            for batch in _record_batches(batches, min(BATCH_BYTES, options.held_bytes)):
                 writer.write_batch(batch)
                 rows += batch.num_rows
         return rows

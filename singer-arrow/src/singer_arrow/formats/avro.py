@@ -28,11 +28,10 @@ from singer_arrow.formats.avro_container import (
     write_block,
     write_header,
 )
-from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.formats.base import PLAIN, WriteOptions
 from singer_arrow.formats.blocks import FilePart, in_groups, read_part
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint, no_such_resume_point
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.reading.parallel import Allowance
 from singer_arrow.schema.arrow_schema import canonical, is_json
 
 # Arrow batches -> an Avro file.
@@ -199,17 +198,10 @@ class AvroFormat:
             raise no_such_resume_point(begin, reader.url)
 
     def write(
-        self,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        path: Path,
-        *,
-        compression: str | None = None,
-        held_bytes: int = HELD_BYTES,  # noqa: ARG002 - blocks are smaller
-        parallel: Allowance | None = None,  # noqa: ARG002
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, options: WriteOptions = PLAIN
     ) -> int:
         """Write a file; `compression` is snappy (default), none, deflate or zstandard."""
-        codec = _CODECS.get(compression, compression) or "null"
+        codec = _CODECS.get(options.compression, options.compression) or "null"
         return write(batches, schema, path, codec=codec)
 
 

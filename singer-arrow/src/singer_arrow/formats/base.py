@@ -29,6 +29,23 @@ HELD_BYTES = 64 << 20
 """Default bytes of rows that a writer holds in memory before it encodes them."""
 
 
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How to write a file.
+
+    `compression` is a codec of the format, by default its usual one; another is a ConfigError. `held_bytes` of rows
+    are held before they are encoded: the size of row groups in formats that have them. `parallel` limits the bytes
+    of rows that are encoded in parallel; None for one row group at a time.
+    """
+
+    compression: str | None = None
+    held_bytes: int = HELD_BYTES
+    parallel: Allowance | None = None
+
+
+PLAIN = WriteOptions()
+
+
 class Format(Protocol):
     """A file format that can be read."""
 
@@ -96,21 +113,11 @@ class WritableFormat(Format, Protocol):
     """A file format that can also be written."""
 
     def write(
-        self,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        path: Path,
-        *,
-        compression: str | None = None,
-        held_bytes: int = HELD_BYTES,
-        parallel: Allowance | None = None,
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, options: WriteOptions = PLAIN
     ) -> int:
         """Write batches of exactly `schema` to a file and return the number of rows.
 
-        `compression` is a codec of the format, by default its usual one; another is a ConfigError. `held_bytes` of rows
-        are held before they are encoded: the size of row groups in formats that have them. `parallel` limits the bytes
-        of rows that are encoded in parallel; None for one row group at a time. A type that the format cannot represent
-        is a SchemaError.
+        A type that the format cannot represent is a SchemaError.
         """
         ...
 

@@ -18,8 +18,7 @@ from pyarrow import types as pt
 
 from singer_arrow.casting.to_json import check_years, is_list, iso_texts, json_texts, printable
 from singer_arrow.errors import ConfigError, DataError, SchemaError
-from singer_arrow.formats.base import HELD_BYTES
-from singer_arrow.reading.parallel import Allowance
+from singer_arrow.formats.base import PLAIN, WriteOptions
 from singer_arrow.schema.arrow_schema import is_json
 
 if TYPE_CHECKING:
@@ -35,20 +34,13 @@ class JsonLinesWriting:
     """The method `write` of the format `jsonl`."""
 
     def write(
-        self,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        path: Path,
-        *,
-        compression: str | None = None,
-        held_bytes: int = HELD_BYTES,
-        parallel: Allowance | None = None,  # noqa: ARG002
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, options: WriteOptions = PLAIN
     ) -> int:
         """Write a file as `WritableFormat.write` does; compressed by gzip unless `none`. Nulls are written."""
-        codec = compression or "gzip"
+        codec = options.compression or "gzip"
         if codec not in ("gzip", "none"):
-            raise ConfigError(f"compression {compression!r} is not possible for JSONL batch files; use gzip or none")
-        encoder, rows, most = JsonEncoder(schema), 0, min(held_bytes, _SLICE_BYTES)
+            raise ConfigError(f"compression {codec!r} is not possible for JSONL batch files; use gzip or none")
+        encoder, rows, most = JsonEncoder(schema), 0, min(options.held_bytes, _SLICE_BYTES)
         with path.open("wb") as file:
             packer = isal_zlib.compressobj(_GZIP_LEVEL, wbits=31) if codec == "gzip" else None
             for batch in batches:

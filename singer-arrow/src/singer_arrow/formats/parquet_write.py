@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from pyarrow import types as pt
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.formats.base import HELD_BYTES
+from singer_arrow.formats.base import PLAIN, WriteOptions
 from singer_arrow.formats.parquet_concat import join_encoded
-from singer_arrow.reading.parallel import Allowance, drain, map_ordered
+from singer_arrow.reading.parallel import drain, map_ordered
 
 _SAMPLE = 1 << 14  # number of rows
 _FEW = 1 << 10  # rows of the sample that are counted first
@@ -110,21 +110,14 @@ class ParquetWriting:
     """Writes the format Parquet."""
 
     def write(
-        self,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        path: Path,
-        *,
-        compression: str | None = None,
-        held_bytes: int = HELD_BYTES,
-        parallel: Allowance | None = None,
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, options: WriteOptions = PLAIN
     ) -> int:
         """Write a file; `compression` is zstd (default, level 1), snappy, gzip or none."""
-        codec = (compression or "zstd").lower()
+        codec = (options.compression or "zstd").lower()
         if codec not in _LEVELS:
-            msg = f"compression {compression!r} is not supported for Parquet batch files; use {', '.join(_LEVELS)}"
+            msg = f"compression {codec!r} is not supported for Parquet batch files; use {', '.join(_LEVELS)}"
             raise ConfigError(msg)
-        groups = _row_groups(batches, schema, held_bytes)
+        groups = _row_groups(batches, schema, options.held_bytes)
         first = list(islice(groups, 1)) or [schema.empty_table()]
         encoding = choose_encoding(first[0])
 
@@ -144,15 +137,15 @@ class ParquetWriting:
             return file
 
         every = chain(drain(first), groups)
-        if parallel is None:
+        if options.parallel is None:
             return join_encoded(map(encode, every), path)
-        most = parallel.limit
+        most = options.parallel.limit
 
         def cost(group: pa.Table) -> int:
             """Return the bytes of a group; of large values, whose encoding takes copies, so many that it is alone."""
-            return int(group.nbytes if group.nbytes <= held_bytes else max(group.nbytes, most + 1))
+            return int(group.nbytes if group.nbytes <= options.held_bytes else max(group.nbytes, most + 1))
 
-        return join_encoded(map_ordered(every, encode, parallel, cost=cost), path)
+        return join_encoded(map_ordered(every, encode, options.parallel, cost=cost), path)
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.Table]:

@@ -232,10 +232,15 @@ def _line(what: str, counts: Mapping[str, int], seconds: float) -> str:
 # What load methods ask about the batches that a table has.
 
 
+NO_LOG = "_sdc_log_none"
+"""The entry of a ledger for rows that came without a plan log: by RECORD messages, or batches of FULL_TABLE."""
+
+
 class Ledger:
     """Which batches the table of a stream has, as it is now; this one knows of none. Times are in UTC."""
 
     _lookup: BatchLookup[Any] | None = None
+    has_batches = False  # before this run, once `void_if_emptied` was called
 
     def void_if_emptied(self) -> None:
         """Void the entries if the table was emptied; called before this run adds its first row."""
@@ -362,7 +367,7 @@ class LoadContext:
     logger: logging.Logger
     ledger: Ledger = field(default_factory=Ledger)  # which batches the table has
     has_rows: Callable[[], bool | None] = lambda: None  # the table, before the first load; None: it is not known
-    replay_loads: bool = False  # batches that were loaded before are loaded again
+    replay: str | None = None  # `load`: batches that were loaded before are loaded again; see the setting
     keys: tuple[str, ...] = ()  # columns
     removes_batches: bool = False  # once the STATE behind them is out
     most_rejected: int | None = None  # rows of an item; None: the first bad one ends the run
@@ -402,7 +407,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     def __init__(self, context: ContextT) -> None:
         self.context = context
         self._has_warned = False
-        self.leaves_out_loaded = self.keeps_ledger and not self.merges and not context.replay_loads
+        self.leaves_out_loaded = self.keeps_ledger and not self.merges and context.replay != "load"
         """Whether batches that were loaded before are skipped.
 
         Not if rows replace others: batches loaded later may have replaced the rows of such a batch, and need not come
@@ -418,7 +423,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         ledger = self.context.ledger
         if self.keeps_ledger:
             ledger.void_if_emptied()
-        if item.follows and not self.context.replay_loads:
+        if item.follows and self.context.replay != "load":
             known = ledger.loaded_of([item.follows, *item.plan_log])
             if known and item.follows not in known:
                 raise IdentityError(
@@ -433,14 +438,22 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             # under the ids of this plan log, objects that came by another one would be loaded a second time
             of_source, of_log = item.plan_log
             had_rows = self._had_rows  # before the ledger, as another run may be loading
-            known = ledger.loaded_of([of_source, of_log])
-            has_other_rows = bool(had_rows) and not known
+            known = ledger.loaded_of([of_source, of_log, NO_LOG])
+            has_other_rows = bool(had_rows) and of_source not in known
             if of_source in known and of_log not in known:
                 raise IdentityError(
                     f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and "
                     "this run has no STATE, so it would load all of them a second time; nothing was loaded. Was "
                     "plan_root, or the root of the batch storage, changed, or the log removed? Restore it, or run the "
                     "tap with its STATE; to load all anew, empty the table, or set replay: load for one run"
+                )
+            if of_source in known and NO_LOG in known and self.context.replay != "skip":
+                raise IdentityError(
+                    f"Stream {self.context.stream!r}: the table has rows of the same paths that came by RECORD "
+                    "messages, or by replication method FULL_TABLE, of which its ledger has no batches, and this run "
+                    "has no STATE, so it would load them a second time; nothing was loaded. Run the tap with its "
+                    "STATE; to load all anew, empty the table; if those rows are of other files, set replay: skip "
+                    "for one run"
                 )
         if item.batch_id and self.leaves_out_loaded and (when := ledger.loaded(item.batch_id)):
             self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
@@ -506,9 +519,12 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of.
 
         A run with a STATE, which brings what is new alone, adds no plan log to rows that came by none: a run without
-        STATE is to name them.
+        STATE is to name them. Nor is it to load rows again that came by none beside batches.
         """
+        items = list(items)
         has_state = {entry: item.has_state for item in items for entry in item.plan_log}
+        if self.context.ledger.has_batches and not self.deferred and not all(item.plan_log for item in items):
+            has_state[NO_LOG] = False
         found = self.context.ledger.loaded_of(sorted(has_state)) if has_state and self.leaves_out_loaded else {}
         new = sorted(has_state.keys() - found.keys())
         return {entry: 0 for entry in new if self.deferred or not (has_state[entry] and self._had_rows)}

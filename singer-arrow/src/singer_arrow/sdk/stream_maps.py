@@ -189,7 +189,7 @@ def records_of(
     without any, the first one is an error.
     """
     from singer_arrow.batch.files import read_file
-    from singer_arrow.formats import WRITABLE
+    from singer_arrow.formats import WRITABLE, WriteOptions
     from singer_arrow.load.dead_letters import Rejected
     from singer_arrow.schema.json_schema import from_json_schema
 
@@ -208,7 +208,7 @@ def records_of(
         read = read_file(
             storage, url, format=batch.format, schema=arrow, on_skip=on_skip_of_file, properties=properties
         )
-        WRITABLE["jsonl"].write(read, arrow, path, compression="none")
+        WRITABLE["jsonl"].write(read, arrow, path, WriteOptions("none"))
         with path.open("rb") as lines:
             for row in map(deserialize_json, lines):  # in a file, what a row lacks is null
                 yield {k: v for k, v in row.items() if v is not None or k not in never_null}

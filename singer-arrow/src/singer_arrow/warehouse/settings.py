@@ -341,11 +341,6 @@ class LoadSettings:
                 raise ConfigError(f"Setting 'streams' has {name!r}, and no stream of that name came{hint}")
 
     @property
-    def replay_loads(self) -> bool:
-        """Whether batches that were loaded before are loaded again."""
-        return self.replay == "load"
-
-    @property
     def most_rejected(self) -> int | None:
         """How many bad rows may be put into the table for them; None: the first one ends the run."""
         return self.max_bad_rows if self.on_bad_row == DEAD_LETTER else None

@@ -23,7 +23,7 @@ from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.load.convert import RANK, Conversion, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
-from singer_arrow.load.method import AnyLoadMethod, ContextT, Item
+from singer_arrow.load.method import NO_LOG, AnyLoadMethod, ContextT, Item
 from singer_arrow.naming import NamingRules, column_names, digest, owner_key, plain_column
 from singer_arrow.records.parse import DELETED_COLUMN, VERSION_COLUMN, MetadataColumns
 from singer_arrow.records.validation import fits_schema, validator
@@ -265,6 +265,7 @@ class WarehouseTable(abc.ABC):
             self.run.claimed.add((self.stream_name, batch.batch_id))
             for entry in (*plan_log, batch.batch_id):
                 self.method.context.ledger.expect(entry)
+            self.method.context.ledger.expect(NO_LOG, is_of_run=False)
         item = Item(
             urls=batch.manifest,
             file_format=batch.format,
@@ -367,7 +368,7 @@ class WarehouseTable(abc.ABC):
             tally=self.tally,
             logger=self.logger,
             has_rows=(lambda: None) if self.stream_name in self.run.folders_read else self.has_rows,
-            replay_loads=settings.replay_loads,
+            replay=settings.replay,
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
             most_rejected=settings.most_rejected,

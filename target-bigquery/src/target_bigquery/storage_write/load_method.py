@@ -293,8 +293,8 @@ class StreamedAppend(_Streamed, AppendOnly):
         writes, ledger, table = self.context.client.writes, self.context.ledger, self.context.destination.name
         name, waiting = fill(writes, table, parts), Waiting(logger)
         batches = {p.item.batch_id: p.rows for p in parts if p.item.batch_id}
-        for pause in pauses(connection.DEADLINE_SECONDS) if batches else ():
-            of_logs = self.entries_of_logs(p.item for p in parts)
+        of_logs = self.entries_of_logs(p.item for p in parts)
+        for pause in pauses(connection.DEADLINE_SECONDS) if batches or of_logs else ():
             job_id, theirs = ledger.begin(batches, of_logs)
             if theirs:
                 for batch_id in theirs:

@@ -58,7 +58,7 @@ def method(*, replay: bool = False) -> KnowsOne:
             tally=Tally("rows"),
             logger=logging.getLogger("target-x"),
             ledger=Known(),
-            replay_loads=replay,
+            replay="load" if replay else None,
         )
     )
 

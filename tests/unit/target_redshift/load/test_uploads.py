@@ -14,7 +14,7 @@ import pytest
 from obstore.store import MemoryStore, ObjectStore
 
 from singer_arrow.errors import DataError, NotFoundError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.load import convert as spool
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
@@ -70,7 +70,7 @@ def put(
         pq.write_table(pa.Table.from_pylist(rows, schema), path, **options)
     else:
         batches = pa.Table.from_pylist(rows, schema).to_batches()
-        WRITABLE["jsonl"].write(batches, schema, path, compression="gzip" if name.endswith(".gz") else "none")
+        WRITABLE["jsonl"].write(batches, schema, path, WriteOptions("gzip" if name.endswith(".gz") else "none"))
     url = f"s3://b/{name}"
     storage.put(Url.parse(url), path.read_bytes())
     return url

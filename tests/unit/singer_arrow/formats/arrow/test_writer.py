@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import ConfigError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.formats import arrow as module
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -19,7 +19,7 @@ def batch(first: int, rows: int, text: str = "x") -> pa.RecordBatch:
 
 
 def write(path: Path, batches: list[pa.RecordBatch], compression: str | None = None) -> pa.ipc.RecordBatchFileReader:
-    rows = WRITABLE["arrow"].write(batches, SCHEMA, path, compression=compression)
+    rows = WRITABLE["arrow"].write(batches, SCHEMA, path, WriteOptions(compression))
     found = pa.ipc.open_file(str(path))
     assert found.schema.equals(SCHEMA, check_metadata=True)
     assert found.read_all().equals(pa.Table.from_batches(batches, SCHEMA))
@@ -50,4 +50,4 @@ def test_small_batches_are_joined_and_large_ones_cut(tmp_path: Path, monkeypatch
 
 def test_other_codecs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'snappy' is not supported for Arrow batch files; use none, lz4, zstd"):
-        WRITABLE["arrow"].write([], SCHEMA, tmp_path / "a.arrow", compression="snappy")
+        WRITABLE["arrow"].write([], SCHEMA, tmp_path / "a.arrow", WriteOptions("snappy"))

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
+from singer_arrow.formats import WriteOptions
 from singer_arrow.formats.avro import AvroFormat, can_write_fast
 from singer_arrow.formats.avro_container import (
     Header,
@@ -78,7 +79,7 @@ NESTED_ROWS: list[dict[str, Any]] = [
 
 def written(path: Path, rows: list[dict[str, Any]], schema: pa.Schema, compression: str | None = None) -> Path:
     batches = [pa.RecordBatch.from_pylist(rows[i : i + 2], schema) for i in range(0, len(rows), 2)]
-    assert AvroFormat().write(batches, schema, path, compression=compression) == len(rows)
+    assert AvroFormat().write(batches, schema, path, WriteOptions(compression)) == len(rows)
     return path
 
 

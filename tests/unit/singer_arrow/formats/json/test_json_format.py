@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from json_parsers import json_parser  # noqa: F401 - used by each test of the module
 
 from singer_arrow.errors import DataError, EmptyObjectError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.schema.arrow_schema import json_field
 
@@ -84,7 +84,7 @@ def tables(draw: Any) -> pa.Table:
 @given(table=tables(), compression=st.sampled_from([None, "gzip", "none"]), block=st.integers(1, 300))
 def test_what_is_written_is_read_as_it_was(objects: Any, table: pa.Table, compression: str | None, block: int) -> None:
     path = objects.url("written.jsonl").local_path()
-    assert JSONL.write(iter(table.to_batches(max_chunksize=2)), table.schema, path, compression=compression) == len(
+    assert JSONL.write(iter(table.to_batches(max_chunksize=2)), table.schema, path, WriteOptions(compression)) == len(
         table
     )
     data = path.read_bytes()

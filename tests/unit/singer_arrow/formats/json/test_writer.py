@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from singer_arrow.errors import ConfigError, DataError, SchemaError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.schema.arrow_schema import json_field
 
 JSONL = WRITABLE["jsonl"]
@@ -23,7 +23,7 @@ A = pa.schema([("a", pa.int64())])
 
 
 def _written(table: pa.Table, path: Path) -> list[Any]:
-    JSONL.write(iter(table.to_batches()), table.schema, path, compression="none")
+    JSONL.write(iter(table.to_batches()), table.schema, path, WriteOptions("none"))
     return [json.loads(line, parse_float=Decimal) for line in path.read_bytes().splitlines()]
 
 
@@ -104,7 +104,7 @@ def test_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="Column 'u' is of type"):
         _written(pa.table({"u": union}), path)
     with pytest.raises(ConfigError, match="'zstd'"):
-        JSONL.write(iter([]), A, path, compression="zstd")
+        JSONL.write(iter([]), A, path, WriteOptions("zstd"))
 
 
 def test_the_edges_of_the_calendar(tmp_path: Path) -> None:

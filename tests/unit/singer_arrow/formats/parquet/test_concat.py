@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.formats.parquet_concat import Field, Struct, join, read_struct, write_struct
 
 PARTS = pa.list_(pa.struct([("x", pa.int64()), ("y", pa.list_(pa.string()))]))
@@ -56,7 +56,7 @@ def test_other_readers_read_it(tmp_path: Path) -> None:
     paths, out = [tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path / "out.parquet"
     for number, path in enumerate(paths):
         part = table(number * 500, 500).drop_columns("big")
-        WRITABLE["parquet"].write(part.to_batches(), part.schema, path, compression="zstd")
+        WRITABLE["parquet"].write(part.to_batches(), part.schema, path, WriteOptions("zstd"))
     assert join(paths, out, chunk_bytes=0) == 1000
     assert pl.read_parquet(out).equals(pl.concat([pl.read_parquet(path) for path in paths]))
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.errors import ConfigError, DataError, EmptyObjectError, SchemaError
-from singer_arrow.formats import FORMATS, WRITABLE
+from singer_arrow.formats import FORMATS, WRITABLE, WriteOptions
 from singer_arrow.read_options import ReadOptions
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import Budget
@@ -173,7 +173,7 @@ def test_values_that_do_not_fit_are_named(objects: Any) -> None:
 @pytest.mark.parametrize("compression", [None, "zstd", "snappy", "gzip", "none"])
 def test_what_is_written_is_read_as_it_was(tmp_path: Path, compression: str | None) -> None:
     path = tmp_path / "out.parquet"
-    rows = PARQUET.write(iter(NESTED.to_batches(max_chunksize=2)), NESTED.schema, path, compression=compression)
+    rows = PARQUET.write(iter(NESTED.to_batches(max_chunksize=2)), NESTED.schema, path, WriteOptions(compression))
     assert rows == 3
     assert pq.read_table(path).equals(NESTED)
     found = pq.ParquetFile(path).metadata.row_group(0).column(0).compression
@@ -200,7 +200,7 @@ def test_dictionaries_only_where_they_pay_and_row_groups_of_a_good_size(tmp_path
 
 def test_an_unknown_codec_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'lzo'"):
-        PARQUET.write(iter([]), NESTED.schema, tmp_path / "x", compression="lzo")
+        PARQUET.write(iter([]), NESTED.schema, tmp_path / "x", WriteOptions("lzo"))
 
 
 def test_the_format_is_detected_by_its_suffix() -> None:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import WRITABLE
+from singer_arrow.formats import WRITABLE, WriteOptions
 from singer_arrow.formats.parquet_write import choose_encoding
 from singer_arrow.reading.parallel import Allowance
 
@@ -76,11 +76,11 @@ def test_texts_larger_than_a_page_are_written_one_by_one(tmp_path: Path) -> None
 
 def test_row_groups_have_the_given_size_for_batches_of_any_size(tmp_path: Path) -> None:
     path, batch = tmp_path / "a.parquet", pa.record_batch({"n": pa.array(range(1_000_000))})
-    WRITABLE["parquet"].write([batch], batch.schema, path, held_bytes=1_000_000)
+    WRITABLE["parquet"].write([batch], batch.schema, path, WriteOptions(held_bytes=1_000_000))
     metadata = pq.read_metadata(path)
     assert [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)] == [125_000] * 8
     small = [batch.slice(i, 50_000) for i in range(0, 1_000_000, 50_000)]
-    WRITABLE["parquet"].write(small, batch.schema, path, held_bytes=1_000_000)
+    WRITABLE["parquet"].write(small, batch.schema, path, WriteOptions(held_bytes=1_000_000))
     metadata = pq.read_metadata(path)
     assert [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)] == [100_000] * 10
     assert pq.read_table(path)["n"].to_pylist() == batch["n"].to_pylist()
@@ -91,7 +91,7 @@ def test_row_groups_encoded_in_parallel_make_the_same_file_within_the_memory(tmp
     batches = [b for _ in range(40) for b in TABLE.to_batches()]
     size, memory = batches[0].nbytes, Allowance(3 * batches[0].nbytes)
     for path, allowance in ((alone, None), (parallel, memory)):
-        rows = WRITABLE["parquet"].write(batches, TABLE.schema, path, held_bytes=size, parallel=allowance)
+        rows = WRITABLE["parquet"].write(batches, TABLE.schema, path, WriteOptions(held_bytes=size, parallel=allowance))
         assert rows == 40 * ROWS
     assert parallel.read_bytes() == alone.read_bytes()
     assert pq.read_metadata(parallel).num_row_groups == 40
@@ -107,6 +107,8 @@ def test_an_error_of_the_rows_is_raised_and_leaves_no_file_behind(tmp_path: Path
     size = TABLE.nbytes
     memory = Allowance(3 * size)
     with pytest.raises(DataError, match="broken"):
-        WRITABLE["parquet"].write(batches(), TABLE.schema, tmp_path / "a.parquet", held_bytes=size, parallel=memory)
+        WRITABLE["parquet"].write(
+            batches(), TABLE.schema, tmp_path / "a.parquet", WriteOptions(held_bytes=size, parallel=memory)
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
     assert memory.used == 0
