@@ -227,7 +227,7 @@ class LoadSettings:
     )
     replay: Literal["skip", "load"] | None = setting(
         "What to do with a batch that was loaded before: skip, as by default, leaves it out and logs it, load loads it "
-        "again. Set it also where the ledger is about another table, and this one has rows.",
+        "again. Set it also where a run ends because of rows that the ledger is not about.",
         scope="run and stream",
     )
     ledger_keep_days: int | None = setting(
