@@ -10,7 +10,7 @@ import json
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -333,24 +333,25 @@ def batch_files_removed(world: World) -> None:
 
 
 def overwritten(world: World) -> None:
-    old = world.objects["1"]
+    name = min(world.objects)
     world.now += 1
-    world.put("1", Version(f"v{world.now}", old.ids, world.moment()))
+    world.put(name, Version(f"v{world.now}", world.objects[name].ids, world.moment()))
 
 
 def overwritten_and_back(world: World) -> None:
-    old = world.objects["1"]
+    name = min(world.objects)
+    old = world.objects[name]
     overwritten(world)
     if not world.pipe(world.states[-1]):
         world.problems.append("an ordinary run was refused")
     world.now += 1
-    world.put("1", Version(old.content, old.ids, world.moment()))
+    world.put(name, replace(old, at=world.moment()))
 
 
 def written_again(world: World) -> None:
-    old = world.objects["1"]
+    name = min(world.objects)
     world.now += 20
-    world.put("1", Version(old.content, old.ids, world.moment()))
+    world.put(name, replace(world.objects[name], at=world.moment()))
 
 
 def late(world: World) -> None:
@@ -360,12 +361,12 @@ def late(world: World) -> None:
 def late_of_known_keys(world: World) -> None:
     """An older object with rows of a newer one comes late."""
     if world.sequence.method == UPSERT:
-        newer = world.objects["2"]
+        newer = world.objects[min(world.objects)]
         world.put("late", Version("older", newer.ids, newer.at - timedelta(seconds=30)))
 
 
 def source_deleted(world: World) -> None:
-    world.delete("1")
+    world.delete(min(world.objects))
 
 
 def cleaned_up(world: World) -> None:
@@ -542,12 +543,12 @@ NAMED = {"records_between"}
 """Rows of RECORD messages are appended again with an older STATE; a warning names that."""
 
 
-def is_promised(method: str, change: str, state: str) -> bool:
-    """Return whether a table is promised after a change, with such a STATE."""
+def is_promised(method: str, change: str, state: str, before: Collection[str] = ()) -> bool:
+    """Return whether a table is promised after a change, with such a STATE, and after those before it."""
     if change in NEEDS_FULL_REFRESH:
         return state == "dropped" or method == OVERWRITE
-    wrong = {*(UNKNOWN if state != "kept" else ()), *(NAMED if state == "older" else ())}
-    return not (change in wrong and method == APPEND)
+    is_wrong = (change in UNKNOWN and state != "kept") or (state == "older" and bool(NAMED & {change, *before}))
+    return not (is_wrong and method == APPEND)
 
 
 def everything() -> list[Sequence]:
@@ -568,7 +569,8 @@ def chosen(chance: random.Random) -> Sequence:
     found: list[tuple[str, str]] = []
     while len(found) < chance.randint(2, 5):
         change, state = chance.choice(list(CHANGES)), chance.choice(STATES)
-        if change != cleaned_up.__name__ and is_promised(method, change, state):  # it cannot be undone
+        can_be_undone = change != cleaned_up.__name__
+        if can_be_undone and is_promised(method, change, state, [name for name, _ in found]):
             found.append((change, state))
     return Sequence(chance.choice(list(WAREHOUSES)), method, tuple(found))
 
