@@ -25,7 +25,9 @@ LIMITS: dict[tuple[str, str], str] = {
     ),
     ("taxi-parquet", "Parquet -> BATCH Parquet, 1 file: seconds over polars'"): (
         "polars compresses less (72 MB where ours and DuckDB's are 48). A second of ours is the start: Python and its"
-        " imports, and the answers of S3 to a listing, a look at the plan and the footer, one after the other."
+        " imports, and the answers of S3 to a listing, a look at the plan and the footer, one after the other. Another"
+        " encoder would not change that: the Rust crate `parquet` 60.1 reads 10 million trips and writes them, by zstd"
+        " of level 1, in 4.2 CPU seconds, Arrow in 4.45 (149 and 148 MB), and polars in 5.0 (179 MB)."
     ),
     ("taxi-parquet", "Parquet -> BATCH Parquet, 1 file: CPU against plain pyarrow read + write"): (
         "row groups are encoded on both cores at once, each of which is slower while the other works: a quarter less"
