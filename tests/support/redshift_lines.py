@@ -16,6 +16,7 @@ from warehouses import without_ranks
 
 from local_cloud import Cloud
 from singer_arrow.formats import WRITABLE, WriteOptions
+from singer_arrow.load.method import NO_LOG
 from singer_arrow.naming import STAGING
 from singer_arrow.schema.json_schema import from_json_schema
 from target_redshift.client import Redshift
@@ -116,7 +117,8 @@ class Loads:
 
     def ledger(self) -> dict[str, int]:
         """Return the number of rows of each batch in the ledger."""
-        return {b: n for b, n in self.sql("SELECT batch_id, rows FROM {_sdc_batches}") if not b.startswith(MARK)}
+        found = self.sql("SELECT batch_id, rows FROM {_sdc_batches}")
+        return {b: n for b, n in found if not b.startswith((MARK, NO_LOG))}
 
     def staging_tables(self) -> list[str]:
         """Return the remaining staging tables."""

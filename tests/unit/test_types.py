@@ -265,7 +265,9 @@ def uploaded(conversion: Any, url: str, way: str, target: MemoryTarget) -> str:
     values = column(rows)
     if rows.schema.field("c").metadata:
         return repr([parsed(text) for text in values.to_pylist()])
-    return values.to_string(window=1000)
+    is_struct = pa.types.is_struct(values.type)  # what is below a null one is not compared
+    parts = [values.is_valid(), *values.flatten()] if is_struct else [values]
+    return "\n".join(part.to_string(window=1000) for part in parts)
 
 
 # RECORD messages for any target -------------------------------------------------------------------------------------
