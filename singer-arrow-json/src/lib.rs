@@ -3,7 +3,7 @@
 mod cursor;
 mod lines;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use arrow_array::builder::{
     BooleanBuilder, Date32Builder, Float64Builder, Int64Builder, NullBufferBuilder, StringBuilder,
@@ -77,7 +77,7 @@ fn values(kind: &str, mut inner: Vec<Member>, path: Option<&str>, rows: usize) -
     })
 }
 
-type Lines = (Rows, Vec<usize>, Vec<usize>, Vec<usize>, Vec<usize>, HashMap<String, u64>);
+type Lines = (Rows, Vec<usize>, Vec<usize>, Vec<usize>, Vec<usize>, BTreeMap<String, u64>);
 
 /// Read whole lines; returns the rows of all lines but blank ones, the bad lines, how many values of each member of the
 /// record did not fit, the blank lines, those with unknown keys, and how often they have each.

@@ -3,7 +3,7 @@
 //! A line with anything that does not fit exactly is bad: its row is there, with arbitrary values, and a parser that
 //! takes its time must read it. So a line that is not bad has one object in which each key that is read occurs once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::cursor::{Bad, Cursor};
@@ -74,7 +74,7 @@ pub struct Found {
     pub blank: Vec<usize>,
     /// Good lines that have values of keys that no member has; how often all have each, by its path.
     pub drifted: Vec<usize>,
-    pub unknown: HashMap<String, u64>,
+    pub unknown: BTreeMap<String, u64>,
     /// These keys while lines are read, and the places here of those of the line that is.
     counts: Vec<(String, u64)>,
     line: Vec<usize>,
