@@ -189,6 +189,7 @@ def test_records_between_batches_are_not_appended_again(
     assert "came by RECORD messages" in world.log
     world.table += world.objects["records"].rows  # as the user allows it
     assert world.pipe(None, replay="skip")
+    assert world.log.count("rows of the same files will be there twice") == 1
     assert world.log.count("sent as RECORD messages") == has_log * 2
     world.empty("TRUNCATE TABLE {rows}")
     assert world.pipe(None)

@@ -439,7 +439,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             of_source, of_log = item.plan_log
             had_rows = self._had_rows  # before the ledger, as another run may be loading
             known = ledger.loaded_of([of_source, of_log, NO_LOG])
-            has_other_rows = bool(had_rows) and of_source not in known
+            has_other_rows = bool(had_rows) and (of_source not in known or NO_LOG in known)
             if of_source in known and of_log not in known:
                 raise IdentityError(
                     f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and "
