@@ -80,18 +80,19 @@ fn values(kind: &str, mut inner: Vec<Member>, path: Option<&str>, rows: usize) -
 type Lines = (Rows, Vec<usize>, Vec<usize>, Vec<usize>, Vec<usize>, BTreeMap<String, u64>);
 
 /// Read whole lines; returns the rows of all lines but blank ones, the bad lines, how many values of each member of the
-/// record did not fit, the blank lines, those with unknown keys, and how often they have each.
+/// record did not fit, the blank lines, those with unknown keys, and how often they have each. With a record within
+/// the line, `reports` is for the keys around it too, and also for those whose value is null.
 #[pyfunction]
 fn read_lines(py: Python<'_>, data: &[u8], members: Vec<Member>, reports: bool) -> PyResult<Lines> {
     let rows = 1 + memchr::memchr_iter(b'\n', data).count();
     let within = members.last().is_some_and(|Member(_, kind, _)| kind == "record" || kind == "open");
     let mut root = object(members, reports.then_some(""), rows)?;
-    let (found, rows) = py.detach(|| (read(data, &mut root), root.finish()));
+    let (found, rows) = py.detach(|| (read(data, &mut root, within && reports), root.finish()));
     Ok((Rows(rows), found.bad, root.unfit(within), found.blank, found.drifted, found.unknown))
 }
 
 #[pymodule]
 fn singer_arrow_json(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("INTERFACE", 1)?; // another number whenever what the function takes, returns or accepts is not as before
+    module.add("INTERFACE", 2)?; // another number whenever what the function takes, returns or accepts is not as before
     module.add_function(wrap_pyfunction!(read_lines, module)?)
 }

@@ -78,10 +78,11 @@ pub struct Found {
     /// These keys while lines are read, and the places here of those of the line that is.
     counts: Vec<(String, u64)>,
     line: Vec<usize>,
+    counts_null: bool,
 }
 
-pub fn read(data: &[u8], object: &mut Object) -> Found {
-    let mut found = Found::default();
+pub fn read(data: &[u8], object: &mut Object, counts_null: bool) -> Found {
+    let mut found = Found { counts_null, ..Found::default() };
     let mut cursor = Cursor::default();
     let whole = simdutf8::basic::from_utf8(data).ok();
     let (mut start, mut rows) = (0, 0);
@@ -203,7 +204,8 @@ impl Object {
         json.expect(b':')?;
         json.peek();
         let value = json.raw()?;
-        found.line.extend(place.filter(|_| value != "null"));
+        let counts = found.counts_null || value != "null";
+        found.line.extend(place.filter(|_| counts));
         Ok(None)
     }
 

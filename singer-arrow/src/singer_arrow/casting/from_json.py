@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from decimal import Decimal
 from math import isfinite
 from typing import Any, NoReturn
@@ -85,8 +86,8 @@ def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
         except UnicodeEncodeError:
             raise BadRowError(f"a key holds {LONE_SURROGATE}") from None
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        found.twice = frozenset(name for name in found if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        found.twice = frozenset(name for name in found if counts[name] > 1)
     return found
 
 
@@ -140,7 +141,15 @@ def to_json_bytes(value: Any) -> bytes:
     try:
         return json_text(value).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, default=str).encode()
+        return json_text(_escaped(value)).encode()
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _escaped(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_escaped(inner) for inner in value]
+    return msgspec.Raw(json.dumps(value).encode()) if isinstance(value, str) else value
 
 
 def convert_value(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:

@@ -34,7 +34,7 @@ OFTEN = 64
 """If more than one line in so many has a value of a column that is not read, the column is read in another way."""
 _Kind = tuple[str, list[Any]]  # what the native parser reads: its name, and the members, or the item, with theirs
 _JSON: _Kind = ("json", [])
-_INTERFACE = 1  # that of the native parser
+_INTERFACE = 2  # that of the native parser
 
 
 @cache
@@ -171,7 +171,8 @@ class LineParser:
 
     def _kind(self, field: pa.Field, *, as_text: bool) -> _Kind:
         """Return as what the native parser reads a column."""
-        if self._loose_text and pt.is_string(field.type) and not is_json(field):
+        is_text = pt.is_string(field.type) and not is_json(field)
+        if self._loose_text and is_text and field.name not in self._paths:
             return "any", []
         decimals = "digits" if field.name in self._unquoted else "number"
         return self._native(field, field.name, decimals, as_text=as_text) or _JSON

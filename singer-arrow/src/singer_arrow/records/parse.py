@@ -116,8 +116,8 @@ def raw_record(line: bytes, message: Message) -> bytes:
 def _version(value: Any) -> int | None:
     if value is None:
         return None
-    whole = isinstance(value, int | Decimal) and not isinstance(value, bool) and value == int(value)
-    if not whole or not -(2**63) <= value < 2**63:
+    fits = isinstance(value, int | Decimal) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    if not fits or value != int(value):
         raise BadRowError(f"its version {shorten(value)} is no integer of 64 bits")
     return int(value)
 

@@ -27,7 +27,12 @@ from singer_arrow.schema.json_schema import from_json_schema
 
 
 def parser(
-    schema: Schema, keys: Sequence[str], *, checks: bool = True, skips_bad_records: bool = False
+    schema: Schema,
+    keys: Sequence[str],
+    *,
+    checks: bool = True,
+    skips_bad_records: bool = False,
+    around: Sequence[str] = (),
 ) -> RecordParser:
     fields, against = from_json_schema(schema), validator(schema)
     dates = {name: kind for name, prop in schema["properties"].items() if (kind := date_format(prop))}
@@ -42,7 +47,7 @@ def parser(
 
     rules = (rules_for if checks else rules_unchecked)(schema, fields, keys)
     return RecordParser(
-        fields, around=(), rules=rules, check=check, checks_types=checks, skips_bad_records=skips_bad_records
+        fields, around=around, rules=rules, check=check, checks_types=checks, skips_bad_records=skips_bad_records
     )
 
 
@@ -191,6 +196,34 @@ def test_a_decimal_of_many_digits_is_a_multiple_beside_any_value(beside: bytes) 
     parsed = parser(schema, [])(line, 1)
     assert parsed.bad_line is None
     assert parsed.rows.to_pylist() == [{"i": 1, "d": Decimal("1234567890123456789012345678.12")}]
+
+
+@pytest.mark.parametrize(
+    ("record", "rows", "reason"),
+    [
+        (b'{"n":2.5,"j":[1.5,1e5],"x":"\\ud800"}', [{"n": Decimal("2.5"), "j": "[1.5,1E+5]"}], None),
+        (b'{"n":2.5,"x":null}', [], "Additional properties are not allowed"),
+    ],
+)
+def test_members_that_the_schema_lacks_leave_the_others_as_they_are(
+    record: bytes, rows: list[Message], reason: str | None
+) -> None:
+    props: Schema = {"n": {"type": ["null", "number"], "multipleOf": Decimal("0.1")}, "j": {}}
+    line = b'{"type":"RECORD","stream":"s","record":%b}\n' % record
+    parsed = parser({"properties": props, "additionalProperties": reason is None}, [])(line, 1)
+    assert parsed.rows.to_pylist() == rows
+    assert (parsed.bad_line is None) == (reason is None)
+    assert reason is None or reason in str(parsed.bad_line)
+
+
+@pytest.mark.parametrize(
+    "version", [b"1e1000000", b"1e9999999999999999999999", b"9223372036854775808", b"1.5", b"true"]
+)
+def test_a_version_of_too_many_digits_is_refused_at_once(version: bytes) -> None:
+    schema = {"properties": {"a": {"type": "integer"}}}
+    read = parser(schema, [], around=["version"])
+    parsed = read(b'{"type":"RECORD","stream":"s","record":{"a":1},"version":%b}\n' % version, 1)
+    assert "is no integer of 64 bits" in str(parsed.bad_line)
 
 
 @pytest.mark.parametrize("levels", [100, 900, 3_000, 50_000, 200_000])

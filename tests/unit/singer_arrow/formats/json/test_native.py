@@ -137,10 +137,11 @@ def lines(draw: st.DrawFn) -> bytes:
     return line.replace(b"\n", b" ")
 
 
-def read(text: bytes, parser: Any, keys: KnownKeys | None, *, loose: bool, counts: bool) -> list[Any]:
+def read(text: bytes, parser: Any, drift: str, excluded: frozenset[str], *, loose: bool) -> list[Any]:
+    keys = None if drift == "ignored" else KnownKeys(SCHEMA, frozenset({"kept"}), excluded)
     with pytest.MonkeyPatch.context() as patch, collect_truncated() as cuts:
         patch.setattr(json_lines, "native_parser", lambda: parser)
-        reader = LineParser(SCHEMA, keys, loose_text=loose, counts_unknown=counts)
+        reader = LineParser(SCHEMA, keys, excluded, loose_text=loose, counts_unknown=drift == "counted")
         found = reader(text)
         rows, unknown = reader.complete(found, text)
     assert found.lines == text.count(b"\n")
@@ -156,33 +157,68 @@ def read(text: bytes, parser: Any, keys: KnownKeys | None, *, loose: bool, count
     drift=st.sampled_from(["ignored", "counted", "found"]),
     often=st.sampled_from([0, 64]),
     end=st.sampled_from([b"\n", b"\r\n", b" \n\n"]),
+    excluded=st.sampled_from([frozenset[str](), frozenset({"s.new", "o.new", "lo.t", "j.i", "new.i"})]),
 )
 @example(
-    found=[b'{"i":1,"i":2}', b'{"i":1}{"i":2}', b'{"j":{"a":1,"a":2}}'], loose=False, drift="found", often=64, end=b"\n"
+    found=[b'{"i":1,"i":2}', b'{"i":1}{"i":2}', b'{"j":{"a":1,"a":2}}'],
+    loose=False,
+    drift="found",
+    often=64,
+    end=b"\n",
+    excluded=frozenset(),
 )
-@example(found=[b'{"o":{"i":1,"new":2}}', b'{"lo":[{"new":1}]}'], loose=False, drift="counted", often=64, end=b"\n")
-@example(found=[b'{"s":5}', b'{"s":"\\ud83d"}', b'{"j":"\\ud83d"}'], loose=True, drift="found", often=64, end=b"\n")
+@example(
+    found=[b'{"o":{"i":1,"new":2}}', b'{"lo":[{"new":1}]}'],
+    loose=False,
+    drift="counted",
+    often=64,
+    end=b"\n",
+    excluded=frozenset(),
+)
+@example(
+    found=[b'{"s":5}', b'{"s":"\\ud83d"}', b'{"j":"\\ud83d"}'],
+    loose=True,
+    drift="found",
+    often=64,
+    end=b"\n",
+    excluded=frozenset(),
+)
 @example(
     found=[b'{"i":1}\x00', b'{"i":1\x00}', b'{"i":1}\x0c', b"\x0b", b"\x0c"],
     loose=True,
     drift="found",
     often=64,
     end=b"\n",
+    excluded=frozenset(),
 )
-@example(found=[b'{"s":0}', b'{"b":0}'], loose=False, drift="ignored", often=64, end=b"\n")
-@example(found=[b'{"f":-0}', b'{"f":-0.0}'], loose=False, drift="ignored", often=1, end=b"\n")
+@example(found=[b'{"s":0}', b'{"b":0}'], loose=False, drift="ignored", often=64, end=b"\n", excluded=frozenset())
+@example(found=[b'{"f":-0}', b'{"f":-0.0}'], loose=False, drift="ignored", often=1, end=b"\n", excluded=frozenset())
 @example(
-    found=[b'{"l":["x",1],"l":[1]}', b'{"lo":[{"i":"x"}],"i8":300}'], loose=False, drift="found", often=1, end=b"\n"
+    found=[b'{"l":["x",1],"l":[1]}', b'{"lo":[{"i":"x"}],"i8":300}'],
+    loose=False,
+    drift="found",
+    often=1,
+    end=b"\n",
+    excluded=frozenset(),
 )
-def test_both_parsers_give_the_same(found: list[bytes], loose: bool, drift: str, often: int, end: bytes) -> None:
+@example(
+    found=[b'{"s":{"i":1,"new":2},"j":{"i":1,"new":2}}', b'{"o":{"i":1,"new":2}}'],
+    loose=True,
+    drift="found",
+    often=64,
+    end=b"\n",
+    excluded=frozenset({"s.new", "j.i"}),
+)
+def test_both_parsers_give_the_same(
+    found: list[bytes], loose: bool, drift: str, often: int, end: bytes, excluded: frozenset[str]
+) -> None:
     text = b"".join(line + end for line in found)
-    keys = None if drift == "ignored" else KnownKeys(SCHEMA, frozenset({"kept"}), frozenset())
     native = json_lines.native_parser()
     assert native is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_lines, "OFTEN", often)
-        by_native = read(text, native, keys, loose=loose, counts=drift == "counted")
-    assert by_native == read(text, None, keys, loose=loose, counts=drift == "counted")
+        by_native = read(text, native, drift, excluded, loose=loose)
+    assert by_native == read(text, None, drift, excluded, loose=loose)
 
 
 @pytest.mark.parametrize("is_around", [False, True])
