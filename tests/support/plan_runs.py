@@ -50,9 +50,10 @@ def segment(number: int, *objects: ObjectInfo, before: Watermark | None = None, 
 
 def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetime | None, **settings: Any) -> TapRun:
     """Return a run that lists these objects."""
-    own = {"start": None, "end": None, "sqs": None, "overlap": OVERLAP, "keys_ascend": False, "shard": None, **settings}
+    own = {"start": None, "end": None, "sqs": None, "overlap": OVERLAP, "keys_ascend": False, "shard": None}
+    own |= {"manifest": None, **settings}
     window = (own["start"], own["end"])
-    replication = SimpleNamespace(overlap=own["overlap"], keys_ascend=own["keys_ascend"], manifest=None)
+    replication = SimpleNamespace(overlap=own["overlap"], keys_ascend=own["keys_ascend"], manifest=own["manifest"])
     shared: Any = SimpleNamespace(
         **own,
         window=lambda _: window,

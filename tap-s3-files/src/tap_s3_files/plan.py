@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import islice
@@ -19,7 +19,7 @@ from singer_arrow.naming import digest
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.listing import Listing
-from tap_s3_files.paths import ObjectFilter
+from tap_s3_files.paths import ObjectFilter, has_date
 from tap_s3_files.plan_log import GUIDE, PlanLog, SegmentRange
 from tap_s3_files.plan_model import (
     Division,
@@ -140,6 +140,40 @@ def _second(info: ObjectInfo) -> datetime:
 
 # What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones.
 
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Which objects a plan holds: those of `paths`, a digest, with dates before `end`, if it is all of them.
+
+    An inventory may lack some of its last hours.
+    """
+
+    paths: str
+    end: str = ""
+    is_inventory: bool = False
+
+    @classmethod
+    def of(cls, own: ObjectFilter, *, is_inventory: bool) -> Extent:
+        """Return the extent of a filter."""
+        end = own.dates[1] if any(map(has_date, own.paths)) else None
+        paths = digest("\n".join(sorted(map(str, own.paths))), 16)
+        return cls(paths, end.astimezone(UTC).isoformat() if end else "", is_inventory)
+
+    @classmethod
+    def parse(cls, text: str) -> Extent:
+        """Return the extent that `str` wrote."""
+        paths, end, kind = (*text.split(" "), "", "")[:3]
+        return cls(paths, end, kind != "")
+
+    def __str__(self) -> str:
+        return " ".join((self.paths, self.end, "inventory" if self.is_inventory else "")).rstrip()
+
+    def holds(self, other: Extent) -> bool:
+        """Return whether it holds all objects of another one."""
+        is_longer = not self.end or (other.end != "" and other.end <= self.end)
+        return self.paths == other.paths and is_longer and self.is_inventory <= other.is_inventory
+
+
 logger = logging.getLogger("tap-s3-files")
 _LOOKED_UP = 100_000  # objects that are looked up in the log at once
 MAX_TRIES = 3
@@ -167,6 +201,7 @@ class StreamPlan:
         shard: Shard | None = None,
         division: Division | None = None,
         keys_ascend: bool = False,
+        is_inventory: bool = False,
         sends: bool = True,
     ) -> None:
         self.object_filter, self.log, self._overlap, self.shard = object_filter, log, overlap, shard
@@ -187,10 +222,18 @@ class StreamPlan:
             self._warn_of_settings(newest)
         if newest is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, newest.after)
-        own = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
-        planned = newest.paths if newest is not None else ""
-        self._paths, self._planned_paths = own, planned if planned or from_queue else own
-        self._has_new_paths = not from_queue and self._planned_paths != own
+        own = Extent.of(object_filter, is_inventory=is_inventory)
+        planned = "" if newest is None or newest.from_queue else newest.paths
+        is_known = from_queue or (newest is not None and newest.from_queue) or bool(planned)
+        self._extent, self._planned = own, Extent.parse(planned) if is_known else own
+        self._has_new_paths = not from_queue and not self._planned.holds(own)
+        if sends and self.bookmark.left_out not in ("", own.paths):
+            raise IdentityError(
+                f"Stream {object_filter.stream!r}: a run with another path passed over objects that were planned "
+                "before, whose rows would be missing; nothing was read. Run once without STATE (singer-arrow run: "
+                "--full-refresh): a target leaves out what it has loaded. Or set the path as before; or, to do without "
+                f"those rows, begin a new log on purpose with --new-plan-log ({GUIDE})"
+            )
         since = None if from_queue else self.since
         self._known = KnownVersions(log, since) if log is not None else None
         self._floor = None if from_queue else self.bookmark.watermark if log is None or log.is_new else log.before
@@ -242,7 +285,10 @@ class StreamPlan:
             task = pending.task
             cuts = log.cuts(segment, task) if log is not None and task.may_be_cut else None
             starts = log.range_starts(task) if log is not None else None
-            yield replace(pending, cuts=cuts, starts=starts, reading=reading)
+            matches, planned = self.object_filter.matches, segment.tasks[pending.number].objects
+            is_left_out = pending.passes and not task.objects and not any(matches(o.url) for o in planned)
+            left_out = self._extent.paths if is_left_out else ""
+            yield replace(pending, cuts=cuts, starts=starts, reading=reading, left_out=left_out)
 
     def unfinished_segments(self) -> Iterator[Segment]:
         """Yield the segments that earlier runs planned and the STATE has not passed."""
@@ -292,6 +338,9 @@ class StreamPlan:
             logger.warning(text, len(task.objects) - len(inside))
         if not inside and end is not None and any(o.modified >= end for o in ours):
             return None
+        later = replace(self.object_filter, dates=(self.object_filter.dates[0], None))
+        if not ours and any(later.matches(o.url) for o in task.objects):
+            return None
         return bool(inside)
 
     def probably_new(self, found: Listing) -> tuple[int, int]:
@@ -304,7 +353,7 @@ class StreamPlan:
 
     def plan_listed(self, found: Listing) -> Iterator[Segment]:
         """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
-        if self._has_new_paths and self._floor is not None:
+        if self._planned.paths != self._extent.paths and self._floor is not None:
             text = "Stream %r: its path was changed; objects from before %s, where its plan log begins, are not read"
             logger.warning(text, self.object_filter.stream, self._floor.last_modified)
         start, end = self.object_filter.window
@@ -313,11 +362,12 @@ class StreamPlan:
 
         def new_objects() -> Iterator[ObjectInfo]:
             for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
-                if self._has_new_paths and not self._is_rerun:
+                if self._planned.paths != self._extent.paths and not self._is_rerun:
                     self._warn_once(
-                        "Stream %r: its path was changed, and %s is the first object that is read because the plan log "
-                        "lacks it. One that was moved or renamed counts as new: append-only adds its rows again",
+                        "Stream %r: %s, and %s is the first object that is read because the plan log lacks it. One "
+                        "that was moved or renamed counts as new: append-only adds its rows again",
                         self.object_filter.stream,
+                        "its path was changed" if self._planned.paths else "a queue named its objects before",
                         info.url,
                     )
                 if self._recent and str(info.url) in self._recent:
@@ -371,7 +421,7 @@ class StreamPlan:
                 continue
             after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
             if listed is not None and after != self._before:  # all that is older is planned
-                self._planned_paths = self._paths
+                self._planned = self._extent
             segment = Segment(
                 number=self._next,
                 stream=self.object_filter.stream,
@@ -381,7 +431,7 @@ class StreamPlan:
                 tasks=tuple(tasks),
                 from_queue=self._from_queue,
                 settings=self._settings or "",
-                paths=self._planned_paths,
+                paths="" if self._from_queue else str(self._planned),
                 as_records=self.as_records,
             )
             if self.log is not None:

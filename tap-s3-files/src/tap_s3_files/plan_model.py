@@ -255,8 +255,8 @@ class Segment:
 
     `before` and `after` are the watermarks of the stream before and after it, which never goes back. If it is
     `from_queue`, only the log knows of its objects. `settings` identifies the settings of rows at the time, see
-    `settings.rows_identity`; `paths` is a digest of the paths of which the log holds all objects up to `after`, "" if
-    that is not known; `log` is the id of its plan log, "" if it is in none, or was written before logs had ids. With
+    `settings.rows_identity`; `paths` is the `extent` of which the log holds all objects up to `after`, "" if that is
+    not known; `log` is the id of its plan log, "" if it is in none, or was written before logs had ids. With
     `has_skips` the log has which of its objects runs did not load; those of earlier versions of the tap have not. Of a
     table, `table_version` is the key of the version up to which files are read, which `after` has if they are the last.
     `as_records`: the run that planned it sent RECORD messages, of which a target's ledger has nothing.
@@ -288,7 +288,7 @@ class PendingTask:
 
     A task without objects sends nothing; `passes`: whether STATE may pass it. `cuts` has where earlier runs cut its
     object, and `starts` where the ranges of that begin. `reading` identifies the log, or without one the run: within it
-    an object is cut in the same places.
+    an object is cut in the same places. `left_out`: see `Bookmark`.
     """
 
     segment: Segment
@@ -299,6 +299,7 @@ class PendingTask:
     cuts: Cuts | None = None
     starts: RangeStarts | None = None
     reading: str = ""
+    left_out: str = ""
 
 
 def place_in_order(info: ObjectInfo) -> Watermark:
@@ -388,10 +389,11 @@ def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bo
     if not durable:
         return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
     bookmark = _within(bookmark, segment).sent(pending.number)
+    bookmark = replace(bookmark, left_out=pending.left_out or bookmark.left_out)
     if bookmark.done < len(segment.tasks):
         return bookmark
     after = latest(bookmark.watermark, segment.after)
-    return Bookmark(after, segment.number + 1, log=bookmark.log, batch=bookmark.batch)
+    return replace(bookmark, watermark=after, segment=segment.number + 1, done=0, ahead=())
 
 
 def after_rows(bookmark: Bookmark, pending: PendingTask, rows: int) -> Bookmark:
@@ -405,7 +407,7 @@ def _within(bookmark: Bookmark, segment: Segment) -> Bookmark:
     if bookmark.segment == segment.number:
         return replace(bookmark, log=log)
     before = latest(bookmark.watermark, segment.before)
-    return Bookmark(before, segment.number, log=log, batch=bookmark.batch)
+    return replace(bookmark, watermark=before, segment=segment.number, done=0, ahead=(), rows=0, log=log)
 
 
 def unsent(

@@ -170,6 +170,7 @@ class TapRun:
             shard=self.settings.shard if log is not None else None,
             division=division,
             keys_ascend=self.settings.replication.keys_ascend,
+            is_inventory=self.settings.replication.manifest is not None,
             sends=sends,
         )
         mark = plan.bookmark.watermark

@@ -597,12 +597,14 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
 # What the STATE of a stream holds, and how it moves. Pure.
 #
 #     {"watermark": {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://bucket/a.csv"} | null,
-#      "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720, "log": "5f0c...", "batch": "3f9c..."}
+#      "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720, "log": "5f0c...", "batch": "3f9c...",
+#      "left_out": "81d4..."}
 #
 # `log` is the id of the plan log that the numbers are of; without a log, only the watermark counts. The watermark is
 # where the objects of segments before this one end; of this segment, the tasks below `done` and those in `ahead` are
-# sent, and of the task number `done`, if it reads one large object, the first `rows` rows. `batch` was sent last. Its
-# size does not depend on the number of objects.
+# sent, and of the task number `done`, if it reads one large object, the first `rows` rows. `batch` was sent last.
+# `left_out`: planned objects were passed over, as they are of none of the paths that had this digest. The size of a
+# STATE does not depend on the number of objects.
 
 _OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "starting_replication_value"}
 """Keys that the SDK may leave in an entry; they are no part of a bookmark."""
@@ -642,6 +644,7 @@ class Bookmark:
     rows: int = 0
     log: str = ""
     batch: str = field(default="", compare=False)
+    left_out: str = field(default="", compare=False)
 
     @property
     def is_begun(self) -> bool:
@@ -671,6 +674,7 @@ class Bookmark:
             **({"rows": self.rows} if self.rows else {}),
             **({"log": self.log} if self.log else {}),
             **({"batch": self.batch} if self.batch else {}),
+            **({"left_out": self.left_out} if self.left_out else {}),
         }
 
     @classmethod
@@ -683,11 +687,11 @@ class Bookmark:
                 raise KeyError
             mark = state.get("watermark")
             segment, done, ahead = state.get("segment", 0), state.get("done", 0), tuple(state.get("ahead", ()))
-            rows, log, batch = state.get("rows", 0), state.get("log", ""), state.get("batch", "")
-            numbers, texts = (segment, done, rows, *ahead), (log, batch)
+            rows, texts = state.get("rows", 0), tuple(state.get(name, "") for name in ("log", "batch", "left_out"))
+            numbers = segment, done, rows, *ahead
             if not (all(isinstance(n, int) and n >= 0 for n in numbers) and all(isinstance(t, str) for t in texts)):
                 raise TypeError
-            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows, log, batch)
+            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows, *texts)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ConfigError(
                 f"The STATE of stream {stream!r} is not one that this tap wrote; "

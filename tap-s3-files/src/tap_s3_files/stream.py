@@ -111,7 +111,7 @@ class FileStream(ArrowStream):
                         self.progress.add(step.counts)
                         if step.batch is not None:
                             yield replace(step.batch, plan_log=plan.log_id)
-                            at = replace(at, batch=step.batch.batch_id or "") if step.batch.row_count else at
+                            at = replace(at, batch=step.batch.batch_id or "") if step.batch.row_count != 0 else at
                         if step.after is not None and plan.log is not None and self._replan_and_may_pass(plan, pending):
                             at = after_rows(at, pending, step.after.rows)
                             yield self._state(at)

@@ -258,3 +258,51 @@ def test_a_former_content_is_loaded_after_a_new_plan_log_was_begun(site: Sequenc
     for _ in range(2):
         assert world.pipe(world.states[-1])
     assert world.problems == []
+
+
+@pytest.mark.parametrize("cure", ["no STATE", "the path of before", "a new log"])
+def test_objects_that_a_narrower_path_passed_over_are_not_forgotten(site: SequenceSite, cure: str) -> None:
+    world = site.world(Sequence("bigquery", APPEND, ()))
+    world.put("1", world.new())
+    assert world.pipe(None)
+    sequences.planned_and_narrowed(world)
+    planned = world.objects["planned"]
+    if cure == "the path of before":
+        world.stream["path"] = world.url("narrow*")
+        del world.objects["planned"]
+        assert world.pipe(world.states[-1])
+    else:
+        assert not world.pipe(world.states[-1])
+        assert "a run with another path passed over objects that were planned before" in world.log
+        if cure == "a new log":
+            assert world.tap("--new-plan-log", state=world.states[-1]).code == 0
+            world.table -= planned.rows
+            world.loaded = dict(world.objects)
+            world.put("2", world.new())
+        assert world.pipe(None if cure == "no STATE" else world.states[-1])
+    assert world.problems == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_places_behind_an_end_date_are_read_once_it_moves_on(site: SequenceSite, fails: bool) -> None:
+    """Also files that were there before a late one of the day before; and those that a failed run had planned."""
+    world = site.world(Sequence("bigquery", APPEND, ()))
+    world.stream["path"] = f"s3://{world.source.bucket}/{world.prefix}/in/{{date:%Y-%m-%d}}/*.jsonl"
+    world.more = {"start_date": "2024-05-01", "end_date": "2024-05-02", "replication": {"overlap_minutes": 0}}
+    world.put("2024-05-01/a", world.new())
+    assert world.pipe(None)
+    today, late = world.new(), world.new()
+    world.source.put(f"{world.prefix}/in/2024-05-02/a.jsonl", today.text, at=today.at)
+    if fails:
+        world.more["end_date"] = "2024-05-03"
+        world.tap(state=world.states[-1])
+        world.more["end_date"] = "2024-05-02"
+    world.put("2024-05-01/late", late)
+    assert world.pipe(world.states[-1])
+    world.more["end_date"] = "2024-05-03"
+    world.put("2024-05-02/a", today)
+    world.put("2024-05-02/b", world.new())
+    assert world.pipe(world.states[-1])
+    assert "its path was changed" not in world.log
+    assert world.pipe(None)
+    assert world.problems == []

@@ -450,6 +450,18 @@ def narrowed_and_back(world: World) -> None:
         world.stream["path"] = path or world.url("*")
 
 
+def planned_and_narrowed(world: World) -> None:
+    """Have a run fail that has planned an object, and read others alone for a day."""
+    world.put("planned", world.new())
+    if world.sequence.method != OVERWRITE:
+        world.tap(state=world.states[-1])
+        world.put("narrow", world.new())
+        path = world.stream.get("path")
+        world.stream["path"] = world.url("narrow*")
+        _without(world, "planned")
+        world.stream["path"] = path or world.url("*")
+
+
 def window_and_back(world: World) -> None:
     """Set an end of the window for a day, and remove it."""
     world.put("before", world.new())
@@ -524,6 +536,7 @@ CHANGES: dict[str, Callable[[World], None]] = {
             emptied,
             moved,
             narrowed_and_back,
+            planned_and_narrowed,
             window_and_back,
             records_between,
             upserted_between,

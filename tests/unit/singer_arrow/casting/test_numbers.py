@@ -158,7 +158,7 @@ def reference(text: str, t: pa.DataType) -> Any:
     if pt.is_floating(t):
         return _float(number, t)
     scaled = number.scaleb(t.scale, EXACT)
-    fits = scaled == scaled.to_integral_value(context=EXACT) and abs(scaled) < 10**t.precision
+    fits = scaled == scaled.to_integral_value(context=EXACT) and scaled.copy_abs() < 10**t.precision
     return number if fits else REFUSED
 
 

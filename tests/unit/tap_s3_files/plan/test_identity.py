@@ -442,6 +442,35 @@ def test_paths_are_not_compared_with_a_log_from_before_they_were_recorded(
     assert sent(tmp_path, [info("n", DAY), info("a", 0)], state)[0] == []
 
 
+def test_an_inventory_may_have_lacked_what_a_listing_has(tmp_path: Path, set_paths: Callable[..., None]) -> None:
+    set_paths("*")
+    listed = [info("1"), info("3", DAY)]
+    _, state = sent(tmp_path, listed, None, manifest=Url("s3", "b", "inventory/"))
+    listed += [info("2", 60)]
+    found, state = sent(tmp_path, listed, state)
+    assert found == ["2"]
+    listed += [info("4", 2 * DAY)]
+    _, state = sent(tmp_path, listed, state)
+    assert sent(tmp_path, [*listed, info("late", 5)], state)[0] == []  # the log has all that was there
+
+
+def test_a_queue_may_have_lost_what_a_listing_has(
+    tmp_path: Path, set_paths: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    set_paths("*")
+    listed = [info("1")]
+    _, state = sent(tmp_path, listed, None)
+    queued = plan_for(run_of([], state, None, sqs=True), log_in(tmp_path))
+    queued.queue([info("3", DAY)])
+    for pending in queued.pending_tasks(next(queued.queued_segments())):
+        state = plan_model.after_task(queued.bookmark, pending, durable=True)
+    listed += [info("2", 60), info("3", DAY), info("4", 2 * DAY)]
+    found, state = sent(tmp_path, listed, state)
+    assert found == ["2", "4"]
+    assert "a queue named its objects before, and s3://b/in/2 is the first object" in caplog.text
+    assert sent(tmp_path, [*listed, info("late", 5)], state)[0] == []
+
+
 def test_a_log_that_begins_at_a_state_names_what_a_new_path_leaves_out(
     tmp_path: Path, set_paths: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
