@@ -165,7 +165,7 @@ class WindowLog:
             problem = f"its STATE is of another window log than {self._folder}"
         elif at.window > end:
             problem = f"its STATE is at window {at.window}, and {self._folder} ends before window {end}"
-        elif head and not at.log and not head.first <= at.window <= head.unnamed:
+        elif head and not at.log and at.window != head.first:
             problem = f"its STATE, or that it has none, does not fit the window log {self._folder}"
         elif head and not at.log and at.window == head.first and at.value != head.before:
             problem = f"the window log {self._folder} begins elsewhere than its STATE"
@@ -199,11 +199,8 @@ class WindowLog:
     def append(self, window: Window) -> None:
         """Make a window durable, under the number that it has, and compact what is due."""
         if self.head is None:
-            first, unnamed = (self._files[0].first, self.next_number) if self._files else (window.number, None)
-            before = None if self._files else window.lower
-            self.head = write_head(
-                self._storage, self._folder, LogHead.new(self._stream, first, before, unnamed=unnamed)
-            )
+            first, before = (self._files[0].first, None) if self._files else (window.number, window.lower)
+            self.head = write_head(self._storage, self._folder, LogHead.new(self._stream, first, before))
         data, head = window.to_bytes(), self.head
         file = WindowLogFile(window.number, window.number, len(data))
         is_new = self._storage.put(self._folder.join(file.name), data, if_absent=True)

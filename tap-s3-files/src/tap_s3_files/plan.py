@@ -8,10 +8,11 @@ from bisect import bisect_right
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 from singer_arrow.batch.message import PlanLogId
 from singer_arrow.errors import IdentityError, NotFoundError, ObjectChangedError
@@ -141,37 +142,19 @@ def _second(info: ObjectInfo) -> datetime:
 # What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones.
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """Which objects a plan holds: those of `paths`, a digest, with dates before `end`, if it is all of them.
+class PlannedPaths(NamedTuple):
+    """Of which paths, a digest, a log has all objects: those with dates before `end`, if there is one.
 
-    An inventory may lack some of its last hours.
+    An `inventory` may lack those of its last hours.
     """
 
     paths: str
     end: str = ""
-    is_inventory: bool = False
+    source: str = ""
 
-    @classmethod
-    def of(cls, own: ObjectFilter, *, is_inventory: bool) -> Extent:
-        """Return the extent of a filter."""
-        end = own.dates[1] if any(map(has_date, own.paths)) else None
-        paths = digest("\n".join(sorted(map(str, own.paths))), 16)
-        return cls(paths, end.astimezone(UTC).isoformat() if end else "", is_inventory)
-
-    @classmethod
-    def parse(cls, text: str) -> Extent:
-        """Return the extent that `str` wrote."""
-        paths, end, kind = (*text.split(" "), "", "")[:3]
-        return cls(paths, end, kind != "")
-
-    def __str__(self) -> str:
-        return " ".join((self.paths, self.end, "inventory" if self.is_inventory else "")).rstrip()
-
-    def holds(self, other: Extent) -> bool:
-        """Return whether it holds all objects of another one."""
-        is_longer = not self.end or (other.end != "" and other.end <= self.end)
-        return self.paths == other.paths and is_longer and self.is_inventory <= other.is_inventory
+    def has_all_of(self, other: PlannedPaths) -> bool:
+        is_longer = not self.end or "" < other.end <= self.end
+        return self.paths == other.paths and is_longer and self.source in ("", other.source)
 
 
 logger = logging.getLogger("tap-s3-files")
@@ -222,11 +205,11 @@ class StreamPlan:
             self._warn_of_settings(newest)
         if newest is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, newest.after)
-        own = Extent.of(object_filter, is_inventory=is_inventory)
-        planned = "" if newest is None or newest.from_queue else newest.paths
-        is_known = from_queue or (newest is not None and newest.from_queue) or bool(planned)
-        self._extent, self._planned = own, Extent.parse(planned) if is_known else own
-        self._has_new_paths = not from_queue and not self._planned.holds(own)
+        end = object_filter.dates[1] if any(map(has_date, object_filter.paths)) else None
+        paths = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
+        own = PlannedPaths(paths, end.astimezone(UTC).isoformat() if end else "", "inventory" if is_inventory else "")
+        self._own, self._planned = own, PlannedPaths(*newest.paths.split(" ")) if newest is not None else own
+        self._has_new_paths = not from_queue and not self._planned.has_all_of(own)
         if sends and self.bookmark.left_out not in ("", own.paths):
             raise IdentityError(
                 f"Stream {object_filter.stream!r}: a run with another path passed over objects that were planned "
@@ -285,9 +268,9 @@ class StreamPlan:
             task = pending.task
             cuts = log.cuts(segment, task) if log is not None and task.may_be_cut else None
             starts = log.range_starts(task) if log is not None else None
-            matches, planned = self.object_filter.matches, segment.tasks[pending.number].objects
-            is_left_out = pending.passes and not task.objects and not any(matches(o.url) for o in planned)
-            left_out = self._extent.paths if is_left_out else ""
+            any_date, planned = replace(self.object_filter, dates=(None, None)), segment.tasks[pending.number].objects
+            is_left_out = pending.passes and not task.objects and not any(any_date.matches(o.url) for o in planned)
+            left_out = self._own.paths if is_left_out else ""
             yield replace(pending, cuts=cuts, starts=starts, reading=reading, left_out=left_out)
 
     def unfinished_segments(self) -> Iterator[Segment]:
@@ -325,8 +308,12 @@ class StreamPlan:
         if segment.number >= self.first_new:
             return True
         start, end = self.object_filter.window if not segment.from_queue else (None, None)
-        ours = [o for o in task.objects if self.object_filter.matches(o.url)]
-        inside = [o for o in ours if in_window(o, start, end)]
+        first, last = self.object_filter.dates
+        endless = replace(self.object_filter, dates=(first, None))
+        ours = [o for o in task.objects if endless.matches(o.url)]
+        is_early = self.object_filter.matches if last is not None else lambda _: True
+        earlier = [o for o in ours if in_window(o, None, end) and is_early(o.url)]
+        inside = [o for o in earlier if in_window(o, start, None)]
         if segment.from_queue and not ours:  # only the log knows of them
             raise IdentityError(
                 f"Stream {self.object_filter.stream!r}: its plan log has {task.objects[0].url}, which a queue "
@@ -336,12 +323,7 @@ class StreamPlan:
         if inside and len(inside) < len(task.objects):
             text = "An earlier run planned %d objects outside start_date, end_date or path with others; they are read"
             logger.warning(text, len(task.objects) - len(inside))
-        if not inside and end is not None and any(o.modified >= end for o in ours):
-            return None
-        later = replace(self.object_filter, dates=(self.object_filter.dates[0], None))
-        if not ours and any(later.matches(o.url) for o in task.objects):
-            return None
-        return bool(inside)
+        return None if not inside and len(earlier) < len(ours) else bool(inside)
 
     def probably_new(self, found: Listing) -> tuple[int, int]:
         """Return the number and the bytes of listed objects that are newer than all that earlier runs planned."""
@@ -353,7 +335,7 @@ class StreamPlan:
 
     def plan_listed(self, found: Listing) -> Iterator[Segment]:
         """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
-        if self._planned.paths != self._extent.paths and self._floor is not None:
+        if self._planned.paths != self._own.paths and self._floor is not None:
             text = "Stream %r: its path was changed; objects from before %s, where its plan log begins, are not read"
             logger.warning(text, self.object_filter.stream, self._floor.last_modified)
         start, end = self.object_filter.window
@@ -362,7 +344,7 @@ class StreamPlan:
 
         def new_objects() -> Iterator[ObjectInfo]:
             for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
-                if self._planned.paths != self._extent.paths and not self._is_rerun:
+                if self._planned.paths != self._own.paths and not self._is_rerun:
                     self._warn_once(
                         "Stream %r: %s, and %s is the first object that is read because the plan log lacks it. One "
                         "that was moved or renamed counts as new: append-only adds its rows again",
@@ -421,7 +403,7 @@ class StreamPlan:
                 continue
             after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
             if listed is not None and after != self._before:  # all that is older is planned
-                self._planned = self._extent
+                self._planned = self._own
             segment = Segment(
                 number=self._next,
                 stream=self.object_filter.stream,
@@ -431,7 +413,7 @@ class StreamPlan:
                 tasks=tuple(tasks),
                 from_queue=self._from_queue,
                 settings=self._settings or "",
-                paths="" if self._from_queue else str(self._planned),
+                paths="" if self._from_queue else " ".join(self._planned).rstrip(),
                 as_records=self.as_records,
             )
             if self.log is not None:
@@ -562,11 +544,7 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
         elif not state.log and log.is_new:
             is_of_none = not state.segment and not state.is_begun
             problem = "" if is_of_none else f"its STATE is of a plan log that is not there: {log.url} has none"
-        elif (
-            not (state.log or is_at_start)
-            and head is not None
-            and not start < state.segment + state.is_begun <= head.unnamed
-        ):
+        elif not (state.log or is_at_start) and head is not None:
             problem = (
                 "its STATE was written without a plan log, as by replication_method FULL_TABLE, or by a run of another "
                 f"one than {log.url}"

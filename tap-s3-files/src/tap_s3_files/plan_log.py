@@ -214,10 +214,7 @@ class CheckpointReader:
         return map(self._table, self._groups)
 
     def _table(self, group: int) -> pa.Table:
-        found = self._file.read_row_group(group)
-        if _COLUMNS.names[-1] not in found.column_names:  # written before tables were read
-            found = found.append_column(_COLUMNS.field(len(_COLUMNS) - 1), pa.nulls(len(found), pa.string()))
-        return found.select(_COLUMNS.names)
+        return self._file.read_row_group(group).select(_COLUMNS.names)
 
     def objects_of(self, urls: pa.Array) -> Iterator[ObjectInfo]:
         """Yield the objects of these URLs, in the order of the log, each as often as it is in it."""
@@ -265,7 +262,6 @@ def _head(segment: Segment) -> dict[str, Any]:
         "settings": segment.settings,
         "paths": segment.paths,
         "log": segment.log,
-        "has_skips": segment.has_skips,
         **({"table_version": segment.table_version} if segment.table_version else {}),
         **({"as_records": True} if segment.as_records else {}),
     }
@@ -284,7 +280,6 @@ def _segment(head: dict[str, Any], tasks: tuple[Task, ...]) -> Segment:
         settings=str(head["settings"]),
         paths=str(head.get("paths", "")),
         log=str(head.get("log", "")),
-        has_skips=bool(head.get("has_skips")),
         table_version=str(head.get("table_version", "")),
         as_records=bool(head.get("as_records")),
     )
@@ -313,7 +308,7 @@ GAP_LISTINGS = 3
 class PlanLog:
     """The log of one stream below a plan root; with `read_only`, nothing is appended: new segments are only returned.
 
-    `url` is its folder; `head` identifies it: None if it is empty, or was written before logs had ids.
+    `url` is its folder; `head` identifies it: None if it is empty, or lacks it.
     """
 
     def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
@@ -354,12 +349,10 @@ class PlanLog:
     def _identify(self, begin: Segment) -> str:
         """Return the id of the log, which gets one if it has none; `begin` is its first segment, if it is empty."""
         if self.head is None:
-            mark, first, unnamed = begin.before, begin.number, None
-            if self._files:  # it was written before logs had ids
-                mark, first, unnamed = self.before, self.first_number, self.next_number
-            ours = LogHead.new(self._stream, first, mark.to_json() if mark else None, unnamed=unnamed)
+            mark, first = (self.before, self.first_number) if self._files else (begin.before, begin.number)
+            ours = LogHead.new(self._stream, first, mark.to_json() if mark else None)
             self.head = write_head(self._storage, self.url, ours)
-            if (self.head.before, self.head.unnamed) != (ours.before, ours.unnamed):
+            if self.head.before != ours.before:
                 raise self._superseded(self.url.join(head_name(ours.first)))
         return self.head.log
 
@@ -497,8 +490,7 @@ class PlanLog:
             found = (json.loads(bytes(self._storage.get(url).data)) for url in files.get(segment.number, ()))
             left = {url for urls in found for url in urls}
             for info in (info for task in segment.tasks for info in task.ended_objects):
-                reason = "not loaded" if str(info.url) in left else "" if segment.has_skips else "perhaps not loaded"
-                yield segment.number, info, reason
+                yield segment.number, info, "not loaded" if str(info.url) in left else ""
 
     def check_gone(self, start: int, *, anew: bool = False) -> None:
         """Raise IdentityError if `after_load` may have removed objects of the segments from a number on.

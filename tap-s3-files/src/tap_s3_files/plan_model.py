@@ -255,10 +255,9 @@ class Segment:
 
     `before` and `after` are the watermarks of the stream before and after it, which never goes back. If it is
     `from_queue`, only the log knows of its objects. `settings` identifies the settings of rows at the time, see
-    `settings.rows_identity`; `paths` is the `extent` of which the log holds all objects up to `after`, "" if that is
-    not known; `log` is the id of its plan log, "" if it is in none, or was written before logs had ids. With
-    `has_skips` the log has which of its objects runs did not load; those of earlier versions of the tap have not. Of a
-    table, `table_version` is the key of the version up to which files are read, which `after` has if they are the last.
+    `settings.rows_identity`; `paths` are the `PlannedPaths` up to `after`, "" if that is not known; `log` is the id of
+    its plan log, "" if it is in none. Of a table, `table_version` is the key of the version up to which files are read,
+    which `after` has if they are the last.
     `as_records`: the run that planned it sent RECORD messages, of which a target's ledger has nothing.
     """
 
@@ -272,7 +271,6 @@ class Segment:
     settings: str = ""
     paths: str = ""
     log: str = field(default="", compare=False)
-    has_skips: bool = True
     table_version: str = ""
     as_records: bool = field(default=False, compare=False)
 

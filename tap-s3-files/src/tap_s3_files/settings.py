@@ -602,9 +602,8 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
 #
 # `log` is the id of the plan log that the numbers are of; without a log, only the watermark counts. The watermark is
 # where the objects of segments before this one end; of this segment, the tasks below `done` and those in `ahead` are
-# sent, and of the task number `done`, if it reads one large object, the first `rows` rows. `batch` was sent last.
-# `left_out`: planned objects were passed over, as they are of none of the paths that had this digest. The size of a
-# STATE does not depend on the number of objects.
+# sent, and of the task number `done`, if it reads one large object, the first `rows` rows. `batch` was sent last,
+# and planned objects of none of the paths of the digest `left_out` were passed over. Its size does not depend on them.
 
 _OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "starting_replication_value"}
 """Keys that the SDK may leave in an entry; they are no part of a bookmark."""
@@ -671,10 +670,7 @@ class Bookmark:
             "segment": self.segment,
             "done": self.done,
             "ahead": list(self.ahead),
-            **({"rows": self.rows} if self.rows else {}),
-            **({"log": self.log} if self.log else {}),
-            **({"batch": self.batch} if self.batch else {}),
-            **({"left_out": self.left_out} if self.left_out else {}),
+            **{name: found for name in ("rows", "log", "batch", "left_out") if (found := getattr(self, name))},
         }
 
     @classmethod

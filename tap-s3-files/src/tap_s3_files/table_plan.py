@@ -97,7 +97,7 @@ class TablePlan(StreamPlan):
                     after=self._mark(version, self._before) if following is None else self._before,
                     tasks=tasks,
                     settings=self._settings or "",
-                    paths=str(self._extent),
+                    paths=" ".join(self._own).rstrip(),
                     table_version=version.key,
                     as_records=self.as_records,
                 )

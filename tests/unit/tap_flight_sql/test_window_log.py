@@ -92,19 +92,6 @@ def test_a_state_of_another_log_reads_nothing(
         WindowLog(Storage(), Url.parse(str(tmp_path)), "my rows", given)
 
 
-def test_a_log_from_before_logs_had_ids_continues_and_gets_one(tmp_path: Path) -> None:
-    log = log_in(tmp_path)
-    for number in range(2):
-        log.append(window(tmp_path, number))
-    (head,) = (tmp_path / "_windows").rglob("log-*.json")
-    head.unlink()
-    for at in (Bookmark(), Bookmark(2, 2)):
-        WindowLog(Storage(), Url.parse(str(tmp_path)), "my rows", at).append(window(tmp_path, 2))
-        assert head.exists()
-    for at in (Bookmark(), Bookmark(1, 1), Bookmark(2, 2)):
-        WindowLog(Storage(), Url.parse(str(tmp_path)), "my rows", at)
-
-
 def test_batches_are_the_same_at_any_time(tmp_path: Path) -> None:
     log_in(tmp_path).append(window(tmp_path, 0))
     (found,) = log_in(tmp_path).windows()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +74,6 @@ def test_of_a_divided_object_all_ranges_count_as_one(tmp_path: Path) -> None:
         (0, "small", ""),
         (0, "left", "not loaded"),
     ]
-
-
-def test_what_an_earlier_version_of_the_tap_has_planned_may_not_be_loaded(tmp_path: Path) -> None:
-    log = log_in(tmp_path)
-    for number in range(17):  # the first of them become a checkpoint
-        log.append(segment(number, info(f"{number}", number)))
-    for number, _, why in log_in(tmp_path).passed_objects(0, 17):
-        assert (number, why) == (number, "")
-    path = folder_of(tmp_path) / "000016.json"
-    entry = json.loads(path.read_text())
-    del entry["has_skips"]
-    path.write_text(json.dumps(entry))
-    assert [why for *_, why in log_in(tmp_path).passed_objects(15, 17)] == ["", "perhaps not loaded"]
 
 
 def test_a_new_log_begins_behind_what_is_gone(tmp_path: Path) -> None:

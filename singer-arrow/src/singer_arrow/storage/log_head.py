@@ -18,7 +18,7 @@ from singer_arrow.storage.urls import Url
 #
 # <folder>/log-000000.json    the log whose first entry has the number 0
 #
-#     {"log": "5f0c...", "stream": "orders", "first": 0, "before": null, "unnamed": 0, "follows": null}
+#     {"log": "5f0c...", "stream": "orders", "first": 0, "before": null, "follows": null}
 #
 # The id is random. Each entry of the log and each STATE of a run that followed it has the id: so a STATE of another
 # log, an entry that was copied from elsewhere, and a log whose beginning was removed are noticed before anything is
@@ -37,15 +37,13 @@ class LogHead:
     first: int  # the number of its first entry
     before: Any = None
     """Where the stream was before the first entry, as in STATE; None: all that was ever sent is in the log."""
-    unnamed: int = 0
-    """A STATE without the id of a log is of this log up to this number: it was written before logs had ids."""
     follows: Mapping[str, Any] | None = None
     """The STATE from which the log was begun on purpose; a run with that STATE begins at the first entry."""
 
     @classmethod
-    def new(cls, stream: str, first: int, before: Any, *, unnamed: int | None = None, follows: Any = None) -> LogHead:
+    def new(cls, stream: str, first: int, before: Any, *, follows: Any = None) -> LogHead:
         """Return the head of a new log, with an id of its own."""
-        return cls(secrets.token_hex(8), stream, first, before, first if unnamed is None else unnamed, follows)
+        return cls(secrets.token_hex(8), stream, first, before, follows)
 
     def to_bytes(self) -> bytes:
         """Encode the head."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -163,43 +162,6 @@ def test_a_new_log_replaces_one_that_is_there(tmp_path: Path) -> None:
 def begin_anew(folder: Path, state: Bookmark | None) -> None:
     follows = state.to_state() if state else None
     PlanLog.begin_anew(Storage(), Url.parse(str(folder)), "orders", state.watermark if state else None, follows)
-
-
-def without_ids(folder: Path) -> None:
-    """Make the log one that was written before logs had ids."""
-    (folder_of(folder) / "log-000000.json").unlink()
-    for path in folder_of(folder).glob("0*.json"):
-        value = json.loads(path.read_text())
-        del value["log"]
-        path.write_text(json.dumps(value))
-
-
-def test_a_log_and_a_state_from_before_logs_had_ids_continue_and_get_one(tmp_path: Path) -> None:
-    states: list[Bookmark | None] = [None]
-    for n in range(4):
-        states.append(day(tmp_path, n + 1, states[-1])[1])
-    states = [replace(s, log="") if s else None for s in states]
-    without_ids(tmp_path)
-    assert [day(tmp_path, 4, state)[0] for state in states] == [[f"{n:02}" for n in range(m, 4)] for m in range(5)]
-    sent, last = day(tmp_path, 5, states[-1])
-    assert sent == ["04"]
-    assert last is not None
-    assert last.log
-    for state, begin in zip((*states, last), (0, 1, 2, 3, 4, 5), strict=True):
-        assert day(tmp_path, 5, state)[0] == [f"{n:02}" for n in range(begin, 5)]
-    ahead = Bookmark(last.watermark, 5)
-    with pytest.raises(IdentityError, match="written without a plan log"):
-        day(tmp_path, 5, ahead)
-
-
-def test_a_state_from_within_the_first_segment_of_a_log_without_ids_continues(tmp_path: Path) -> None:
-    large = [info(f"{n:02}", 60 * n, size=9 << 20) for n in range(3)]
-    begun = next(after for _, after in run(log_in(tmp_path), large, None))
-    begun = replace(begun, log="")
-    without_ids(tmp_path)
-    for _ in range(2):  # the first one is killed when it has planned more, before its first STATE
-        sent = [n for task, _ in run(log_in(tmp_path), [*large, info("03", 600)], begun) for n in names(task.objects)]
-        assert sent == ["01", "02", "03"]
 
 
 def test_streams_of_the_same_paths_are_no_other_logs_of_each_other(tmp_path: Path) -> None:
@@ -427,19 +389,6 @@ def test_older_objects_of_a_new_path_are_read_once(
     assert len({log.read(n).paths for n in (2, log.next_number - 1)}) == 2
     set_paths("a*", "n*")  # in another order: from here on, old objects are not looked for
     assert sent(tmp_path, [*listed, info("a-late", 5)], state, keys_ascend=keys_ascend)[0] == []
-
-
-def test_paths_are_not_compared_with_a_log_from_before_they_were_recorded(
-    tmp_path: Path, set_paths: Callable[..., None]
-) -> None:
-    set_paths("n*")
-    _, state = sent(tmp_path, [info("n", DAY)], None)
-    entry = folder_of(tmp_path) / "000000.json"
-    value = json.loads(entry.read_text())
-    del value["paths"]
-    entry.write_text(json.dumps(value))
-    set_paths("*")
-    assert sent(tmp_path, [info("n", DAY), info("a", 0)], state)[0] == []
 
 
 def test_an_inventory_may_have_lacked_what_a_listing_has(tmp_path: Path, set_paths: Callable[..., None]) -> None:

@@ -311,7 +311,6 @@ def test_what_is_in_an_entry_can_be_read_by_people(tmp_path: Path) -> None:
         "settings": "s",
         "paths": "9b2a80ec0ce6709b",
         "log": log.head.log,
-        "has_skips": True,
         "tasks": [
             {"objects": [{"url": "s3://b/in/a", "etag": "e", "size": 10, "modified": "2024-01-01T00:00:05+00:00"}]}
         ],

@@ -171,10 +171,3 @@ def test_the_log_keeps_what_the_table_has_about_files() -> None:
     data, _ = checkpoint_to_bytes([[to_table([segment])]])
     assert list(CheckpointReader(data).segments(0)) == [segment]
     assert task_name("orders", tasks[0]) != task_name("orders", replace(tasks[0], deletes=()))
-    # Checkpoints of earlier versions of the tap lack the column
-    file = pq.read_table(pa.BufferReader(data)).drop_columns(["table"])
-    out = io.BytesIO()
-    pq.write_table(file, out)
-    (old,) = CheckpointReader(out.getvalue()).segments(0)
-    assert [(t.objects, t.values, t.deletes) for t in old.tasks] == [(t.objects, (), ()) for t in tasks]
-    assert [t.num_rows for t in CheckpointReader(out.getvalue()).tables()] == [3]
