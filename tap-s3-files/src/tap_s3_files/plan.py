@@ -335,9 +335,10 @@ class StreamPlan:
 
     def plan_listed(self, found: Listing) -> Iterator[Segment]:
         """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
+        reason = "its path was changed" if self._planned.paths else "a queue named its objects before"
         if self._planned.paths != self._own.paths and self._floor is not None:
-            text = "Stream %r: its path was changed; objects from before %s, where its plan log begins, are not read"
-            logger.warning(text, self.object_filter.stream, self._floor.last_modified)
+            text = "Stream %r: %s; objects from before %s, where its plan log begins, are not read"
+            logger.warning(text, self.object_filter.stream, reason, self._floor.last_modified)
         start, end = self.object_filter.window
         self.complete_until = min(found.began, end or found.began)
         since = max((time for time in (start, self.since) if time is not None), default=None)
@@ -349,7 +350,7 @@ class StreamPlan:
                         "Stream %r: %s, and %s is the first object that is read because the plan log lacks it. One "
                         "that was moved or renamed counts as new: append-only adds its rows again",
                         self.object_filter.stream,
-                        "its path was changed" if self._planned.paths else "a queue named its objects before",
+                        reason,
                         info.url,
                     )
                 if self._recent and str(info.url) in self._recent:

@@ -78,6 +78,7 @@ def test_objects_that_are_batch_files_already_are_loaded_where_they_are(
     ran = source.run(passthrough=True, batch_config=batches)
     (batch,) = ran.of_type("BATCH")
     assert [url.rpartition("/")[2][:1] for url in batch["manifest"]] == ["0", "1"]
+    assert ran.of_type("STATE")[-1]["value"]["bookmarks"]["rows"]["batch"] == batch["batch_id"]
     stage = source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/")["Contents"]
     names = sorted(found["Key"].rpartition("/")[2] for found in stage)
     assert names == ["000000.json", "log-000000.json"]
