@@ -473,7 +473,10 @@ def window_and_back(world: World) -> None:
 
 
 def _without(world: World, name: str) -> None:
-    """Run once, with settings by which an object is not read; refused where STATE has passed over some by its path."""
+    """Run once, with settings by which an object is not read.
+
+    A STATE with `left_out` refuses another path: planned objects were passed over by its own.
+    """
     objects, world.objects = world.objects, {each: v for each, v in world.objects.items() if each != name}
     former = world.loaded.get(name)
     if not world.pipe(world.states[-1]) and '"left_out"' not in json.dumps(world.states[-1]):
