@@ -128,10 +128,10 @@ class BadValueError(ValueError):
         self.row, self.value, self.kind = row, value, kind
 
 
-def shorten(value: object) -> str:
-    """Return a value for a message, shortened."""
+def shorten(value: object, most: int = _MOST_SHOWN) -> str:
+    """Return a value for a message, shortened to so many characters."""
     text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text)} characters)"
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
 def display_value(column: pa.Array, row: int) -> object:

@@ -394,7 +394,7 @@ class NoSchemaError(DataError, RecordsWithoutSchemaException):
 
 def input_place(number: int, kind: object, stream: object) -> str:
     """Return the position of a message in words; `number` is that of its line in the input, from 1."""
-    of = f", a {kind} of stream {stream!r}" if isinstance(stream, str) else ""
+    of = f", a {kind} of stream {shorten(stream, 200)}" if isinstance(stream, str) else ""
     return f"Line {number} of the input{of}"
 
 

@@ -21,6 +21,7 @@ from singer_sdk.io_base import SingerReader
 from singer_sdk.singerlib.json import deserialize_json
 
 from singer_arrow.casting.from_json import json_kind
+from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.reading import chunks as limits
 from singer_arrow.reading.chunks import LongRecordError
@@ -44,7 +45,6 @@ class _Head(msgspec.Struct, gc=False):
 
 _HEADS = msgspec.json.Decoder(_Head)
 _HARD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_MOST_SHOWN = 200
 _OF_STREAMS = frozenset({"SCHEMA", "RECORD", "BATCH", "ACTIVATE_VERSION"})
 
 
@@ -167,10 +167,10 @@ class LineReader(SingerReader):
             self.assert_line_requires(message, {"type"})
             kind = message["type"]
             named, stream = isinstance(kind, str) and kind in _OF_STREAMS, message.get("stream", "x")
-            if named and not (isinstance(stream, str) and stream and is_unicode_text(stream)):
+            if named and not (isinstance(stream, str) and 0 < len(stream) <= 1000 and is_unicode_text(stream)):
                 fault = f"must be text, it is {json_kind(stream)}"
                 if isinstance(stream, str):
-                    fault = f"is {'no Unicode' if stream else 'empty'}"
+                    fault = "is no Unicode" if 0 < len(stream) <= 1000 else "must have 1 to 1,000 characters"
                 raise DataError(f"The 'stream' of a {kind} message {fault}; this is an error of the tap")
             callback = self._callbacks.get(kind) if isinstance(kind, str) else None
             if callback is None:
@@ -218,15 +218,14 @@ class LineReader(SingerReader):
                 yield None
 
     def _process_unknown_message(self, message_dict: dict[str, Any]) -> None:
-        shown = repr(message_dict["type"])[:_MOST_SHOWN]
-        raise self._bad(f"is a message of type {shown}, which Singer does not know")
+        raise self._bad(f"is a message of type {shorten(message_dict['type'])}, which Singer does not know")
 
     @staticmethod
     def assert_line_requires(line_dict: dict[str, Any], requires: set[str]) -> None:
         """Check that a message has its required keys, as the SDK does, without its text in the error."""
         if missing := requires - line_dict.keys():
             kind = line_dict.get("type", "")
-            of = f" of stream {line_dict['stream']!r}" if "stream" in line_dict else ""
+            of = f" of stream {shorten(line_dict['stream'], 200)}" if "stream" in line_dict else ""
             msg = (
                 f"A {kind} message{of} lacks {', '.join(repr(m) for m in sorted(missing))}; this is an error of the tap"
             )

@@ -168,10 +168,24 @@ def test_any_bytes(junk: bytes, place: int, end: bytes) -> None:
     listen(b"".join([*lines[:place], junk + end, *lines[place:]]), {})
 
 
+@pytest.mark.parametrize("lacking", ["type", "record"])
+def test_a_long_name_of_a_stream_is_shortened_in_errors(lacking: str) -> None:
+    reported = listen(encoded([MESSAGES[0], with_at(RECORD | {"stream": "n" * 5000}, (lacking,), GONE)]), {})
+    assert reported is not None
+    assert "nnn... (5002 characters)" in reported
+
+
 def test_a_long_value_is_shortened_in_errors() -> None:
     reported = listen(encoded([MESSAGES[0], with_at(MESSAGES[1], ("record", "at"), "/" + "n" * 5000)]), {})
     assert reported is not None
     assert "(5003 characters) is no date-time. Correct it" in reported
+
+
+def test_any_text_may_be_long() -> None:
+    for (number, path), length in itertools.product(PLACES, [300, 1000, 5000]):
+        listen(
+            encoded([*MESSAGES[:number], with_at(MESSAGES[number], path, "n" * length), *MESSAGES[number + 1 :]]), {}
+        )
 
 
 def test_every_key_may_be_missing() -> None:
@@ -184,7 +198,8 @@ def test_every_key_may_be_missing() -> None:
     [
         (b"[" * 100_000, "is no JSON"),
         (b'{"type": "RECORD", "stream": "\\ud800", "record": {}}', "is no Unicode"),
-        (b'{"type": "RECORD", "stream": "", "record": {}}', "is empty"),
+        (b'{"type": "RECORD", "stream": "", "record": {}}', "must have 1 to 1,000 characters"),
+        (json.dumps(SCHEMA | {"stream": "n" * 1001}).encode(), "must have 1 to 1,000 characters"),
         (b'{"type": "ACTIVATE_VERSION", "stream": "s", "version": "1"}', "'version' must be an integer"),
         (json.dumps(BATCH | {"manifest": ["s3://b\n/k"]}).encode(), "has a bucket that cannot exist"),
         (json.dumps(BATCH | {"manifest": ["gopher://x/y"]}).encode(), "has the scheme 'gopher'"),
