@@ -369,20 +369,21 @@ class StreamLedger(Ledger):
 
     def _outcome(self, entry: Entry, *, patience: float = 0.0) -> Outcome:
         with self._lock:
-            lock = self._locks[entry.job_id]
+            lock, is_known = self._locks[entry.job_id], entry.job_id in self._outcomes
+        if patience and not is_known and self.client.job(entry.job_id) is None:
+            # without the lock of the job: a thread of this run that need not wait takes its id, which ends all waits
+            logger.info("Another run is about to load some of the same batches; waiting for it")
+            self.client.job(entry.job_id, patience=patience)
         with lock:
             if entry.job_id not in self._outcomes:
-                self._outcomes[entry.job_id] = self._find_outcome(entry, patience)
+                self._outcomes[entry.job_id] = self._find_outcome(entry)
             return self._outcomes[entry.job_id]
 
-    def _find_outcome(self, entry: Entry, patience: float) -> Outcome:
+    def _find_outcome(self, entry: Entry) -> Outcome:
         """Return the outcome of an entry's job; takes the id of a job that does not exist."""
         job = self.client.job(entry.job_id)
         if job is None and datetime.now(UTC) - entry.started_at > FORGOTTEN:
             return Outcome(loaded=True, ended=entry.started_at + _LONGEST_JOB)
-        if job is None and patience:
-            logger.info("Another run is about to load some of the same batches; waiting for it")
-            job = self.client.job(entry.job_id, patience=patience)
         if job is None:
             job = self.client.occupy(entry.job_id)
         if job is None:
