@@ -224,3 +224,41 @@ def test_a_run_waits_for_a_job_whose_entry_appeared_after_it_began(server: Serve
     assert ledger.loaded_of(["b"]).keys() == {"b"}
     inserted.join()
     assert server.rows["b"] == 1
+
+
+def test_a_thread_that_waits_for_another_run_does_not_hold_up_one_that_ends_the_wait(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run enters `a` and `b` after this one entered `b` and before it enters `a`, and waits for this one.
+
+    So the thread with `a` waits for the other job, and the one with `b`, whose entry is older, takes its id.
+    """
+    monkeypatch.setattr(ledger_module, "PATIENCE_SECONDS", 5.0)
+    is_waiting, appeared = threading.Event(), list[bool]()
+
+    class Overtaken(Client):
+        def write(self, batch: str, job: str, at: datetime) -> None:
+            super().write(batch, job, at)
+            if batch == "b":
+                entered(server, "a", other)
+                entered(server, "b", other)
+                waits.start()
+                assert is_waiting.wait(60)
+
+        def job(self, job_id: str, *, patience: float = 0.0) -> Any:
+            if patience:
+                is_waiting.set()
+            found = super().job(job_id, patience=patience)
+            if patience:
+                appeared.append(found is not None)
+            return found
+
+    connection: Any = Overtaken(server, random.Random(0))
+    ledger = StreamLedger(connection, "s", table(server))
+    other = f"{ledger.prefix}2"
+    waits = threading.Thread(target=ledger.begin, args=({"a": 1},))
+    assert ledger.loaded_of(["a", "b"]) == {}
+    assert ledger.begin({"b": 1})[1] == set()
+    waits.join()
+    assert server.jobs[other].is_nothing
+    assert appeared == [True]
