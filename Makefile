@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: site help setup demo acceptance test floors faults soak lint house format bench interoperation docs wheels build clean
+.PHONY: site help setup demo acceptance test floors faults soak lint format bench interoperation docs wheels build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -44,16 +44,12 @@ soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large lo
 floors: setup  ## Unit tests with the oldest versions of the dependencies
 	@UV="$(UV)" bash .ci/try-floors --numprocesses=$(WORKERS) --dist=worksteal tests/unit/singer_arrow tests/unit/tap_s3_files tests/unit/tap_flight_sql $(ARGS)
 
-lint: setup  ## Format, lint, types, import rules, limits of tools/house; Rust where it is
+lint: setup  ## Format, lint, types, import rules; Rust where it is
 	@$(RUN) ruff format --check .
 	@$(RUN) ruff check .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-cache
-	@PYTHONPATH=tools $(RUN) python -m house --check
 	@if command -v cargo > /dev/null; then cd singer-arrow-json && cargo fmt --check && PYO3_BUILD_EXTENSION_MODULE=1 PYO3_NO_PYTHON=1 cargo clippy --quiet --release --locked -- -D warnings; fi
-
-house: setup  ## The figures of how easy the source is to read
-	@PYTHONPATH=tools $(RUN) python -m house $(ARGS)
 
 format: setup  ## Format the code
 	@$(RUN) ruff format . && $(RUN) ruff check --fix .
