@@ -14,7 +14,8 @@ excel_sheet     Program that writes the cells of one sheet to an Arrow file, in 
 json_read       JSON Lines and lists: source, parsed blocks, batches; types; small files joined
 json_array      Convert a document that is a list to JSON Lines
 json_keys       Keys of JSON records that are unknown, and their values
-json_lines      Whole lines by the native parser, and one by one what it does not read
+json_blocks     Blocks of lines -> columns, by pyarrow.json
+json_lines      Whole lines by `json_blocks` or the native parser, and one by one what these do not read
 json_write      Write JSON Lines
 openpgp         An encrypted object, decrypted and checked
 orc             ORC: footers, columns and batches of rows

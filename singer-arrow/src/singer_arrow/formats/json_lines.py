@@ -1,8 +1,8 @@
-"""Whole lines of JSON -> rows: by the native parser, and one by one what it does not read.
+"""Whole lines of JSON -> rows: in blocks by one of two parsers, and one by one by the exact rules.
 
-The native parser (the package `singer-arrow-json`) reads lines that are written as usual, and names the others. Those
-are read by the exact rules (`casting.from_json`), which find the errors, as are all lines where it is not installed.
-The rows are the same.
+The parser of a block (`json_blocks`, or the native one of the package `singer-arrow-json` where that is installed)
+reads lines that are written as usual, and returns the numbers of the others. Those are read by the exact rules
+(`casting.from_json`), which find the errors. The rows, errors and counts are the same with either parser.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from singer_arrow.casting.from_arrow import fit
 from singer_arrow.casting.from_json import BadRowError, convert_value, parse, parse_row, raw_members
 from singer_arrow.casting.from_text import BadValueError
 from singer_arrow.casting.spelling import set_column
-from singer_arrow.enforcement.bad_rows import ParsedRows, RowError, UnknownKeys, batch_of
+from singer_arrow.enforcement.bad_rows import ParsedRows, RowError, UnknownKeys, batch_of, nulled
 from singer_arrow.enforcement.enforce import exclude_from_json, paths_with_exclusions
+from singer_arrow.formats.json_blocks import BlockReader, Member
 from singer_arrow.formats.json_keys import KnownKeys
 from singer_arrow.reading.parallel import ROW_LOCK
 from singer_arrow.schema.arrow_schema import is_json
@@ -32,8 +33,9 @@ from singer_arrow.schema.arrow_schema import is_json
 logger = logging.getLogger(__name__)
 OFTEN = 64
 """If more than one line in so many has a value of a column that is not read, the column is read in another way."""
-_Kind = tuple[str, list[Any]]  # what the native parser reads: its name, and the members, or the item, with theirs
-_JSON: _Kind = ("json", [])
+_FEW = 4  # values of a column of a block for which their lines are read by the exact rules
+_Kind = tuple[str, tuple[Member, ...]]  # of values: its name, and the members of objects, or the item of arrays
+_JSON: _Kind = ("json", ())
 _INTERFACE = 2  # that of the native parser
 
 
@@ -44,7 +46,7 @@ def native_parser() -> Any:
         module = importlib.import_module("singer_arrow_json")
         if getattr(module, "INTERFACE", None) == _INTERFACE:
             return module.read_lines
-    logger.warning("JSON is read slowly; install the singer-arrow-json of this version to read it at full speed")
+        logger.warning("the installed singer-arrow-json is of another version and is not used; install the same version")
     return None
 
 
@@ -89,31 +91,27 @@ class LineParser:
         self._paths = paths_with_exclusions(excluded) if excluded else {}
         self._kinds = cache(lambda *, as_text: {f.name: self._kind(f, as_text=as_text) for f in schema})
         self._as_text = False  # whether dates and times are read as text, as they are not written as usual
+        self._blocks = BlockReader(schema, keys, is_closed=is_closed)
         self._raws = [  # columns whose values, or some of them, are JSON as it is written
             (i, f)
             for i, f in enumerate(schema)
             if f.name in self._paths or is_json(f) or (loose_text and pt.is_string(f.type))
         ]
 
-    # By the native parser
-
     def __call__(self, data: bytes) -> ReadLines:
         """Return the rows of whole lines."""
-        if (read_lines := native_parser()) is None:
-            numbers: Sequence[int] = line_numbers(data)
-            nulls = batch_of([pa.nulls(len(numbers), f.type) for f in self._schema], self._schema, len(numbers))
-            return ReadLines(nulls, {}, numbers, frozenset(numbers), (), (), {}, data.count(b"\n"))
+        read_lines = native_parser() or self._blocks
         by_value = set[str]()  # columns of which each value is converted alone, as some do not fit
         while True:
             as_text = self._as_text
             kinds = self._kinds(as_text=as_text) | dict.fromkeys(by_value, _JSON)
-            members: list[Any] = [(name, *kind) for name, kind in kinds.items()]
+            members: list[Member] = [(name, *kind) for name, kind in kinds.items()]
             reports = self._keys is not None
             if self._keys is not None:
-                members += [(name, "nothing", []) for name in self._keys.names.difference(kinds)]
+                members += [(name, "nothing", ()) for name in sorted(self._keys.names.difference(kinds))]
             if self._around is not None:
-                beside: list[Any] = [(f.name, "int" if pt.is_integer(f.type) else "text", []) for f in self._around]
-                members = [*beside, ("record", "record" if reports else "open", members)]
+                beside: list[Member] = [(f.name, "int" if pt.is_integer(f.type) else "text", ()) for f in self._around]
+                members = [*beside, ("record", "record" if reports else "open", tuple(members))]
                 reports = self._is_closed
             rows, bad, unfit, blank, drifted, unknown = read_lines(data, members, reports)
             table = pa.record_batch(rows)
@@ -143,10 +141,12 @@ class LineParser:
                     raise ValueError("texts do not fit")
                 if kinds[own.name] == _JSON and not (is_json(own) and own.name not in self._paths):
                     continue
-                try:
-                    fitted[own.name] = read if is_json(own) else fit(read, own)
-                except BadValueError:
+                column, rows_unfit = (read, ()) if is_json(own) else _fit(read, own)
+                if column is None:
                     failed.add(own.name)
+                else:
+                    fitted[own.name] = column
+                    unread.update(numbers[row] for row in rows_unfit)
             if not failed:
                 break
             by_value |= failed
@@ -170,10 +170,10 @@ class LineParser:
         )
 
     def _kind(self, field: pa.Field, *, as_text: bool) -> _Kind:
-        """Return as what the native parser reads a column."""
+        """Return the kind of values as which a column is read."""
         is_text = pt.is_string(field.type) and not is_json(field)
         if self._loose_text and is_text and field.name not in self._paths:
-            return "any", []
+            return "any", ()
         decimals = "digits" if field.name in self._unquoted else "number"
         return self._native(field, field.name, decimals, as_text=as_text) or _JSON
 
@@ -184,22 +184,22 @@ class LineParser:
             return None
         if pt.is_struct(t):
             members = [(f.name, self._native(f, f"{path}.{f.name}", decimals, as_text=as_text)) for f in t]
-            left_out: list[Any] = [(n, "nothing", []) for n in self._paths.get(path, ()) if n not in dict(members)]
+            left_out = [(n, "nothing", ()) for n in self._paths.get(path, ()) if n not in dict(members)]
             if not members or not all(kind for _, kind in members):
                 return None
-            return "struct", [(name, *kind) for name, kind in members if kind] + left_out
+            return "struct", (*((name, *kind) for name, kind in members if kind), *left_out)
         if pt.is_list(t):
             item = self._native(t.value_field, path, decimals, as_text=as_text)
-            return item and ("list", [("item", *item)])
+            return item and ("list", (("item", *item),))
         if pt.is_boolean(t) or pt.is_integer(t):
-            return ("bool" if pt.is_boolean(t) else "int"), []
+            return ("bool" if pt.is_boolean(t) else "int"), ()
         if pt.is_floating(t):
-            return ("float" if t.bit_width == 64 else "float32"), []
+            return ("float" if t.bit_width == 64 else "float32"), ()
         if pt.is_decimal(t):
-            return decimals, []
+            return decimals, ()
         if not as_text and (pt.is_date(t) or (pt.is_timestamp(t) and t.unit == "us")):
-            return ("date" if pt.is_date(t) else "timestamp"), []
-        return "text", []
+            return ("date" if pt.is_date(t) else "timestamp"), ()
+        return "text", ()
 
     def _converted(
         self, column: pa.Array, field: pa.Field, numbers: Sequence[int]
@@ -278,6 +278,18 @@ class LineParser:
     def included(self, raws: Mapping[str, bytes], name: str) -> bytes:
         """Return the JSON of a member of a record without excluded members."""
         return exclude_from_json(raws[name], self._schema.field(name), self._excluded, name)
+
+
+def _fit(column: pa.Array, field: pa.Field) -> tuple[pa.Array | None, list[int]]:
+    """Return a column in the type of a field, with null for the rows that are also returned; None if they are many."""
+    rows = list[int]()
+    while len(rows) <= _FEW:
+        try:
+            return fit(column, field), rows
+        except BadValueError as error:
+            rows.append(error.row)
+            column = nulled(column, pa.array(rows, pa.int64()))
+    return None, []
 
 
 def line_numbers(data: bytes) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from file_bytes import WRITERS
-from json_parsers import json_parser, skip_by_python  # noqa: F401 - used by each test of the module
+from json_parsers import json_parser  # noqa: F401 - used by each test of the module
 
 from singer_arrow.enforcement.enforce import without_excluded
 from singer_arrow.errors import DataError, DriftError
@@ -107,9 +107,7 @@ def test_they_are_no_news(
     name: str,
     drift: str,
     monkeypatch: pytest.MonkeyPatch,
-    json_parser: str,  # noqa: F811 - the fixture
 ) -> None:
-    skip_by_python(json_parser)
     monkeypatch.setattr(json_lines.LineParser, "read_one_by_one", None)  # they need no further check
     schema = pa.schema([*SCHEMA, json_field(RESCUED)]) if drift == "rescue" else SCHEMA
     found = Reading(objects, name, written(name, [row(n) for n in range(200)], FILE), schema, on_drift=drift)

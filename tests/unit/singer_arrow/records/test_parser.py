@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from json_parsers import json_parser, skip_by_python  # noqa: F401 - used by each test of the module
+from json_parsers import json_parser  # noqa: F401 - used by each test of the module
 from pyarrow import types as pt
 from record_reference import RefusalError, Schema, reference_row
 from record_streams import LEAVES, encode, streams
@@ -242,7 +242,6 @@ def test_deep_values_are_read_or_refused_with_their_line(levels: int, beside: by
 
 
 def test_a_parser_learns_how_its_stream_is_written(json_parser: str) -> None:  # noqa: F811 - the fixture
-    skip_by_python(json_parser)
     schema = {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
     lines = b"".join(encode({"at": "2026-01-01T00:00:00.1234567Z"}, {}) + b"\n" for _ in range(500))
     read = parser(schema, [])
@@ -258,7 +257,6 @@ def test_records_that_are_not_validated(stream: tuple[Schema, list[str], list[by
 
 def test_an_unknown_key_of_several_kinds_of_values_is_counted_at_the_same_speed(json_parser: str) -> None:  # noqa: F811 - the fixture
     """Once it is met, later blocks are read at once too: none goes line by line."""
-    skip_by_python(json_parser)
     schema = pa.schema([("id", pa.int64())])
     around = pa.schema([("type", pa.string())])
     parse = LineParser(schema, KnownKeys(schema, frozenset(), frozenset()), loose_text=True, around=around)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from json_parsers import json_parser, skip_by_python  # noqa: F401 - used by each test of the module
+from json_parsers import json_parser  # noqa: F401 - used by each test of the module
 
 from singer_arrow.errors import DataError, DriftError
 from singer_arrow.formats import FORMATS, json_lines
@@ -196,9 +196,8 @@ def test_skips_before_a_drift_are_counted_once(objects: Any) -> None:
     assert progress.skipped == 4
 
 
-def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch, json_parser: str) -> None:  # noqa: F811 - the fixture
+def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few lines are read one by one if few are bad, whatever their error."""
-    skip_by_python(json_parser)
     read: list[int] = []
     exact = json_lines.LineParser.read_one_by_one
     monkeypatch.setattr(
@@ -216,8 +215,7 @@ def test_bad_lines_cost_what_they_are(objects: Any, monkeypatch: pytest.MonkeyPa
         assert sum(read) < 1000
 
 
-def test_new_keys_that_are_null_cost_nothing(objects: Any, monkeypatch: pytest.MonkeyPatch, json_parser: str) -> None:  # noqa: F811 - the fixture
-    skip_by_python(json_parser)
+def test_new_keys_that_are_null_cost_nothing(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lines.LineParser, "read_one_by_one", None)
     data = b'{"a":1,"b":null}\n{"a":2}\n' * 1000
     assert objects.read(data, "a.jsonl", A, on_drift="raise", known_columns=frozenset("a")).num_rows == 2000

@@ -1,4 +1,4 @@
-"""The native parser gives what Python gives, whatever the text."""
+"""Both parsers give what the exact rules give, whatever the text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
-from json_parsers import needs_native
+from json_parsers import PARSERS, use
 
 from singer_arrow.casting.spelling import collect_truncated
+from singer_arrow.enforcement.bad_rows import batch_of
 from singer_arrow.formats import json_lines
 from singer_arrow.formats.json_keys import KnownKeys
-from singer_arrow.formats.json_lines import LineParser
+from singer_arrow.formats.json_lines import LineParser, ReadLines, line_numbers
 from singer_arrow.schema.arrow_schema import json_field
 
-pytestmark = needs_native
 INNER = pa.struct([("i", pa.int64()), ("s", pa.string()), ("t", pa.timestamp("us", "UTC")), ("d", pa.decimal128(9, 2))])
 SCHEMA = pa.schema(
     [
@@ -137,12 +137,12 @@ def lines(draw: st.DrawFn) -> bytes:
     return line.replace(b"\n", b" ")
 
 
-def read(text: bytes, parser: Any, drift: str, excluded: frozenset[str], *, loose: bool) -> list[Any]:
+def read(text: bytes, parser: str, drift: str, excluded: frozenset[str], *, loose: bool) -> list[Any]:
     keys = None if drift == "ignored" else KnownKeys(SCHEMA, frozenset({"kept"}), excluded)
     with pytest.MonkeyPatch.context() as patch, collect_truncated() as cuts:
-        patch.setattr(json_lines, "native_parser", lambda: parser)
+        use(patch, parser)
         reader = LineParser(SCHEMA, keys, excluded, loose_text=loose, counts_unknown=drift == "counted")
-        found = reader(text)
+        found = unread(text) if parser == "exact" else reader(text)
         rows, unknown = reader.complete(found, text)
     assert found.lines == text.count(b"\n")
     rows.batch.validate(full=True)
@@ -151,6 +151,14 @@ def read(text: bytes, parser: Any, drift: str, excluded: frozenset[str], *, loos
     return [rows.batch, floats, numbers, list(rows.errors), list(rows.unknown), dict(unknown), set(cuts)]
 
 
+def unread(text: bytes) -> ReadLines:
+    """Return that all lines are for the exact rules."""
+    numbers = line_numbers(text)
+    nulls = batch_of([pa.nulls(len(numbers), f.type) for f in SCHEMA], SCHEMA, len(numbers))
+    return ReadLines(nulls, {}, numbers, frozenset(numbers), (), (), {}, text.count(b"\n"))
+
+
+@pytest.mark.parametrize("parser", PARSERS)
 @given(
     found=st.lists(lines(), min_size=1, max_size=6),
     loose=st.booleans(),
@@ -217,38 +225,31 @@ def read(text: bytes, parser: Any, drift: str, excluded: frozenset[str], *, loos
     end=b"\n",
     excluded=frozenset(),
 )
-def test_both_parsers_give_the_same(
-    found: list[bytes], loose: bool, drift: str, often: int, end: bytes, excluded: frozenset[str]
+def test_a_parser_gives_what_the_exact_rules_give(
+    parser: str, found: list[bytes], loose: bool, drift: str, often: int, end: bytes, excluded: frozenset[str]
 ) -> None:
     text = b"".join(line + end for line in found)
-    native = json_lines.native_parser()
-    assert native is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_lines, "OFTEN", often)
-        by_native = read(text, native, drift, excluded, loose=loose)
-    *found_by_native, cut = by_native
-    *found_by_python, cut_by_python = read(text, None, drift, excluded, loose=loose)
-    assert found_by_native == found_by_python
-    assert cut_by_python <= cut  # a warning may also name a value of a line that is refused
+        *rows, cut = read(text, parser, drift, excluded, loose=loose)
+    *exact_rows, exact_cut = read(text, "exact", drift, excluded, loose=loose)
+    assert rows == exact_rows
+    assert exact_cut <= cut  # a warning may also name a value of a line that is refused
 
 
+@pytest.mark.parametrize("parser", PARSERS)
 @pytest.mark.parametrize("is_around", [False, True])
 @pytest.mark.parametrize("value", ["1e2", '"5"', "300"])
-def test_many_columns_that_are_written_in_another_way_are_found_at_once(value: str, is_around: bool) -> None:
+def test_columns_of_another_spelling_are_read_together(parser: str, value: str, is_around: bool) -> None:
     schema = pa.schema([(f"c{i}", pa.int8()) for i in range(100)])
     record = "{" + ",".join(f'"c{i}":{value}' for i in range(100)) + "}"
     text = f'{{"record":{record}}}\n' if is_around else f"{record}\n"
-    native, calls = json_lines.native_parser(), list[bytes]()
-
-    def read_lines(data: bytes, *others: Any) -> Any:
-        calls.append(data)
-        return native(data, *others)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_lines, "native_parser", lambda: read_lines)
-        parser = LineParser(schema, None, loose_text=False, around=pa.schema([]) if is_around else None)
-        found = parser(text.encode() * 10)
-    assert len(calls) == 2
+        use(patch, parser)
+        patch.setattr(LineParser, "read_one_by_one", None)  # no line is read by the exact rules as a whole
+        found = LineParser(schema, None, loose_text=False, around=pa.schema([]) if is_around else None)(
+            text.encode() * 10
+        )
     assert len(found.mismatches) == (1000 if value != "1e2" else 0)
     assert not found.unread
 
@@ -259,7 +260,7 @@ def test_the_parser_of_another_version_is_not_used(
     for other in (SimpleNamespace(read_lines=print), SimpleNamespace(read_lines=print, INTERFACE=0)):
         monkeypatch.setitem(sys.modules, "singer_arrow_json", other)
         assert json_lines.native_parser.__wrapped__() is None
-    assert "install the singer-arrow-json of this version" in caplog.text
+    assert "is of another version and is not used" in caplog.text
 
 
 GRAMMAR = {  # whether a document is JSON, as RFC 8259 has it
@@ -312,13 +313,24 @@ GRAMMAR = {  # whether a document is JSON, as RFC 8259 has it
 }
 
 
+@pytest.mark.parametrize("parser", PARSERS)
 @pytest.mark.parametrize(("text", "is_json"), GRAMMAR.items())
-def test_what_is_no_json_is_left_to_python(text: str, is_json: bool) -> None:
-    native = json_lines.native_parser()
-    for kind in ("json", "any", "list", "float"):
-        inner = [("item", "json", [])] if kind == "list" else []
-        bad = native(text.encode() + b"\n", [("a", kind, inner)], True)[1]
-        if not is_json:
-            assert bad == [0]
-        elif kind == "json" and "\\uD" not in text:
-            assert bad == []
+def test_what_is_not_json_is_left_to_the_exact_rules(parser: str, text: str, is_json: bool) -> None:
+    for t, is_loose in (
+        (json_field("a").type, False),
+        (pa.string(), True),
+        (pa.list_(pa.float64()), False),
+        (pa.float64(), False),
+    ):
+        for name in ("a", "other"):
+            field = json_field(name) if t == json_field("a").type and not is_loose else pa.field(name, t)
+            schema = pa.schema([field])
+            with pytest.MonkeyPatch.context() as patch:
+                use(patch, parser)
+                found = LineParser(schema, KnownKeys(schema, frozenset(), frozenset()), loose_text=is_loose)(
+                    text.encode() + b"\n"
+                )
+            if not is_json:
+                assert found.unread == ({1} if text else set())
+            elif is_loose and "\\uD" not in text:
+                assert not found.unread
