@@ -46,7 +46,9 @@ def native_parser() -> Any:
         module = importlib.import_module("singer_arrow_json")
         if getattr(module, "INTERFACE", None) == _INTERFACE:
             return module.read_lines
-        logger.warning("the installed singer-arrow-json is of another version and is not used; install the same version")
+        logger.warning(
+            "the installed singer-arrow-json is of another version and is not used; install the same version"
+        )
     return None
 
 
