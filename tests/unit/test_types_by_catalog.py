@@ -17,7 +17,7 @@ from type_kinds import kinds
 from type_texts import Written, deduced_from_csv, deduced_from_json, set_for_csv, set_for_json
 
 from singer_arrow.batch.files import read_file
-from singer_arrow.casting.from_json import parse_row
+from singer_arrow.casting.from_json import RowReader
 from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.storage.store import Storage
 
@@ -109,7 +109,7 @@ def rows_of(messages: list[dict[str, Any]], lines: list[str], stream: str, schem
         file_format = batches[0]["encoding"]["format"]
         return pa.Table.from_batches(list(read_file(STORAGE, url, format=file_format, schema=schema)), schema)
     found = [line for m, line in zip(messages, lines, strict=True) if m["type"] == "RECORD" and m["stream"] == stream]
-    columns = zip(*(parse_row(_record(line), schema)[0] for line in found), strict=True)
+    columns = zip(*(RowReader(schema)(_record(line))[0] for line in found), strict=True)
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema)
 
 

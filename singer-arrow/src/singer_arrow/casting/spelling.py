@@ -254,7 +254,7 @@ def text_to_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
         return column.cast(t)
     if _are_short(column, _MOST_WIDE - max(0, t.scale)):
         return column.cast(wide).cast(t)
-    return pa.array([None if text is None else _decimal(text, t) for text in column.to_pylist()], wide).cast(t)
+    return pa.array([None if text is None else decimal_of(text, t) for text in column.to_pylist()], wide).cast(t)
 
 
 def cast_decimals(column: pa.Array, t: pa.DataType) -> pa.Array:
@@ -281,8 +281,8 @@ def _are_short(column: pa.Array, most: int) -> bool:
     return (longest is None or longest <= most) and not any(pc.any(pc.match_substring(column, e)).as_py() for e in "eE")
 
 
-def _decimal(text: str, t: pa.DataType) -> Decimal:
-    """Parse a number with exactly the scale of the type, so that Arrow need not rescale it."""
+def decimal_of(text: str, t: pa.DataType) -> Decimal:
+    """Return a number with the scale of the type, so that Arrow need not rescale it; ValueError if it does not fit."""
     if not _NUMBER.fullmatch(text):
         raise ValueError("not a number")
     sign, digits, exponent = Decimal(text).as_tuple()

@@ -17,10 +17,11 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import fit
-from singer_arrow.casting.from_json import BadRowError, convert_value, parse, parse_row, raw_members
+from singer_arrow.casting.from_json import BadRowError, RowReader, convert_value, parse, raw_members
 from singer_arrow.casting.from_text import BadValueError
 from singer_arrow.casting.spelling import set_column
 from singer_arrow.enforcement.bad_rows import ParsedRows, RowError, UnknownKeys, batch_of, nulled
@@ -93,6 +94,7 @@ class LineParser:
         self._paths = paths_with_exclusions(excluded) if excluded else {}
         self._kinds = cache(lambda *, as_text: {f.name: self._kind(f, as_text=as_text) for f in schema})
         self._as_text = False  # whether dates and times are read as text, as they are not written as usual
+        self._read_row = RowReader(schema, loose_text=loose_text)
         self._blocks = BlockReader(schema, keys, is_closed=is_closed)
         self._raws = [  # columns whose values, or some of them, are JSON as it is written
             (i, f)
@@ -207,8 +209,13 @@ class LineParser:
         self, column: pa.Array, field: pa.Field, numbers: Sequence[int]
     ) -> tuple[pa.Array, list[RowError], set[int]]:
         """Return a column from the JSON of its values, the errors of its values, and the lines with unknown keys."""
-        values, errors, drifted = list[Any](), list[RowError](), set[int]()
-        for number, raw in zip(numbers, column.cast(pa.binary()).to_pylist(), strict=True):
+        errors, drifted = list[RowError](), set[int]()
+        whole = _whole_numbers(column, field.type)
+        values = (
+            column.cast(pa.binary()) if whole is None else pc.if_else(whole.is_valid(), None, column.cast(pa.binary()))
+        )
+        rest = list[Any]()
+        for number, raw in zip(numbers, values.to_pylist(), strict=True):
             value, text = None, raw
             if raw is not None:
                 try:
@@ -218,8 +225,9 @@ class LineParser:
                     value = from_raw(text, field, loose_text=self._loose_text)
                 except BadRowError as error:
                     errors.append(RowError(number, str(error), field.name, raw=text))
-            values.append(value)
-        return pa.array(values, field.type), errors, drifted
+            rest.append(value)
+        found = pa.array(rest, field.type)
+        return found if whole is None else pc.coalesce(whole, found), errors, drifted
 
     # By the exact rules
 
@@ -260,7 +268,7 @@ class LineParser:
         rows, kept, errors = list[list[object]](), list[int](), list[RowError]()
         for number, text in zip(numbers, lines, strict=True):
             try:
-                values, mismatches = parse_row(text, self._schema, loose_text=self._loose_text)
+                values, mismatches = self._read_row(text)
             except BadRowError as error:
                 errors.append(RowError(number, str(error), error.column, text=text))
                 continue
@@ -292,6 +300,18 @@ def _fit(column: pa.Array, field: pa.Field) -> tuple[pa.Array | None, list[int]]
             rows.append(error.row)
             column = nulled(column, pa.array(rows, pa.int64()))
     return None, []
+
+
+def _whole_numbers(column: pa.Array, t: pa.DataType) -> pa.Array | None:
+    """Return the JSON of numbers such as `5` or `5.0` as integers, and null for the rest; None for other types."""
+    if not pt.is_integer(t):
+        return None
+    texts = column.cast(pa.string())
+    digits = pc.replace_substring_regex(texts, r"\.0+$", "")
+    plain = pc.if_else(pc.match_substring_regex(digits, r"^-?\d{1,18}$"), digits, None).cast(pa.int64())
+    low, high = (-(2 ** (t.bit_width - 1)), 2 ** (t.bit_width - 1) - 1) if pt.is_signed_integer(t) else (0, 2**63 - 1)
+    high = min(high, 2**t.bit_width - 1)
+    return pc.if_else(pc.and_(pc.greater_equal(plain, low), pc.less_equal(plain, high)), plain, None).cast(t)
 
 
 def line_numbers(data: bytes) -> list[int]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from singer_sdk.exceptions import InvalidRecord, MissingKeyPropertiesError, RecordsWithoutSchemaException
 
-from singer_arrow.casting.from_json import BadRowError, json_kind, parse, parse_row, raw_members, to_json_bytes
+from singer_arrow.casting.from_json import BadRowError, RowReader, json_kind, parse, raw_members, to_json_bytes
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.casting.spelling import collect_truncated, warn_truncated
 from singer_arrow.casting.to_json import check_years
@@ -210,6 +210,7 @@ class RecordParser:
             ),
             True: LineParser(schema, self._keys, loose_text=True, around=shown),
         }
+        self._read_row = RowReader(schema, loose_text=True)
         self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
         self._temporal = [
             (i, f)
@@ -331,7 +332,7 @@ class RecordParser:
 
     def _row(self, line: bytes, message: Message) -> list[Any]:
         raw = raw_record(line, message)
-        values, errors = parse_row(raw, self._schema, loose_text=True)
+        values, errors = self._read_row(raw)
         if errors:
             raise errors[0]
         if self._raws:

@@ -19,7 +19,7 @@ from json_parsers import json_parser  # noqa: F401 - used by each test of the mo
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import fit
-from singer_arrow.casting.from_json import BadRowError, parse_row
+from singer_arrow.casting.from_json import BadRowError, RowReader
 from singer_arrow.casting.from_text import BadValueError, from_text
 from singer_arrow.formats.json_read import JsonBlockParser
 from singer_arrow.read_options import ReadOptions
@@ -197,7 +197,7 @@ def read(t: pa.DataType, value: str, *, before: str | None = None) -> Any:
 
 def one_by_one(t: pa.DataType, value: str) -> Any:
     try:
-        values, mismatches = parse_row(f'{{"a":{value}}}'.encode(), pa.schema([("a", t)]))
+        values, mismatches = RowReader(pa.schema([("a", t)]))(f'{{"a":{value}}}'.encode())
     except BadRowError:
         return REFUSED
     return REFUSED if mismatches else pa.array(values, t)[0].as_py()
