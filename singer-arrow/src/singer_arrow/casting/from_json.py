@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import lru_cache
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -167,12 +166,6 @@ def _escaped(value: Any) -> Any:
     return msgspec.Raw(json.dumps(value).encode()) if isinstance(value, str) else value
 
 
-def convert_value(value: Any, field: pa.Field, *, loose_text: bool = False) -> Any:
-    """Convert a parsed JSON value for `pa.array` of the field's type; BadRowError if it does not fit."""
-    return value_reader(field, loose_text=loose_text)(value)
-
-
-@lru_cache(maxsize=1024)
 def value_reader(field: pa.Field, *, loose_text: bool) -> Callable[[Any], Any]:
     """Return the function that converts parsed JSON values for `pa.array` of the field's type, and null to None.
 
@@ -246,6 +239,7 @@ def _text(value: str | None) -> str | None:
 
 
 _USUAL = re.compile(r"\d{4}-\d\d-\d\d(?:[T ](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+_DATE, _DIGIT = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\d")  # parts of all texts that fit
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = _EPOCH.toordinal()
 
@@ -255,6 +249,9 @@ def _from_text(value: str, t: pa.DataType) -> Any:
     _text(value)
     if (found := _quickly(value, t)) is not None:
         return found
+    needed = _DATE if pt.is_date(t) or pt.is_timestamp(t) else _DIGIT if pt.is_decimal(t) or pt.is_time(t) else None
+    if needed is not None and not needed.search(value):
+        return None
     try:
         scalar = from_text(pa.array([value], pa.string()), t)[0]
     except BadValueError:

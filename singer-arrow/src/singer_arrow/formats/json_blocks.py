@@ -52,6 +52,7 @@ Found = tuple[pa.RecordBatch, Sequence[int], Sequence[int], Sequence[int], Seque
 
 _Mode = Literal["error", "ignore"]  # what pyarrow.json does with unknown keys
 
+_OFTEN = 64  # a member is unfit if more than one line in so many has another value than expected
 _MOST_ALONE = 256  # lines of a block that pyarrow.json reads alone, to find those that only it refuses
 _BLANK = b"\t\n\v\f\r "
 _CONSTANT = re.compile(rb"[:,\[][ \t\r]*-?(?:NaN|Inf)")
@@ -63,7 +64,6 @@ _PATTERNS = {
 }
 _REFUSED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # errors of msgspec
 _UNSUPPORTED = re.compile(r'["\\\x00-\x1f]')  # in names, by msgspec
-_PATH = re.compile(r"`\$\.(.*)`$", re.DOTALL)  # of a value, at the end of an error of msgspec
 _TYPES: dict[str, tuple[pa.DataType | None, Any]] = {  # of Arrow and of msgspec, by kind
     "bool": (pa.bool_(), bool),
     "int": (pa.int64(), Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]),
@@ -93,6 +93,7 @@ class _Plan:
     has_decimals: bool
     numbers: tuple[re.Pattern[bytes], ...]  # of members whose values must not be strings
     texts: tuple[str, ...]  # names of the members that are read as JSON text
+    kinds: Mapping[str, Any]  # msgspec types of the members of the record
     typed: Any  # msgspec decoder that refuses values of another kind
     raw: Any  # msgspec decoder of `texts`
     shape: Any  # msgspec decoder that refuses unknown keys
@@ -169,13 +170,14 @@ class BlockReader:
         record: tuple[Member, ...] = members[-1][2] if within else members
         texts = tuple(name for name, kind, _ in record if kind == "json")
         fields = _fields(record, self._type) or [_NO_COLUMN]
-        typed, raw, shape = _struct(_typed(record)), _struct(dict.fromkeys(texts, msgspec.Raw)), _shape(record)
+        kinds = _typed(record)
+        typed, raw, shape = _struct(kinds), _struct(dict.fromkeys(texts, msgspec.Raw)), _shape(record)
         if within:
-            kinds = {name: _TYPES[kind] for name, kind, _ in members[:-1]}
-            fields = [*(pa.field(name, kind[0]) for name, kind in kinds.items()), pa.field("record", pa.struct(fields))]
-            typed = _struct({**{name: kind[1] for name, kind in kinds.items()}, "record": typed})
+            around = {name: _TYPES[kind] for name, kind, _ in members[:-1]}
+            fields = [*(pa.field(name, t) for name, (t, _) in around.items()), pa.field("record", pa.struct(fields))]
+            typed = _struct({**{name: t for name, (_, t) in around.items()}, "record": typed})
             raw = _struct({"record": raw})
-            shape = _struct({**dict.fromkeys(kinds, msgspec.Raw), "record": shape}, is_closed=self._is_closed)
+            shape = _struct({**dict.fromkeys(around, msgspec.Raw), "record": shape}, is_closed=self._is_closed)
         return _Plan(
             members=members,
             record=record,
@@ -185,6 +187,7 @@ class BlockReader:
             has_decimals=any(kind in ("number", "digits") for _, kind, _ in _walk(record)),
             numbers=tuple(_key(name) for name, kind, _ in _walk(record) if kind == "digits"),
             texts=texts,
+            kinds=kinds,
             typed=msgspec.json.Decoder(typed),
             raw=msgspec.json.Decoder(raw),
             shape=msgspec.json.Decoder(shape),
@@ -325,10 +328,12 @@ def _read(lines: _Lines, plan: _Plan, unfit: Counter[str]) -> tuple[pa.RecordBat
     for row, line in enumerate(lines.split):
         try:
             plan.typed.decode(line)
-        except _REFUSED as error:
+        except _REFUSED:
             out.add(row)
-            if (path := _PATH.search(str(error))) is not None:
-                unfit[_column(path[1], plan)] += 1
+            unfit.update(_unfit_members(line, plan))
+            if any(count * _OFTEN > len(lines) for count in unfit.values()):
+                # The caller reads these members in another way, and then the block again.
+                return _spread(_nulls(plan.schema), [None] * len(lines)), set(range(len(lines))), mode
     rest = [row for row in range(len(lines)) if row not in out]
     batches, left = list[pa.RecordBatch](), [_MOST_ALONE]
     places: list[int | None] = [None] * len(lines)
@@ -377,11 +382,23 @@ def _table(lines: _Lines, schema: pa.Schema, mode: _Mode) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
-def _column(path: str, plan: _Plan) -> str:
-    """Return the member of the record that a path of msgspec is in."""
-    path = path.removeprefix("record.") if plan.within else path
-    names = [name for name, _, _ in plan.record if path.startswith(name)]
-    return max(names, key=len, default="")
+def _unfit_members(line: bytes, plan: _Plan) -> list[str]:
+    """Return the members of a record whose values are of another kind."""
+    try:
+        record = msgspec.json.decode(line)
+        if plan.within:
+            record = record["record"]
+        return [name for name, t in plan.kinds.items() if name in record and not _is_of(record[name], t)]
+    except (*_REFUSED, TypeError, KeyError):  # not JSON, or not a record
+        return []
+
+
+def _is_of(value: Any, t: Any) -> bool:
+    try:
+        msgspec.convert(value, t | None)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _nulls(schema: pa.Schema) -> pa.RecordBatch:

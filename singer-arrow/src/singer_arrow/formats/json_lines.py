@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_arrow import fit
-from singer_arrow.casting.from_json import BadRowError, RowReader, convert_value, parse, raw_members
+from singer_arrow.casting.from_json import BadRowError, RowReader, parse, raw_members, value_reader
 from singer_arrow.casting.from_text import BadValueError
 from singer_arrow.casting.spelling import set_column
 from singer_arrow.enforcement.bad_rows import ParsedRows, RowError, UnknownKeys, batch_of, nulled
@@ -97,7 +97,7 @@ class LineParser:
         self._read_row = RowReader(schema, loose_text=loose_text)
         self._blocks = BlockReader(schema, keys, is_closed=is_closed)
         self._raws = [  # columns whose values, or some of them, are JSON as it is written
-            (i, f)
+            (i, f.name, raw_reader(f, loose_text=loose_text))
             for i, f in enumerate(schema)
             if f.name in self._paths or is_json(f) or (loose_text and pt.is_string(f.type))
         ]
@@ -210,11 +210,11 @@ class LineParser:
     ) -> tuple[pa.Array, list[RowError], set[int]]:
         """Return a column from the JSON of its values, the errors of its values, and the lines with unknown keys."""
         errors, drifted = list[RowError](), set[int]()
-        whole = _whole_numbers(column, field.type)
-        values = (
-            column.cast(pa.binary()) if whole is None else pc.if_else(whole.is_valid(), None, column.cast(pa.binary()))
-        )
-        rest = list[Any]()
+        usual = None if is_json(field) else _usual_values(column, field.type)
+        values = column.cast(pa.binary())
+        if usual is not None:
+            values = pc.if_else(usual.is_valid(), None, values)
+        rest, read = list[Any](), raw_reader(field, loose_text=self._loose_text)
         for number, raw in zip(numbers, values.to_pylist(), strict=True):
             value, text = None, raw
             if raw is not None:
@@ -222,12 +222,12 @@ class LineParser:
                     if self._keys is not None and self._keys.has_unknown_members(field.name, raw):
                         drifted.add(number)
                     text = exclude_from_json(raw, field, self._excluded, field.name)
-                    value = from_raw(text, field, loose_text=self._loose_text)
+                    value = read(text)
                 except BadRowError as error:
                     errors.append(RowError(number, str(error), field.name, raw=text))
             rest.append(value)
         found = pa.array(rest, field.type)
-        return found if whole is None else pc.coalesce(whole, found), errors, drifted
+        return found if usual is None else pc.coalesce(usual, found), errors, drifted
 
     # By the exact rules
 
@@ -277,9 +277,9 @@ class LineParser:
                 raw = self.included(raws, mismatch.column or "")
                 errors.append(RowError(number, str(mismatch), mismatch.column, raw=raw))
             wrong = {mismatch.column for mismatch in mismatches}
-            for i, own in self._raws:
-                if own.name in raws and own.name not in wrong:
-                    values[i] = from_raw(self.included(raws, own.name), own, loose_text=self._loose_text)
+            for i, name, read in self._raws:
+                if name in raws and name not in wrong:
+                    values[i] = read(self.included(raws, name))
             rows.append(values)
             kept.append(number)
         columns = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(self._schema)]
@@ -302,16 +302,19 @@ def _fit(column: pa.Array, field: pa.Field) -> tuple[pa.Array | None, list[int]]
     return None, []
 
 
-def _whole_numbers(column: pa.Array, t: pa.DataType) -> pa.Array | None:
-    """Return the JSON of numbers such as `5` or `5.0` as integers, and null for the rest; None for other types."""
+def _usual_values(column: pa.Array, t: pa.DataType) -> pa.Array | None:
+    """Return the JSON of usual integers, also such as `5.0`, and of booleans, and null for the rest; else None."""
+    texts = column.cast(pa.string())
+    if pt.is_boolean(t):
+        usual = pc.is_in(texts, pa.array(["true", "false"]))
+        return pc.if_else(usual, texts, None).cast(t)
     if not pt.is_integer(t):
         return None
-    texts = column.cast(pa.string())
     digits = pc.replace_substring_regex(texts, r"\.0+$", "")
-    plain = pc.if_else(pc.match_substring_regex(digits, r"^-?\d{1,18}$"), digits, None).cast(pa.int64())
+    whole = pc.if_else(pc.match_substring_regex(digits, r"^-?\d{1,18}$"), digits, None).cast(pa.int64())
     low, high = (-(2 ** (t.bit_width - 1)), 2 ** (t.bit_width - 1) - 1) if pt.is_signed_integer(t) else (0, 2**63 - 1)
-    high = min(high, 2**t.bit_width - 1)
-    return pc.if_else(pc.and_(pc.greater_equal(plain, low), pc.less_equal(plain, high)), plain, None).cast(t)
+    fits = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, min(high, 2**t.bit_width - 1)))
+    return pc.if_else(fits, whole, None).cast(t)
 
 
 def line_numbers(data: bytes) -> list[int]:
@@ -319,10 +322,19 @@ def line_numbers(data: bytes) -> list[int]:
     return [number for number, line in enumerate(data.split(b"\n"), 1) if line and not line.isspace()]
 
 
-def from_raw(raw: bytes, field: pa.Field, *, loose_text: bool) -> Any:
-    """Return a value from its JSON, as `pa.array` accepts it for the field's type; BadRowError if it does not fit."""
-    if raw == b"null":
-        return None
-    if is_json(field) or (loose_text and pt.is_string(field.type) and raw[:1] != b'"'):
-        return raw.decode()
-    return convert_value(parse(raw), field, loose_text=loose_text)
+def raw_reader(field: pa.Field, *, loose_text: bool) -> Callable[[bytes], Any]:
+    """Return the function that converts the JSON of values for `pa.array` of the field's type.
+
+    It raises BadRowError if a value does not fit.
+    """
+    convert = value_reader(field, loose_text=loose_text)
+    keeps_all, keeps_others = is_json(field), loose_text and pt.is_string(field.type)
+
+    def read(raw: bytes) -> Any:
+        if raw == b"null":
+            return None
+        if keeps_all or (keeps_others and raw[:1] != b'"'):
+            return raw.decode()
+        return convert(parse(raw))
+
+    return read

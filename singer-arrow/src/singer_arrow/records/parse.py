@@ -28,7 +28,7 @@ from singer_arrow.casting.to_json import check_years
 from singer_arrow.enforcement.bad_rows import NON_FINITE, batch_of
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.formats.json_keys import KnownKeys, types_within
-from singer_arrow.formats.json_lines import LineParser, from_raw
+from singer_arrow.formats.json_lines import LineParser, raw_reader
 from singer_arrow.records.schema import Rules
 from singer_arrow.records.validation import all_dates
 from singer_arrow.schema.arrow_schema import is_json
@@ -211,7 +211,11 @@ class RecordParser:
             True: LineParser(schema, self._keys, loose_text=True, around=shown),
         }
         self._read_row = RowReader(schema, loose_text=True)
-        self._raws = [(i, f) for i, f in enumerate(schema) if is_json(f) or pt.is_string(f.type)]
+        self._raws = [
+            (i, f.name, raw_reader(f, loose_text=True))
+            for i, f in enumerate(schema)
+            if is_json(f) or pt.is_string(f.type)
+        ]
         self._temporal = [
             (i, f)
             for i, f in enumerate(schema)
@@ -337,9 +341,9 @@ class RecordParser:
             raise errors[0]
         if self._raws:
             raws = raw_members(raw)
-            for i, field in self._raws:
-                if field.name in raws:
-                    values[i] = from_raw(raws[field.name], field, loose_text=True)
+            for i, name, read in self._raws:
+                if name in raws:
+                    values[i] = read(raws[name])
         for i, field in self._temporal:
             _check_dates(pa.array(values[i : i + 1], field.type), field)
         return values
