@@ -11,6 +11,7 @@ UV := $(shell command -v uv || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
 # One more than there are cores: many tests wait for processes that they kill, or for queues.
 MINUTES ?= 30
+comma := ,
 SAMPLE ?= --sample
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 
@@ -24,8 +25,9 @@ help:  ## Show this list
 setup: $(UV)  ## Install everything into .venv
 	@UV="$(UV)" bash .ci/setup
 
-demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked, and once more
-	@$(RUN) local-cloud run --service s3,bigquery,redshift,flightsql --seed -- python -m local_cloud.demo
+demo: setup  ## Load files from S3 into BigQuery and Redshift on this machine, twice, and check the rows; ARGS=--all shows more
+	@rm -rf .demo
+	@$(RUN) local-cloud run --data-dir .demo --service s3,bigquery,redshift$(if $(findstring --all,$(ARGS)),$(comma)flightsql) --seed -- python -m local_cloud.demo $(ARGS)
 
 acceptance: setup  ## Some sixty scenarios on the accounts that the environment names, else on the local cloud
 	@$(RUN) python -m acceptance $(ARGS)
@@ -75,4 +77,4 @@ build: wheels  ## Wheels, tried in empty environments and by Meltano
 	@$(RUN) pytest -m soak tests/integration/pipelines/test_meltano.py tests/integration/docs
 
 clean:  ## Remove what was made, and the local BigQuery that was installed outside this folder
-	@rm -rf .venv .uv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .meltano "$${XDG_CACHE_HOME:-$$HOME/.cache}/local-cloud"
+	@rm -rf .demo .venv .uv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .meltano "$${XDG_CACHE_HOME:-$$HOME/.cache}/local-cloud"
