@@ -8,7 +8,8 @@ export UV_SYSTEM_CERTS ?= 1
 # Images often set it; every process would then compile all the libraries that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv || echo .uv/bin/uv)
-RUN := $(UV) run --no-sync
+# Not `uv run`, which would replace an environment of another Python than that of .python-version.
+RUN := env VIRTUAL_ENV="$(CURDIR)/.venv" PATH="$(CURDIR)/.venv/bin:$$PATH"
 # One more than there are cores: many tests wait for processes that they kill, or for queues.
 MINUTES ?= 30
 comma := ,
@@ -24,6 +25,8 @@ help:  ## Show this list
 
 setup: $(UV)  ## Install everything into .venv
 	@UV="$(UV)" bash .ci/setup
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo 'Installed. Next: `make demo` loads files into local warehouses; `make test` runs the tests.'; \
+		echo 'The commands are in .venv/bin: export PATH="$$PWD/.venv/bin:$$PATH"',:)
 
 demo: setup  ## Load files from S3 into BigQuery and Redshift on this machine, twice, and check the rows; ARGS=--all shows more
 	@rm -rf .demo
