@@ -227,6 +227,8 @@ class Cloud:
         self._run_dir = run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
         self._stack.callback(remove_tree, run_dir)
         self.env.update(environment.without_proxy(os.environ))
+        if python is not None:  # it starts while the others do
+            self._keep(self._start_bigquery(run_dir, python))
         if "s3" in self._services:
             self._start_child("s3", run_dir)
             queue_url = setup.create(self.s3_url)
@@ -263,7 +265,7 @@ class Cloud:
             self.dask.start(self._dask_workers)
             self.env.update(environment.dask(self.dask.address, self.dask.tls))
         if python is not None:
-            self._keep(self._start_bigquery(run_dir, python))
+            self.services["bigquery"].await_ready()
             self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc, self.gcs_url))
 
     def _keep(self, service: Service) -> None:
@@ -288,4 +290,4 @@ class Cloud:
         # -I: neither PYTHONPATH nor the working directory adds packages to the server.
         command: list[str | Path] = [python, "-I", launch, run_dir, data.resolve()]
         env = os.environ | {"HOME": str(home), "BIGQUERY_HOST": "127.0.0.1", "DEFAULT_PROJECT_ID": environment.PROJECT}
-        return Service("bigquery", command, log=run_dir / "bigquery.log", env=env)
+        return Service("bigquery", command, log=run_dir / "bigquery.log", env=env, is_awaited=False)
