@@ -29,8 +29,7 @@ setup: $(UV)  ## Install everything into .venv
 		echo 'The commands are in .venv/bin: export PATH="$$PWD/.venv/bin:$$PATH"',:)
 
 demo: setup  ## Load files from S3 into BigQuery and Redshift on this machine, twice, and check the rows; ARGS=--all shows more
-	@rm -rf .demo
-	@$(RUN) local-cloud run --data-dir .demo --service s3,bigquery,redshift$(if $(findstring --all,$(ARGS)),$(comma)flightsql) --seed -- python -m local_cloud.demo $(ARGS)
+	@$(RUN) local-cloud run --data-dir .demo --fresh --service s3,bigquery,redshift$(if $(findstring --all,$(ARGS)),$(comma)flightsql) --seed -- python -m local_cloud.demo $(ARGS)
 
 acceptance: setup  ## Some sixty scenarios on the accounts that the environment names, else on the local cloud
 	@$(RUN) python -m acceptance $(ARGS)
@@ -54,7 +53,7 @@ lint: setup  ## Format, lint, types, import rules; Rust where it is
 	@$(RUN) ruff check .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-cache
-	@if command -v cargo > /dev/null; then cd singer-arrow-json && cargo fmt --check && PYO3_BUILD_EXTENSION_MODULE=1 PYO3_NO_PYTHON=1 cargo clippy --quiet --release --locked -- -D warnings; fi
+	@if cargo --version > /dev/null 2>&1; then cd singer-arrow-json && cargo fmt --check && PYO3_BUILD_EXTENSION_MODULE=1 PYO3_NO_PYTHON=1 cargo clippy --quiet --release --locked -- -D warnings; fi
 
 format: setup  ## Format the code
 	@$(RUN) ruff format . && $(RUN) ruff check --fix .
@@ -73,7 +72,7 @@ docs: setup  ## Write what is written from the code: settings, plugins, SQL, typ
 
 wheels: setup  ## Wheels into dist/
 	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift acceptance; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
-	@if command -v cargo > /dev/null; then $(UV) build --quiet --wheel --out-dir dist singer-arrow-json; fi
+	@if cargo --version > /dev/null 2>&1; then $(UV) build --quiet --wheel --out-dir dist singer-arrow-json; fi
 
 build: wheels  ## Wheels, tried in empty environments and by Meltano
 	@UV="$(UV)" bash .ci/try-wheels

@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"which to start; by default {','.join(SERVICES)}",
     )
     common.add_argument("--data-dir", type=Path, help="keep the data here; by default it is gone at the end")
+    common.add_argument("--fresh", action="store_true", help="remove what is kept in --data-dir first")
     common.add_argument("--latency-ms", type=float, default=0.0, metavar="N", help="delay each answer of S3")
     common.add_argument("--faults", type=Path, metavar="FILE", help="JSON with rules of the fault proxy before S3")
     common.add_argument("--seed", action="store_true", help="put the sample data into the source bucket first")
@@ -106,7 +107,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _with_cloud(arguments: argparse.Namespace) -> int:
     rules = load_rules(arguments.faults) if arguments.faults else []
     services = arguments.service or SERVICES
-    with Cloud(services, data_dir=arguments.data_dir, latency_ms=arguments.latency_ms, faults=rules) as cloud:
+    kept = {"data_dir": arguments.data_dir, "is_fresh": arguments.fresh}
+    with Cloud(services, latency_ms=arguments.latency_ms, faults=rules, **kept) as cloud:
         if arguments.seed:
             seed(setup.client("s3", cloud.s3_url), environment.SOURCE_BUCKET, print_on_stderr)
         if arguments.action == "up":

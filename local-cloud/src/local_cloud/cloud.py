@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import urllib.error
@@ -58,6 +59,7 @@ class Cloud:
         services: Collection[str] = SERVICES,  # also of `MORE_SERVICES`; redshift includes s3, from which it copies
         *,
         data_dir: Path | None = None,  # keeps the data between runs; by default they are temporary
+        is_fresh: bool = False,  # begin without the data that earlier runs have kept there
         redshift_copies: bool = True,  # False: redshift starts without s3, sooner, and only for queries
         latency_ms: float = 0.0,  # delay of each answer of S3, by a fault proxy
         faults: Sequence[RuleDict] = (),  # rules of that fault proxy, see `local_cloud.faults.rules.Rule`
@@ -75,7 +77,7 @@ class Cloud:
         self._redshift_tls = redshift_tls
         self._flightsql_endpoints, self._flightsql_tls = flightsql_endpoints, flightsql_tls
         self._dask_workers = dask_workers
-        self._data_dir = data_dir
+        self._data_dir, self._is_fresh = data_dir, is_fresh
         self._rules: list[RuleDict] = [*faults, *([{"delay_ms": latency_ms}] if latency_ms else [])]
         self._run_dir: Path | None = None
         self._proxies = 0
@@ -224,6 +226,8 @@ class Cloud:
         python = installation.ensure() if "bigquery" in self._services else None
         if self._data_dir is not None:
             self._stack.enter_context(_locked(self._data_dir))
+            for name in SERVICES if self._is_fresh else ():
+                shutil.rmtree(self._data_dir / name, ignore_errors=True)
         self._run_dir = run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
         self._stack.callback(remove_tree, run_dir)
         self.env.update(environment.without_proxy(os.environ))

@@ -104,6 +104,11 @@ def test_kept_data_is_found_from_a_folder_below(warehouse: str, tmp_path: Path, 
         assert stderr == f"local-cloud: starting {warehouse} with the data in {tmp_path}/.demo\n"
     kept = ask("--warehouse", warehouse, "--data-dir", tmp_path / ".demo", sql, folder=Path("/"))
     assert kept[:2] == (0, TABLE)
+    (tmp_path / ".demo/notes.txt").write_text("mine")
+    fresh = [LOCAL_CLOUD, "run", "--service", warehouse, "--data-dir", ".demo", "--fresh", "--"]
+    again = subprocess.run([*fresh, LOCAL_CLOUD, "query", sql], cwd=tmp_path, env=env, check=False, timeout=120)
+    assert again.returncode == 1  # the table is gone
+    assert (tmp_path / ".demo/notes.txt").exists()
     assert not list(temporary.iterdir())
 
 
