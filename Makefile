@@ -8,9 +8,11 @@ export UV_SYSTEM_CERTS ?= 1
 # Images often set it; every process would then compile all the libraries that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv || echo .uv/bin/uv)
-RUN := $(UV) run --no-sync
+# Not `uv run`, which would replace an environment of another Python than that of .python-version.
+RUN := env VIRTUAL_ENV="$(CURDIR)/.venv" PATH="$(CURDIR)/.venv/bin:$$PATH"
 # One more than there are cores: many tests wait for processes that they kill, or for queues.
 MINUTES ?= 30
+comma := ,
 SAMPLE ?= --sample
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 
@@ -23,9 +25,11 @@ help:  ## Show this list
 
 setup: $(UV)  ## Install everything into .venv
 	@UV="$(UV)" bash .ci/setup
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo 'Installed. Next: `make demo` loads files into local warehouses; `make test` runs the tests.'; \
+		echo 'The commands are in .venv/bin: export PATH="$$PWD/.venv/bin:$$PATH"',:)
 
-demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked, and once more
-	@$(RUN) local-cloud run --service s3,bigquery,redshift,flightsql --seed -- python -m local_cloud.demo
+demo: setup  ## Load files from S3 into BigQuery and Redshift on this machine, twice, and check the rows; ARGS=--all shows more
+	@$(RUN) local-cloud run --data-dir .demo --fresh --service s3,bigquery,redshift$(if $(findstring --all,$(ARGS)),$(comma)flightsql) --seed -- python -m local_cloud.demo $(ARGS)
 
 acceptance: setup  ## Some sixty scenarios on the accounts that the environment names, else on the local cloud
 	@$(RUN) python -m acceptance $(ARGS)
@@ -49,7 +53,7 @@ lint: setup  ## Format, lint, types, import rules; Rust where it is
 	@$(RUN) ruff check .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-cache
-	@if command -v cargo > /dev/null; then cd singer-arrow-json && cargo fmt --check && PYO3_BUILD_EXTENSION_MODULE=1 PYO3_NO_PYTHON=1 cargo clippy --quiet --release --locked -- -D warnings; fi
+	@if cargo --version > /dev/null 2>&1; then cd singer-arrow-json && cargo fmt --check && PYO3_BUILD_EXTENSION_MODULE=1 PYO3_NO_PYTHON=1 cargo clippy --quiet --release --locked -- -D warnings; fi
 
 format: setup  ## Format the code
 	@$(RUN) ruff format . && $(RUN) ruff check --fix .
@@ -68,11 +72,11 @@ docs: setup  ## Write what is written from the code: settings, plugins, SQL, typ
 
 wheels: setup  ## Wheels into dist/
 	@rm -rf dist && for p in singer-arrow tap-s3-files tap-flight-sql target-bigquery target-redshift acceptance; do $(UV) build --quiet --wheel --out-dir dist $$p || exit 1; done
-	@if command -v cargo > /dev/null; then $(UV) build --quiet --wheel --out-dir dist singer-arrow-json; fi
+	@if cargo --version > /dev/null 2>&1; then $(UV) build --quiet --wheel --out-dir dist singer-arrow-json; fi
 
 build: wheels  ## Wheels, tried in empty environments and by Meltano
 	@UV="$(UV)" bash .ci/try-wheels
 	@$(RUN) pytest -m soak tests/integration/pipelines/test_meltano.py tests/integration/docs
 
 clean:  ## Remove what was made, and the local BigQuery that was installed outside this folder
-	@rm -rf .venv .uv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .meltano "$${XDG_CACHE_HOME:-$$HOME/.cache}/local-cloud"
+	@rm -rf .demo .venv .uv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .meltano "$${XDG_CACHE_HOME:-$$HOME/.cache}/local-cloud"

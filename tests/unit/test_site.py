@@ -103,9 +103,8 @@ def test_the_page_of_errors_has_a_section_for_each_code(site: ModuleType) -> Non
     assert "| code |" not in text
 
 
-def test_the_start_page_is_short_and_has_the_head_of_the_site(site: ModuleType) -> None:
+def test_the_start_page_has_the_head_of_the_site(site: ModuleType) -> None:
     readme = ROOT / "README.md"
-    assert len(readme.read_text().split()) <= 900
     page = site.for_site("index.md", site.with_links(readme, site.pages()), ())
     head, _, rest = page.partition("\n</div>\n")
     assert '<div class="hero" markdown>' in head

@@ -1,4 +1,4 @@
-"""The commands `local-cloud run -- COMMAND...`, `local-cloud up` and `local-cloud seed`."""
+"""The commands `local-cloud run -- COMMAND...`, `up`, `seed` and `query "SELECT ..."`."""
 
 import argparse
 import os
@@ -12,6 +12,7 @@ from local_cloud import command, environment
 from local_cloud.cloud import MORE_SERVICES, SERVICES, Cloud
 from local_cloud.errors import LocalCloudError
 from local_cloud.faults.client import load_rules
+from local_cloud.query import DEMO_DATA, WAREHOUSES, query
 from local_cloud.s3 import setup
 from local_cloud.seed import print_on_stderr, seed
 
@@ -43,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "local-cloud", description="S3, SQS, BigQuery, Redshift, Flight SQL and Dask on 127.0.0.1."
     )
-    subparsers = parser.add_subparsers(dest="action", required=True, metavar="run|up|seed")
+    subparsers = parser.add_subparsers(dest="action", required=True, metavar="run|up|seed|query")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--service",
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"which to start; by default {','.join(SERVICES)}",
     )
     common.add_argument("--data-dir", type=Path, help="keep the data here; by default it is gone at the end")
+    common.add_argument("--fresh", action="store_true", help="remove what is kept in --data-dir first")
     common.add_argument("--latency-ms", type=float, default=0.0, metavar="N", help="delay each answer of S3")
     common.add_argument("--faults", type=Path, metavar="FILE", help="JSON with rules of the fault proxy before S3")
     common.add_argument("--seed", action="store_true", help="put the sample data into the source bucket first")
@@ -61,6 +63,15 @@ def _parser() -> argparse.ArgumentParser:
     subparsers.add_parser("up", parents=[common], help="keep the services until Ctrl-C; prints their environment")
     fill = subparsers.add_parser("seed", help="upload the sample data to the surrounding environment's S3")
     fill.add_argument("--bucket", default=os.environ.get("LOCAL_CLOUD_SOURCE_BUCKET"), help="default: source bucket")
+    ask = subparsers.add_parser(
+        "query",
+        help="print the rows of a local warehouse as a table",
+        description="Print the rows of a query as a table. It asks the warehouse of the surrounding `local-cloud run` "
+        f"or `up`. If there is none, it starts one with the data that `make demo` has kept in {DEMO_DATA}.",
+    )
+    ask.add_argument("sql", metavar="SQL", help='for example "SELECT * FROM demo.airlines LIMIT 5"')
+    ask.add_argument("--warehouse", choices=WAREHOUSES, help="default: bigquery, or redshift if only that is running")
+    ask.add_argument("--data-dir", type=Path, help=f"start a warehouse with the data kept here; default: {DEMO_DATA}")
     return parser
 
 
@@ -79,6 +90,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     before = {number: signal.signal(number, _end) for number in command.FORWARDED}
     try:
+        if arguments.action == "query":
+            sys.stdout.write(query(arguments.sql, warehouse=arguments.warehouse, data_dir=arguments.data_dir) + "\n")
+            return 0
         return _seed(arguments.bucket) if arguments.action == "seed" else _with_cloud(arguments)
     except LocalCloudError as error:
         sys.stderr.write(f"local-cloud: {error}\n")
@@ -93,7 +107,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _with_cloud(arguments: argparse.Namespace) -> int:
     rules = load_rules(arguments.faults) if arguments.faults else []
     services = arguments.service or SERVICES
-    with Cloud(services, data_dir=arguments.data_dir, latency_ms=arguments.latency_ms, faults=rules) as cloud:
+    kept = {"data_dir": arguments.data_dir, "is_fresh": arguments.fresh}
+    with Cloud(services, latency_ms=arguments.latency_ms, faults=rules, **kept) as cloud:
         if arguments.seed:
             seed(setup.client("s3", cloud.s3_url), environment.SOURCE_BUCKET, print_on_stderr)
         if arguments.action == "up":

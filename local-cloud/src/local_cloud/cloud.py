@@ -2,12 +2,13 @@
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,6 +30,24 @@ JOB_FAULTS = "/local-cloud/job-faults"
 WRITE_FAULTS = "/local-cloud/write-faults"
 
 
+@contextmanager
+def _locked(data_dir: Path) -> Iterator[None]:
+    """Hold the folder of kept data, so that no other local-cloud starts on it. The kernel releases it if this ends."""
+    import fcntl  # not on Windows
+
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        file = (data_dir / "lock").open("w")
+    except OSError as error:
+        raise LocalCloudError(f"cannot write to the data directory {data_dir}: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LocalCloudError(f"another local-cloud is using {data_dir}: stop it, or choose another") from None
+        yield
+
+
 class Cloud:
     """S3, SQS, BigQuery, Cloud Storage, Redshift, Flight SQL and Dask on 127.0.0.1, for the time of a `with` block.
 
@@ -40,6 +59,8 @@ class Cloud:
         services: Collection[str] = SERVICES,  # also of `MORE_SERVICES`; redshift includes s3, from which it copies
         *,
         data_dir: Path | None = None,  # keeps the data between runs; by default they are temporary
+        is_fresh: bool = False,  # begin without the data that earlier runs have kept there
+        redshift_copies: bool = True,  # False: redshift starts without s3, sooner, and only for queries
         latency_ms: float = 0.0,  # delay of each answer of S3, by a fault proxy
         faults: Sequence[RuleDict] = (),  # rules of that fault proxy, see `local_cloud.faults.rules.Rule`
         redshift_slices: int = 2,
@@ -51,12 +72,12 @@ class Cloud:
         if unknown := set(services) - {*SERVICES, *MORE_SERVICES}:
             known = ", ".join((*SERVICES, *MORE_SERVICES))
             raise LocalCloudError(f"unknown service {', '.join(sorted(unknown))}; there are {known}")
-        self._services = frozenset(services) | ({"s3"} if "redshift" in services else set())
+        self._services = frozenset(services) | ({"s3"} if "redshift" in services and redshift_copies else set())
         self._redshift_slices = redshift_slices
         self._redshift_tls = redshift_tls
         self._flightsql_endpoints, self._flightsql_tls = flightsql_endpoints, flightsql_tls
         self._dask_workers = dask_workers
-        self._data_dir = data_dir
+        self._data_dir, self._is_fresh = data_dir, is_fresh
         self._rules: list[RuleDict] = [*faults, *([{"delay_ms": latency_ms}] if latency_ms else [])]
         self._run_dir: Path | None = None
         self._proxies = 0
@@ -203,9 +224,15 @@ class Cloud:
     def _start(self) -> None:
         # First, because it may take long; a kill meanwhile must not leave a directory that no child removes.
         python = installation.ensure() if "bigquery" in self._services else None
+        if self._data_dir is not None:
+            self._stack.enter_context(_locked(self._data_dir))
+            for name in SERVICES if self._is_fresh else ():
+                shutil.rmtree(self._data_dir / name, ignore_errors=True)
         self._run_dir = run_dir = Path(tempfile.mkdtemp(prefix="local-cloud-"))
         self._stack.callback(remove_tree, run_dir)
         self.env.update(environment.without_proxy(os.environ))
+        if python is not None:  # it starts while the others do
+            self._keep(self._start_bigquery(run_dir, python))
         if "s3" in self._services:
             self._start_child("s3", run_dir)
             queue_url = setup.create(self.s3_url)
@@ -220,7 +247,8 @@ class Cloud:
             self._start_child(
                 "redshift",
                 run_dir,
-                AWS_ENDPOINT_URL=self.s3_url,  # never through a fault proxy, which is for clients only
+                # Never through a fault proxy, which is for clients only.
+                AWS_ENDPOINT_URL=self.s3_url if "s3" in self.services else "http://127.0.0.1:9",
                 LOCAL_CLOUD_REDSHIFT_PASSWORD=environment.REDSHIFT_PASSWORD,
                 LOCAL_CLOUD_REDSHIFT_SLICES=str(self._redshift_slices),
                 LOCAL_CLOUD_REDSHIFT_TLS=str(int(self._redshift_tls)),
@@ -241,7 +269,7 @@ class Cloud:
             self.dask.start(self._dask_workers)
             self.env.update(environment.dask(self.dask.address, self.dask.tls))
         if python is not None:
-            self._keep(self._start_bigquery(run_dir, python))
+            self.services["bigquery"].await_ready()
             self.env.update(environment.bigquery(self.bigquery_url, self.bigquery_grpc, self.gcs_url))
 
     def _keep(self, service: Service) -> None:
@@ -266,4 +294,4 @@ class Cloud:
         # -I: neither PYTHONPATH nor the working directory adds packages to the server.
         command: list[str | Path] = [python, "-I", launch, run_dir, data.resolve()]
         env = os.environ | {"HOME": str(home), "BIGQUERY_HOST": "127.0.0.1", "DEFAULT_PROJECT_ID": environment.PROJECT}
-        return Service("bigquery", command, log=run_dir / "bigquery.log", env=env)
+        return Service("bigquery", command, log=run_dir / "bigquery.log", env=env, is_awaited=False)

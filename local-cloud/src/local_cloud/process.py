@@ -32,8 +32,9 @@ HERE = Host()
 class Service:
     """A running child process, or `LocalCloudError` with the last lines of its output if it does not start in time.
 
-    Guarantees: once constructed the service answers; it is in its own session, so Ctrl-C at a terminal reaches
-    only its owner; it ends when `stop` is called or when this process ends in any way.
+    Guarantees: once constructed, or after `await_ready` if it is started with `is_awaited=False`, the service answers;
+    it is in its own session, so Ctrl-C at a terminal reaches only its owner; it ends when `stop` is called or when this
+    process ends in any way.
     """
 
     def __init__(
@@ -44,9 +45,12 @@ class Service:
         log: Path,
         env: Mapping[str, str] | None = None,
         timeout: float = 60.0,
+        is_awaited: bool = True,
     ) -> None:
         self.name = name
         self.log = log
+        self.facts: dict[str, Any] = {}  # what the child reports: its address
+        self._timeout = timeout
         environment = dict(os.environ if env is None else env)
         if threading.current_thread() is threading.main_thread():
             # The kernel sends the signal at the end of the starting thread; only the main thread lasts for sure.
@@ -60,8 +64,13 @@ class Service:
                 env=environment,
                 start_new_session=True,
             )
+        if is_awaited:
+            self.await_ready()
+
+    def await_ready(self) -> None:
+        """Wait until the child answers; `LocalCloudError` if it does not."""
         try:
-            self.facts: dict[str, Any] = self._await_ready(timeout)
+            self.facts = self._facts(self._timeout)
         except BaseException:
             self.stop()
             raise
@@ -71,7 +80,7 @@ class Service:
         """The process id of the child, which is also the id of its session."""
         return self._process.pid
 
-    def _await_ready(self, timeout: float) -> dict[str, Any]:
+    def _facts(self, timeout: float) -> dict[str, Any]:
         assert self._process.stdout is not None
         deadline = time.monotonic() + timeout
         output = b""
@@ -98,8 +107,9 @@ class Service:
 
     def stop(self) -> None:
         """End the child and wait for it. Does nothing if it has ended."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
         try:
             self._process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

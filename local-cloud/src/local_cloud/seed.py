@@ -80,7 +80,7 @@ def _flights(path: Path) -> Iterator[SampleObject]:
     for line in lines:
         cells = line.split(",")
         day = f"{int(cells[0]):04}-{int(cells[1]):02}-{int(cells[2]):02}"
-        days[day].append(",".join("" if cell == "NA" else cell for cell in cells))
+        days[day].append(",".join("" if cell == "NA" else cell for cell in cells) if "NA" in line else line)
     for day, rows in sorted(days.items()):
         year, month, _ = day.split("-")
         data = _gzip("\n".join([header, *rows, ""]))

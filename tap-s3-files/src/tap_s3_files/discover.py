@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -25,9 +27,10 @@ from singer_arrow.errors import (
     nearest,
 )
 from singer_arrow.formats import FORMATS
+from singer_arrow.naming import counted
 from singer_arrow.read_options import RESCUED
 from singer_arrow.reading.objects import ObjectReader
-from singer_arrow.runtime.threads import ordered_results
+from singer_arrow.runtime.threads import ordered_results, repeat_every
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_all, parse_type
 from singer_arrow.schema.json_schema import ANNOTATION, from_json_schema, to_json_schema
 from singer_arrow.storage.urls import ObjectInfo, Url
@@ -270,6 +273,9 @@ def excluded(full: Mapping[str, Any], selected: Mapping[str, Any], path: str = "
 
 MAX_LISTED = 1000
 """Objects that are listed for schema inference if new objects come from a queue."""
+SILENT_SECONDS = 2.0
+"""Inference says what it waits for after so many seconds, later less often."""
+Result = TypeVar("Result")
 
 logger = logging.getLogger("tap-s3-files")
 
@@ -325,27 +331,45 @@ def inferred_schemas(
             return error
 
     tasks = (partial(attempt, s, info) for s in streams for info in samples[s.name])
-    results = ordered_results(run.pool, tasks, 2 * settings.max_workers)
-    for stream in (s for s in chosen if s.name in tables):
-        yield stream, tables[stream.name], []
-    for stream in streams:
-        found = [(info.url, next(results)) for info in samples[stream.name]]
-        problem = next(
-            (e for _, e in found if isinstance(e, SingerArrowError) and not isinstance(e, ArchivedError)), None
-        )
-        if problem is not None:
-            fail(stream.name, problem)
-            continue
-        schemas = {url: schema for url, schema in found if isinstance(schema, pa.Schema)}
-        if not schemas and not stream.types:
-            archived = next((e for _, e in found if isinstance(e, ArchivedError)), None)
-            if archived is not None and stream.archived == "fail":
-                fail(stream.name, archived)
-            elif archived is not None:
-                why = "its samples are archived, so its columns are unknown"
-                logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
-        if schemas or stream.types:
-            yield stream, schemas, folders[stream.name]
+    names = [stream.name for stream in streams for _ in samples[stream.name]]
+    with closing(_announced(ordered_results(run.pool, tasks, 2 * settings.max_workers), names)) as results:
+        for stream in (s for s in chosen if s.name in tables):
+            yield stream, tables[stream.name], []
+        for stream in streams:
+            found = [(info.url, next(results)) for info in samples[stream.name]]
+            problem = next(
+                (e for _, e in found if isinstance(e, SingerArrowError) and not isinstance(e, ArchivedError)), None
+            )
+            if problem is not None:
+                fail(stream.name, problem)
+                continue
+            schemas = {url: schema for url, schema in found if isinstance(schema, pa.Schema)}
+            if not schemas and not stream.types:
+                archived = next((e for _, e in found if isinstance(e, ArchivedError)), None)
+                if archived is not None and stream.archived == "fail":
+                    fail(stream.name, archived)
+                elif archived is not None:
+                    why = "its samples are archived, so its columns are unknown"
+                    logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
+            if schemas or stream.types:
+                yield stream, schemas, folders[stream.name]
+
+
+def _announced(results: Iterator[Result], streams: Sequence[str]) -> Generator[Result]:
+    """Yield results as they come, one for each name of a stream; log what is awaited if that takes long."""
+    done, began, due = 0, time.monotonic(), SILENT_SECONDS
+
+    def look() -> None:
+        nonlocal due
+        if (seconds := time.monotonic() - began) >= due and done < len(streams):
+            due = seconds + max(5.0, seconds / 10)
+            place = f"{done:,} of {counted(len(streams), 'sampled object')}"
+            logger.info("Inferring column types of %r: %s read, %.0f s", streams[done], place, seconds)
+
+    with repeat_every(SILENT_SECONDS / 4, look, name="inference"):
+        for result in results:
+            done += 1
+            yield result
 
 
 def partition_columns(stream: StreamSettings, listed: Listing) -> list[pa.Field]:

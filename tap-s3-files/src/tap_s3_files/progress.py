@@ -24,6 +24,10 @@ logger = logging.getLogger("tap-s3-files")
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 5.0
 MAX_SECONDS_BETWEEN_LINES = 60.0
+SILENT_SECONDS = 30.0
+"""A line is logged after so many seconds even if no count has changed, as while one block is parsed."""
+NEARLY_ALL = 0.99
+"""The share of what is parsed while the last rows are written; how long that takes is not known."""
 MOST_NAMED = 20
 """Maximum number of skipped objects that get a line each."""
 MOST_INPUTS = 1000
@@ -32,7 +36,7 @@ MOST_INPUTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of a stream: `rows_read` has skipped rows too; `bytes` are those that were asked of the storage."""
+    """Counts of a stream: `rows_read` has skipped rows too; `bytes` are those that the storage returned."""
 
     objects: int = 0
     skipped_objects: int = 0
@@ -65,6 +69,7 @@ class Progress:
         self._is_begun = False
         self._phases = defaultdict[str, float](float)
         self.planned = self._expected = self.done = Counts()  # of these, objects and bytes count
+        self._parsed = Counts()  # rows and bytes of tasks that are begun; `counts` has them once their file is durable
         self.newest: datetime | None = None  # time of last change of the newest object that is sent
         self.inputs: dict[str, None] = {}  # the first objects that were sent, by URL
 
@@ -127,14 +132,27 @@ class Progress:
             if len(self.inputs) < MOST_INPUTS:
                 self.inputs[str(info.url)] = None
 
+    def parsed(self, *, rows: int = 0, size: int = 0) -> None:
+        """Add rows that were parsed, and the bytes of objects with them; less than 0 if they will be read again."""
+        with self._lock:
+            self._parsed += Counts(rows_read=rows, bytes=size)
+
+    @property
+    def rows_read(self) -> int:
+        """Rows that were parsed, also if the batch file that gets them is not written yet."""
+        return max(self.counts.rows_read, self._parsed.rows_read)
+
     @property
     def share(self) -> float | None:
-        """How much of what is planned is read, from 0 to 1; None while nothing is planned."""
+        """How much of what is planned is parsed, from 0 to 1; None while nothing is planned.
+
+        Bytes that were fetched and wait to be parsed do not count: parsing may take much longer than fetching.
+        """
         if self.is_complete:
             return 1.0
         if not (total := self.total.bytes):
             return None
-        return min(0.99, max(self.counts.bytes, self.done.bytes) / total)
+        return min(NEARLY_ALL, max(0, self._parsed.bytes, self.done.bytes) / total)
 
     def spend(self, phase: str, seconds: float) -> None:
         with self._lock:
@@ -166,7 +184,7 @@ class Progress:
         return StreamFigures(
             stream=self.stream,
             is_complete=self.is_complete,
-            counts=asdict(self.counts),
+            counts=asdict(self.counts) | {"rows_read": self.rows_read},
             seconds=self.seconds if self._is_begun else 0.0,
             phases=phases,
             inputs=tuple(self.inputs),
@@ -188,8 +206,9 @@ class Progress:
         if share is not None and not self.is_complete:
             objects = f"{c.objects:,} of {counted(total.objects, 'object')}"
             size = f"{bytes_in_words(int(share * total.bytes))} of {bytes_in_words(total.bytes)} ({share:.0%})"
-        left = f", about {self.seconds * (1 - share) / share:,.0f} s left" if share and share < 1 else ""
-        rows = f"{c.rows_read:,} rows read, {c.rows_written:,} written"
+        seconds = self.seconds * (1 - share) / share if share and share < NEARLY_ALL else 0.0
+        left = f", about {seconds:,.0f} s left" if seconds >= 0.5 else ""
+        rows = f"{self.rows_read:,} rows read, {c.rows_written:,} written"
         return f"{self.stream}: {objects}, {size} read, {rows}, {self.seconds:,.1f} s{left}"
 
     def closing_line(self) -> str:
@@ -212,16 +231,17 @@ class Progress:
 
     @contextmanager
     def logged(self, log: Callable[..., None]) -> Iterator[None]:
-        """Log a line every few seconds while the block runs, less often later, if the counts have changed.
+        """Log a line every few seconds while the block runs, less often later or if no count has changed.
 
         If no error ends the block, that is the end of the stream, and its last line.
         """
-        last, due = self.counts, 0.0
+        last, due, shown = (self.counts, self._parsed), 0.0, 0.0
 
         def look() -> None:
-            nonlocal last, due
-            if self.counts != last and self.seconds >= due:
-                last, due = self.counts, self.seconds + pause_after(self.seconds)
+            nonlocal last, due, shown
+            now, seconds = (self.counts, self._parsed), self.seconds
+            if seconds >= due and (now != last or seconds - shown >= SILENT_SECONDS):
+                last, due, shown = now, seconds + pause_after(seconds), seconds
                 log(self.line(), extra=PROGRESS_LINE)
 
         self._started, self._ended, self._is_begun = time.monotonic(), None, True
@@ -241,11 +261,13 @@ class CountedStorage(Storage):
 
     def __init__(self, storage: Storage, progress: Progress, stop: threading.Event) -> None:
         super().__init__()
+        self.fetched = 0  # bytes
         self._storage, self._progress, self.cancelled = storage, progress, stop
         self.cache = storage.cache
 
     def get(self, url: Url, *, is_needed: Callable[[], bool] = always, **options: Any) -> Fetched:
         fetched = self._storage.get(url, is_needed=lambda: is_needed() and not self.cancelled.is_set(), **options)
+        self.fetched += len(fetched.data)  # about, from several threads
         self._progress.add(Counts(bytes=len(fetched.data)))
         return fetched
 

@@ -195,8 +195,34 @@ def read(
     A reading from `start` continues where an earlier piece ended; of a task of one object, it may end at `end`.
     `starts` has where all ranges of a divided object begin.
     """
-    progress, at, began = context.progress, start or Position(), perf_counter()
+    progress, first = context.progress, (start or Position()).object
     storage = CountedStorage(context.storage, progress, context.stop)
+    rows = size = fetched = 0
+    try:
+        for piece in _read_objects(context, task, start or Position(), end, storage, starts=starts):
+            # What is parsed: objects that ended; of a single one what had been fetched for the rows before these
+            through = sum(info.size for info in task.objects[first : piece.after.object])
+            if len(task.objects) == 1:
+                through, fetched = max(through, fetched), storage.fetched
+            through = max(size, min(through, task.bytes)) if end is None else 0
+            progress.parsed(rows=piece.counts.rows_read, size=through - size)
+            rows, size = rows + piece.counts.rows_read, through
+            yield piece
+        rows = size = 0
+    finally:
+        progress.parsed(rows=-rows, size=-size)  # another reading gives them again
+
+
+def _read_objects(
+    context: TaskContext,
+    task: Task,
+    at: Position,
+    end: ResumePoint | None,
+    storage: CountedStorage,
+    *,
+    starts: RangeStarts | None,
+) -> Generator[Piece]:
+    progress, began = context.progress, perf_counter()
     for group in prefetch_groups(storage, task.objects[at.object :], context.budget):
         joined = None if at.rows or len(group) == 1 or task.values else _joined(context.job, group)
         for reader, whole in zip(group, joined or [None] * len(group), strict=True):

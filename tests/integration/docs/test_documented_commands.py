@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[3]
 TESTED = re.compile(r"^<!-- tested -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 PRINTED = re.findall(r"^```\n\n```\n(.*?)\n\n", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0]
-"""What README.md shows that its commands print on standard output."""
+HIGHEST = re.findall(r"^faa .*?rows\)$", (ROOT / "docs/first-try.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+ORIGINS = re.findall(r"^origin .*?rows\)$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+"""What README.md and first-try.md show that their commands print on standard output."""
 
 
 def commands(page: str) -> str:
@@ -26,13 +28,18 @@ def commands(page: str) -> str:
 @pytest.mark.parametrize(
     ("page", "services", "shown"),
     [
-        ("README.md", "s3,bigquery", [re.escape(PRINTED), r"Loaded flights: 336,776 rows \(5\.4 MB\)"]),
+        (
+            "README.md",
+            "s3,bigquery",
+            [re.escape(PRINTED), r"Loaded flights: 336,776 rows \(5\.4 MB\)", re.escape(ORIGINS)],
+        ),
         (
             "docs/first-try.md",
             "s3,bigquery",
             [
                 r"airports: 1 object, 5 rows shown, of s3://source/airports/",
                 r"faa +name +lat +lon",
+                re.escape(HIGHEST),
                 r"airports +1 +104,296 +1 +1 +csv +\? ",
                 r"table +load jobs \(at least\) +bytes +of 1,500 a day",
                 r"table +COPYs \(at least\) +bytes",
@@ -76,6 +83,8 @@ def commands(page: str) -> str:
             "docs/query-local.md",
             "s3,bigquery,redshift",
             [
+                r"(?m)^TEX  .*  9078\n",
+                r"(?m)^    1458\n\(1 row\)",
                 r"(?m)^TEX\t.*\t9078\n(.*\n){2}",
                 r"(?m)^airports$",
                 r"(?m)^_sdc_batches$",

@@ -1,4 +1,4 @@
-"""The demonstration's checksum is the same computed by Python, BigQuery or Redshift."""
+"""The demonstration's checksum is the same computed by DuckDB, BigQuery or Redshift, and shows what differs."""
 
 from __future__ import annotations
 
@@ -122,3 +122,34 @@ def test_a_warehouse_has_the_columns_and_the_checksum_of_the_source(name: str, r
     assert sorted(warehouse.columns("things")) == COLUMNS
     assert warehouse.checksum("things", warehouse.columns("things")) == of_rows(ROWS)
     assert of_rows(ROWS).value != of_rows(ROWS[1:]).value
+
+
+DAMAGE = {
+    "one changed cell": ["UPDATE {} SET ratio = 41.130473 WHERE number = 7"],
+    "one cell that became null": ["UPDATE {} SET name = NULL WHERE name = ''"],
+    "cells of two rows exchanged": [
+        "UPDATE {} SET number = 1 WHERE number = 7",
+        "UPDATE {} SET number = 7 WHERE number = 0",
+        "UPDATE {} SET number = 0 WHERE number = 1",
+    ],
+    "one lost row": ["DELETE FROM {} WHERE number = 0"],
+    "one doubled row": ["INSERT INTO {} SELECT * FROM {} WHERE number = 7"],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", ["bigquery", "redshift"])
+def test_damage_of_a_table_changes_its_checksum(name: str, damage: str, request: pytest.FixtureRequest) -> None:
+    warehouse: Warehouse = request.getfixturevalue(name)
+    execute = {"bigquery": lambda: request.getfixturevalue("bq").query_and_wait}.get(
+        name, lambda: request.getfixturevalue("rs").execute
+    )()
+    place = request.getfixturevalue({"bigquery": "dataset", "redshift": "schema"}[name])
+    assert warehouse.checksum("things", COLUMNS) == of_rows(ROWS)
+
+    for statement in DAMAGE[damage]:
+        execute(statement.replace("{}", f"{place}.things"))
+
+    found = warehouse.checksum("things", COLUMNS)
+    assert found != of_rows(ROWS)
+    assert found.rows - len(ROWS) == {"one lost row": -1, "one doubled row": 1}.get(damage, 0)

@@ -23,6 +23,7 @@ def test_the_line_has_what_is_planned_and_the_time_left(monkeypatch: pytest.Monk
     monkeypatch.setattr(Progress, "seconds", 10.0)
     progress = Progress("orders")
     progress.add(Counts(objects=2, rows_read=1234, rows_written=1230, bytes=5_600_000))
+    progress.parsed(rows=1234, size=5_600_000)
     assert progress.line() == "orders: 2 objects, 5.6 MB read, 1,234 rows read, 1,230 written, 10.0 s"
     progress.plan(3, 6_000_000)
     progress.expect(1, 8_000_000)
@@ -44,16 +45,59 @@ def test_the_closing_line_has_the_counts_that_are_not_zero(monkeypatch: pytest.M
     )
 
 
+def test_what_is_fetched_and_not_parsed_is_no_share_and_gives_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Progress, "seconds", 10.0)
+    progress = Progress("orders")
+    progress.plan(1, 6_000_000)
+    progress.add(Counts(bytes=6_000_000))
+    assert progress.share == 0
+    assert progress.line() == "orders: 0 of 1 object, 0 bytes of 6.0 MB (0%) read, 0 rows read, 0 written, 10.0 s"
+
+
+def test_rows_are_shown_once_they_are_parsed_though_no_file_has_them_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Progress, "seconds", 10.0)
+    progress = Progress("orders")
+    progress.plan(2, 8_000_000)
+    progress.parsed(rows=500, size=2_000_000)
+    assert progress.line() == (
+        "orders: 0 of 2 objects, 2.0 MB of 8.0 MB (25%) read, 500 rows read, 0 written, 10.0 s, about 30 s left"
+    )
+    assert progress.figures(outputs=()).counts["rows_read"] == 500
+    progress.add(Counts(rows_read=500, rows_written=500))
+    assert "500 rows read, 500 written" in progress.line()
+
+
+def test_the_end_is_not_estimated_while_the_last_rows_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Progress, "seconds", 600.0)
+    progress = Progress("orders")
+    progress.plan(1, 100)
+    progress.parsed(rows=1, size=100)
+    assert "(99%) read, 1 rows read" in progress.line()
+    assert "left" not in progress.line()
+
+
 def test_the_share_ends_at_one_only_when_the_stream_ends() -> None:
     progress = Progress("orders")
     assert progress.share is None
     with progress.logged(lambda *_, **__: None):
         progress.plan(1, 100)
-        progress.add(Counts(bytes=50))
+        progress.parsed(size=50)
         assert progress.share == 0.5
-        progress.add(Counts(bytes=500))
+        progress.parsed(size=500)
         assert progress.share == 0.99
     assert (progress.share, progress.figures(outputs=()).is_complete) == (1.0, True)
+
+
+def test_a_long_silence_ends_though_nothing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.01)
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.1)
+    lines: list[str] = []
+    progress = Progress("orders")
+    with progress.logged(lambda line, **_: lines.append(line)):
+        deadline = time.monotonic() + 30
+        while len(lines) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert [line.partition(",")[0] for line in lines[:2]] == ["orders: 0 objects"] * 2
 
 
 def test_progress_is_logged_while_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:

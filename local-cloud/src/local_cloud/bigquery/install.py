@@ -13,22 +13,32 @@ from pathlib import Path
 from local_cloud.lifeline import Ready, end_with_parent, remove_tree
 from local_cloud.pythons import find_uv
 
-# These imports must succeed; importing them also compiles them.
-CHECK = "import duckdb, fastavro, polars, pyarrow.parquet, sqlglot, uvicorn, grpc"
+# These imports must succeed. They also compile what the server needs, in a fraction of the time for all packages.
+CHECK = "import duckdb, fastavro, polars, pyarrow.parquet, sqlglot, uvicorn, grpc; import local_bigquery.app"
+PACKAGE = "local-bigquery"
+"""The only package that declares a newer Python than it needs, 3.13. It is installed apart from the others."""
 
 
 def steps(base: str, target: Path, requirements: Path) -> Iterator[list[str]]:
     """Return the commands that create an environment, with uv if it is installed, else with venv and pip."""
     python = str(target / "bin" / "python")
+    lines = requirements.read_text().splitlines()
+    others = target.parent / "requirements.txt"
+    others.write_text("\n".join(line for line in lines if not line.startswith(f"{PACKAGE}==")))
+    package = [line for line in lines if line.startswith(f"{PACKAGE}==")]
     if uv := find_uv():
         yield [uv, "venv", "--quiet", "--no-project", "--python", base, str(target)]
-        yield [uv, "pip", "install", "--quiet", "--no-deps", "--compile-bytecode",
-               "--python", python, "--requirement", str(requirements)]  # fmt: skip
+        install = [uv, "pip", "install", "--quiet", "--no-deps", "--python", python]
+        yield [*install, "--requirement", str(others)]
+        yield [*install, "--python-version", "3.13", *package]
     else:
         yield [base, "-m", "venv", str(target)]
-        yield [python, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps",
-               "--disable-pip-version-check", "--requirement", str(requirements)]  # fmt: skip
-    yield [python, "-c", CHECK]
+        install = [python, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--disable-pip-version-check"]
+        yield [*install, "--requirement", str(others)]
+        yield [*install, "--ignore-requires-python", *package]
+    if sys.version_info < (3, 12):
+        yield [python, "-I", str(Path(__file__).with_name("older_python.py"))]
+    yield [python, "-I", "-c", CHECK]
 
 
 def main() -> None:

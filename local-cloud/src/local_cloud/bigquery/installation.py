@@ -1,4 +1,4 @@
-"""The environment of the local BigQuery: created once per user and shared by all processes."""
+"""The environment of the local BigQuery: created once per user and version of Python, shared by all processes."""
 
 import hashlib
 import os
@@ -12,9 +12,8 @@ from pathlib import Path
 
 from local_cloud.errors import LocalCloudError
 from local_cloud.process import Service
-from local_cloud.pythons import find_python
 
-PYTHON = "3.13"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 INSTALL_SECONDS = 1800.0
 UNUSED_SECONDS = 30 * 86400.0
@@ -43,9 +42,17 @@ def _lock(path: Path) -> Iterator[None]:
 
 def _install(making: Path, name: str) -> None:
     """Install into `making`/`name`, and move the result beside `making` when it is complete."""
-    base = find_python(PYTHON, purpose="the local BigQuery")
     module = "local_cloud.bigquery.install"
-    command: list[str | Path] = [sys.executable, "-P", "-m", module, base, making, making / name, REQUIREMENTS]
+    command: list[str | Path] = [
+        sys.executable,
+        "-P",
+        "-m",
+        module,
+        sys.executable,
+        making,
+        making / name,
+        REQUIREMENTS,
+    ]
     Service("BigQuery installation", command, log=making / "log", timeout=INSTALL_SECONDS).stop()
 
 
@@ -76,7 +83,7 @@ def ensure() -> Path:
         if python.exists():
             return python
         _remove_old(directory)
-        print("local-cloud: installing the local BigQuery (once, about 30 s, 800 MB)", file=sys.stderr, flush=True)  # noqa: T201 - for the person who waits
+        print("local-cloud: installing the local BigQuery (once, 800 MB)", file=sys.stderr, flush=True)  # noqa: T201 - for the person who waits
         making = Path(tempfile.mkdtemp(prefix=f"making-{key()}-", dir=directory))
         try:
             shutil.rmtree(target, ignore_errors=True)

@@ -1,17 +1,14 @@
-"""The last legs of the demonstration: rows that are there already, from a table of Delta Lake and by Flight SQL."""
+"""More sources of `make demo ARGS=--all`: a table of Delta Lake and a Flight SQL server, with rows loaded before."""
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from local_cloud.demo import pipes
 from local_cloud.demo.warehouse import Warehouse
 from local_cloud.flightsql.client import FlightSql
 from local_cloud.seed import data_folder
@@ -55,21 +52,13 @@ def load(leg: Leg, warehouse: Warehouse, schema: str, batches: str, print_line: 
     table, source = leg.stream["name"], leg.source
     encoding = {"format": "parquet", "compression": "zstd"}
     tap = {"streams": [leg.stream], "batch_config": {"encoding": encoding, "storage": {"root": batches}}}
-    with tempfile.TemporaryDirectory(prefix="demo-") as folder:
-        for name, config in (("tap", tap), ("target", {"default_target_schema": schema})):
-            Path(folder, name).write_text(json.dumps(config))
-        files = [shlex.quote(str(Path(folder, name))) for name in ("tap", "target")]
-        line = f"{leg.tap} --config=ENV --config {files[0]} | {warehouse.target} --config=ENV --config {files[1]}"
-        print_line(f"   $ {leg.tap} --config ... | {warehouse.target} --config ...   (twice, without STATE)")
+    with tempfile.TemporaryDirectory(prefix="demo-") as name:
         for _ in range(2):
-            ran = subprocess.run(
-                ["bash", "-o", "pipefail", "-c", line], env=os.environ, capture_output=True, text=True, check=False
-            )
-            if ran.returncode:
-                print_line(ran.stderr)
+            ran = pipes.by_shell(warehouse.target, schema, leg.tap, tap, folder=Path(name), print_line=print_line)
+            if ran.code:
                 return False
     columns = sorted(set(warehouse.columns(source)) & set(warehouse.columns(table)))
     found, expected = (warehouse.checksum(name, columns) for name in (table, source))
     verdict = "the same as from S3" if found == expected else f"DIFFERENT: {expected.rows:,} rows from S3"
-    print_line(f"   {table} in {warehouse.name}: {found.rows:,} rows, {len(columns)} columns, {verdict}")
+    print_line(f"{table} in {warehouse.name}: {found.rows:,} rows, {len(columns)} columns, {verdict}")
     return found == expected

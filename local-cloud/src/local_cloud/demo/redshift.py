@@ -36,11 +36,6 @@ _COLUMNS = """
     SELECT column_name, data_type FROM svv_columns
     WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
-# The first digits of a hash as a number.
-_NUMBER = " + ".join(
-    f"CAST(STRPOS('123456789abcdef', SUBSTRING(hash, {n}, 1)) AS BIGINT) * {16 ** (HEX_DIGITS - n)}"
-    for n in range(1, HEX_DIGITS + 1)
-)
 _COPIES = "SELECT COUNT(DISTINCT query) FROM stl_load_commits WHERE filename LIKE %s"
 
 
@@ -70,9 +65,10 @@ class Redshift:
         """Return the checksum of all rows, computed by Redshift."""
         texts = (_TEXT.get(c.kind, "CAST({0} AS VARCHAR)").format(f'"{c.name}"') for c in sorted(columns))
         row = " || CHR(2) || ".join(f"COALESCE({text}, CHR(1))" for text in texts)
+        digits = f"SUBSTRING(MD5({row}), 1, {HEX_DIGITS})"
         query = (
-            f"SELECT COUNT(*), COALESCE(SUM({_NUMBER}), 0) "  # noqa: S608 - our own names
-            f'FROM (SELECT MD5({row}) AS hash FROM "{self._schema}"."{table}") AS hashed'
+            f"SELECT COUNT(*), COALESCE(SUM(STRTOL({digits}, 16)), 0) "  # noqa: S608 - our own names
+            f'FROM "{self._schema}"."{table}"'
         )
         ((rows, value),) = self._rows(query)
         return Checksum(rows, int(value))

@@ -162,7 +162,8 @@ class Tallies:
 
         Many streams have one line together. Must be called from one thread only.
         """
-        changed = [t for t in list(self._of.values()) if t.counts() != self._logged.get(t.stream)]
+        nothing = Tally("").counts()
+        changed = [t for t in list(self._of.values()) if t.counts() != self._logged.get(t.stream, nothing)]
         self._logged.update((t.stream, t.counts()) for t in changed)
         lines = [total(changed)] if len(changed) > _MOST_LINES else [t.line() for t in changed]
         for line in lines:

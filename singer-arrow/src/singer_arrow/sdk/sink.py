@@ -135,6 +135,7 @@ class LoadSink(BatchSink):
         self._get_context({})  # the SDK calls `start_batch`, which opens a token
         self.waiting.origins.refuse(rejected)
         self.tally_record_read()
+        self.tally.add(records=1)
 
     @cached_property
     def _known_members(self) -> KnownKeys:
@@ -183,6 +184,7 @@ class LoadSink(BatchSink):
             for run in first_runs(runs, start, count):
                 self.waiting.origins.add(*run)
             self.tally_record_read(count)
+            self.tally.add(records=count)
             self.record_counter_metric.increment(count)
             start += count
             if self.is_full:
@@ -213,6 +215,7 @@ class LoadSink(BatchSink):
 
     def process_record(self, record: dict[str, Any], context: dict[str, Any]) -> None:  # noqa: ARG002
         line = self.target.message_reader.number
+        self.tally.add(records=1)  # now, not with its batch: progress shows what is read
         if self._refusal is not None:
             error, self._refusal = self._refusal, None
             rejected = Rejected(None, line, error.column, error.reason, shown_record(record))
@@ -235,7 +238,6 @@ class LoadSink(BatchSink):
         if not self.waiting:
             return
         path, origins, token = self.waiting.take()
-        self.tally.add(records=self.current_size)
         rows, given = self.current_size - len(origins.refused), origins if self.rejects_rows else None
         self.table.take_records(path, rows, token=token, since=self.waiting.since, origins=given)
 

@@ -273,6 +273,7 @@ def _seconds() -> float:
 
 # The work that is due about every second, whether or not a message comes.
 
+_FIRST_PROGRESS_SECONDS = 5.0
 _PROGRESS_SECONDS = 30.0
 _MOST_HELD_SECONDS = 2.0  # how long RECORD lines and a STATE wait for others to be parsed with
 
@@ -317,20 +318,20 @@ class Ticker:
             run.messages.release()
 
     def _work(self) -> None:
-        run, logged_at = self._run, time.monotonic()
+        run, due = self._run, time.monotonic() + _FIRST_PROGRESS_SECONDS
         try:
             while not run.scheduler.is_over:
                 self.drain_old_records()
                 run.scheduler.tick()
                 run.checkpoints.tick()
-                if time.monotonic() - logged_at >= _PROGRESS_SECONDS:
+                if time.monotonic() >= due:
                     # the progress of each stream, or how many loads run where there was none
                     if not run.tallies.log_progress(run.logger) and (running := run.scheduler.running):
                         waiting = sum(count for _, count in run.scheduler.waiting())
                         loads, batches = counted(running, "load"), counted(waiting, "batch", "batches")
                         text = f"Progress: waiting for {loads}; {batches} not loaded yet"
                         run.logger.info(text, extra=PROGRESS_LINE)
-                    logged_at = time.monotonic()
+                    due = time.monotonic() + _PROGRESS_SECONDS
                 ages = (run.limits.age_seconds, run.record_age_seconds)
                 time.sleep(min(1.0, max(0.05, min(age for age in ages if age is not None) / 2)))
         except BaseException as error:  # noqa: BLE001 - it is raised again where the messages are read

@@ -1,4 +1,4 @@
-"""The demonstration's checksum, computed in Python."""
+"""The demonstration's checksum of the source, computed by DuckDB."""
 
 from __future__ import annotations
 

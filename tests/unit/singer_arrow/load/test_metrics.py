@@ -72,6 +72,8 @@ def test_progress_is_logged_for_streams_in_which_something_happened(caplog: pyte
     assert not tallies.log_progress(logger)
     logged = [r.getMessage().partition(":")[0] for r in caplog.records]
     assert logged == ["Progress of s", "Progress of t", "Progress of t"]
+    tallies.of("of which nothing is read yet")
+    assert not tallies.log_progress(logger)
     for number in range(11):
         tallies.of(f"{number}").add(rows=1)
     caplog.clear()
