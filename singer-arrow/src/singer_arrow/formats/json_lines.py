@@ -53,6 +53,11 @@ def native_parser() -> Any:
     return None
 
 
+def parser_name() -> str:
+    """Return the package whose parser reads blocks of JSON Lines."""
+    return "pyarrow" if native_parser() is None else "singer-arrow-json"
+
+
 @dataclass(frozen=True, slots=True)
 class ReadLines:
     """Rows of the lines that are not blank."""

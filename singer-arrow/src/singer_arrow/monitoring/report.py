@@ -69,6 +69,8 @@ def make_report(
     previous: Report | None,
 ) -> Report:
     """Return the report of a run as it is now; `settings` have no secrets, `previous` is the one before."""
+    from singer_arrow.formats.json_lines import parser_name
+
     flat, before = dict(flattened(settings)), previous["settings"] if previous else {}
     if outcome.status == SUCCEEDED and not all(stream.is_complete for stream in figures.streams):
         outcome = replace(outcome, status=INCOMPLETE)
@@ -78,6 +80,7 @@ def make_report(
             "id": run.id,
             "connector": run.connector,
             "connector_version": run.version,
+            "json_parser": parser_name(),
             "host": run.host,
             "started_at": _time(run.started_at),
             "updated_at": _time(now),

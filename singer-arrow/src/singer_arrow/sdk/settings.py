@@ -406,6 +406,15 @@ class CheckedPlugin(PluginBase):
         config_jsonschema["properties"].update(json_schema(RunSettings)["properties"])
 
     @classmethod
+    def print_about(cls, output_format: str | None = None) -> None:
+        """Print what the SDK does, and in text also which parser reads JSON."""
+        from singer_arrow.formats.json_lines import parser_name
+
+        super().print_about(output_format)
+        if output_format in (None, "text"):
+            click.echo(f"JSON parser: {parser_name()}")
+
+    @classmethod
     def cb_config(cls, ctx: click.Context, param: click.Option, value: tuple[str, ...]) -> _ConfigInput:  # noqa: ARG003
         """Read configuration files and the environment, the later ones over the earlier ones."""
         return config_input(cls, value)
