@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: site help setup demo acceptance test floors faults soak lint format bench interoperation docs wheels build clean
+.PHONY: site help setup demo acceptance test test-all floors faults soak lint format bench interoperation docs wheels build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -9,10 +9,12 @@ export UV_SYSTEM_CERTS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
-# One more than there are cores: many tests wait for processes that they kill, or for queues.
 MINUTES ?= 30
-SAMPLE ?= --sample
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+# More than there are cores: many tests wait for processes that they kill, or for queues.
+WORKERS ?= $(shell echo $$(($(CORES) + 2)))
+PYTEST = $(RUN) pytest --dist=worksteal --durations=10
+PRODUCT := $(addprefix tests/unit/,singer_arrow tap_s3_files tap_flight_sql target_bigquery target_redshift)
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,8 +32,11 @@ demo: setup  ## Files from S3 to BigQuery and Redshift on this machine, checked,
 acceptance: setup  ## Some sixty scenarios on the accounts that the environment names, else on the local cloud
 	@$(RUN) python -m acceptance $(ARGS)
 
-test: setup  ## Run the tests: one case of each that starts processes; SAMPLE= runs all
-	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(SAMPLE) $(ARGS)
+test: setup  ## Unit tests of the connectors and some 50 end-to-end tests, in minutes
+	@HYPOTHESIS_PROFILE=quick $(PYTEST) --numprocesses=$$(($(CORES) + 1)) -m 'unit or smoke' $(PRODUCT) tests/integration tests/faults $(ARGS)
+
+test-all: setup  ## Every test but those of make soak, as CI runs them
+	@$(PYTEST) --numprocesses=$(WORKERS) $(ARGS)
 
 faults: setup  ## Every fault at every step and request of the tap and both targets; prints the totals
 	@PYTHONPATH=tests/support $(RUN) python -m fault_suite $(ARGS)

@@ -109,7 +109,7 @@ def test_an_object_between_two_of_its_second_moves_no_other(tmp_path: Path) -> N
     assert sent(tmp_path, [a, b, z], state)[0] == []
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_ten_late_objects_after_200_000_within_the_overlap_are_exactly_what_is_planned(tmp_path: Path) -> None:
     """With the shipped limits, except for the number of objects in each segment of the log."""
     count, each = 200_000, 4_000
