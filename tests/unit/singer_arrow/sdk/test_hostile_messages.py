@@ -185,6 +185,7 @@ def test_a_long_value_is_shortened_in_errors() -> None:
     assert "(5003 characters) is no date-time. Correct it" in reported
 
 
+@pytest.mark.full
 def test_any_text_may_be_long() -> None:
     for (number, path), length in itertools.product(PLACES, [300, 1000, 5000]):
         listen(
@@ -259,6 +260,7 @@ def test_a_manifest_outside_of_its_roots(capsys: pytest.CaptureFixture[str]) -> 
     assert listen(encoded(messages), {}) is None
 
 
+@pytest.mark.full
 def test_files_of_hostile_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message whose manifest lists something other than a batch file ends with one line too."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")

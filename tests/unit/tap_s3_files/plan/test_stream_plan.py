@@ -81,6 +81,7 @@ def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=7), min_size=1, max_size=9),
 )
+@pytest.mark.full
 def test_without_state_the_same_tasks_are_sent_in_the_same_order(
     tmp_path_factory: pytest.TempPathFactory, runs: list[list[tuple[int, int]]]
 ) -> None:
