@@ -17,7 +17,7 @@ PYTEST = $(RUN) pytest --dist=worksteal --durations=10
 PRODUCT := $(addprefix tests/unit/,singer_arrow tap_s3_files tap_flight_sql target_bigquery target_redshift)
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .uv/bin/uv:
 	@echo "Installing uv into .uv"
