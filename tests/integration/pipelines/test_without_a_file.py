@@ -30,6 +30,7 @@ def test_a_path_and_a_dataset_are_enough(run: Programs, bq: object, dataset: str
         ("target-redshift", '{"dbname": "dev"}'),
     ],
 )
+@pytest.mark.smoke
 def test_without_settings_an_error_has_an_example(run: Programs, program: str, example: str) -> None:
     ran = run(program)
     assert ran.code == 1

@@ -213,6 +213,7 @@ def test_a_null_in_a_list_of_a_file_that_fits_is_found(files: Files, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["gone.parquet", "gone.jsonl.gz"])
+@pytest.mark.full("gone.jsonl.gz")
 def test_a_missing_file_is_one_line(name: str, files: Files, tmp_path: Path) -> None:
     uploaded = "parquet" if name.endswith("parquet") else "avro"
     with pytest.raises(NotFoundError, match=rf"{name}.*a batch file of the manifest is missing") as caught:
