@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: site help setup demo acceptance test floors faults soak lint format bench interoperation docs wheels build clean
+.PHONY: site help setup demo acceptance test test-all floors faults soak lint format bench interoperation docs wheels build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -10,14 +10,16 @@ unexport PYTHONDONTWRITEBYTECODE
 UV := $(shell command -v uv || echo .uv/bin/uv)
 # Not `uv run`, which would replace an environment of another Python than that of .python-version.
 RUN := env VIRTUAL_ENV="$(CURDIR)/.venv" PATH="$(CURDIR)/.venv/bin:$$PATH"
-# One more than there are cores: many tests wait for processes that they kill, or for queues.
 MINUTES ?= 30
 comma := ,
-SAMPLE ?= --sample
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+# More than there are cores: many tests wait for processes that they kill, or for queues.
+WORKERS ?= $(shell echo $$(($(CORES) + 2)))
+PYTEST = $(RUN) pytest --dist=worksteal --durations=10
+PRODUCT := $(addprefix tests/unit/,singer_arrow tap_s3_files tap_flight_sql target_bigquery target_redshift)
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .uv/bin/uv:
 	@echo "Installing uv into .uv"
@@ -34,8 +36,11 @@ demo: setup  ## Load files from S3 into BigQuery and Redshift on this machine, t
 acceptance: setup  ## Some sixty scenarios on the accounts that the environment names, else on the local cloud
 	@$(RUN) python -m acceptance $(ARGS)
 
-test: setup  ## Run the tests: one case of each that starts processes; SAMPLE= runs all
-	@$(RUN) pytest --numprocesses=$(WORKERS) --dist=worksteal $(SAMPLE) $(ARGS)
+test: setup  ## Unit tests of the connectors and some 50 end-to-end tests, in minutes
+	@HYPOTHESIS_PROFILE=quick $(PYTEST) --numprocesses=$$(($(CORES) + 1)) -m 'unit or smoke' $(PRODUCT) tests/integration tests/faults $(ARGS)
+
+test-all: setup  ## Every test but those of make soak, as CI runs them
+	@$(PYTEST) --numprocesses=$(WORKERS) $(ARGS)
 
 faults: setup  ## Every fault at every step and request of the tap and both targets; prints the totals
 	@PYTHONPATH=tests/support $(RUN) python -m fault_suite $(ARGS)

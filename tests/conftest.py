@@ -1,5 +1,6 @@
 """Fixtures for all tests. Services are started on first use, once for each process that runs tests."""
 
+import faulthandler
 import json
 import os
 import shutil
@@ -14,8 +15,8 @@ from forked_programs import ForkedPrograms
 from hypothesis import HealthCheck, Phase, settings
 from local_settings import LOCAL_BATCHES
 from redshift_client import Client, Lost, Open, opener
-from sampled_cases import sample
 from singer_lines import Batches
+from tiers import Cost, add_tiers
 from warehouses import WAREHOUSES, Warehouse
 
 from local_cloud import Cloud
@@ -32,30 +33,26 @@ patient: dict[str, Any] = {
     "suppress_health_check": [HealthCheck.too_slow],
     "phases": [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 }
-settings.register_profile("quick", max_examples=50, **patient)
+settings.register_profile("quick", max_examples=10, **patient)
+settings.register_profile("default", max_examples=50, **patient)
 settings.register_profile("deep", max_examples=1000, **patient)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 _temporary = pytest.StashKey[str]()
+_cost = pytest.StashKey[Cost]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--sample`, which `make test` uses."""
-    text = "of each test that starts processes, run the first case or the last; leave out long tests"
-    parser.addoption("--sample", action="store_true", help=text)
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases that are not in the sample, if one is asked for."""
-    if config.getoption("sample"):
-        items[:], others = sample(items, Path(__file__).parent)
-        config.hook.pytest_deselected(items=others)
+    """Mark each test with its tier, before tests are chosen by marks."""
+    add_tiers(items, Path(__file__).parent, has_all_cases=not any("[" in given for given in config.args))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set one folder for the temporary files of all tests and their processes, including killed ones."""
     if hasattr(config, "workerinput"):
         return  # the first process has created it and removes it
+    config.stash[_cost] = Cost()
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # keeps those of failed tests
     config.stash[_temporary] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="tests-")
     Path(os.environ["TMPDIR"]).chmod(0o755)  # PostgreSQL runs as another user if the tests run as root
@@ -67,6 +64,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the temporary folder."""
     if folder := config.stash.get(_temporary, ""):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test that has more time than others use it."""
+    mark = item.get_closest_marker("timeout")
+    if mark is not None and mark.args[0] > float(item.config.getini("timeout")):
+        faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what the run cost."""
+    terminalreporter.write_line(config.stash[_cost].line())
 
 
 @pytest.fixture

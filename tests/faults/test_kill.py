@@ -1,11 +1,11 @@
 """kill -9 at random moments, then a rerun: the rows are exact with append-only.
 
 The rerun starts from the last STATE that was written; every other one has lost it. There are ten moments for each
-target and for the tap before it, of which `make test` tries two. Several tasks, batch files and loads are in progress
-at once. One object is large: it makes many batch files, and an interrupted run is resumed within it. Some runs have
-batch files in Arrow IPC, some stage their files on Google Cloud Storage, and some remove batch files once the STATE
-after them is written, so that later runs create them again, and in some the jobs of each run are billed to another
-project.
+target and for the tap before it, of which `make test-all` tries two. Several tasks, batch files and loads are in
+progress at once. One object is large: it makes many batch files, and an interrupted run is resumed within it. Some
+runs have batch files in Arrow IPC, some stage their files on Google Cloud Storage, and some remove batch files once
+the STATE after them is written, so that later runs create them again, and in some the jobs of each run are billed to
+another project.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Size:
 SIZES = {"bigquery": Size(280, ("*",), 0.02, 0.05, 4.5), "redshift": Size(200, ("000*", "001*"), 0.01, 0.02, 3.5)}
 SMALL = Size(110, ("000*", "0010*"), 0.01, 0.025, 3.0)
 QUICK_MOMENTS = 2
-"""Number of moments that `make test` tries, with fewer objects."""
+"""Number of moments that `make test-all` tries, with fewer objects."""
 OBJECTS = max(size.objects for size in SIZES.values())
 KILLS = [
     pytest.param(warehouse, victim, moment, marks=[pytest.mark.soak] if moment >= QUICK_MOMENTS else [])
@@ -77,6 +77,7 @@ def exact(warehouse: Warehouse) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(("warehouse", "victim", "moment"), KILLS, indirect=["warehouse"])
+@pytest.mark.smoke("bigquery-tap-0", "redshift-target-1")
 def test_kill_and_rerun(
     victim: str,
     moment: int,

@@ -127,7 +127,6 @@ def test_the_tap_is_killed_at_a_message(
     rows.check(changed=cut.kind == "SCHEMA")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step", STEPS)
 def test_the_tap_is_killed_while_it_writes(
     step: str, rows: Rows, flight_run: Programs, bucket: str, warehouse: Warehouse, s3_faults: FaultProxy
@@ -147,7 +146,6 @@ def test_the_tap_is_killed_while_it_writes(
     rows.check(changed=step != "window is there")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step", COMPACTION)
 def test_the_tap_is_killed_while_it_compacts_the_window_log(
     step: str, rows: Rows, flight_run: Programs, bucket: str, warehouse: Warehouse, s3_faults: FaultProxy
@@ -174,7 +172,6 @@ def test_the_tap_is_killed_while_it_compacts_the_window_log(
     assert [w.number for w in WindowLog(Storage(), root, "rows", Bookmark()).windows()] == list(range(16))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("cut", [Cut("BATCH", 2), Cut("ACTIVATE_VERSION", 1, 0.5)], ids=str)
 def test_a_whole_table(cut: Cut, rows: Rows, flight_run: Programs, bucket: str, warehouse: Warehouse) -> None:
     piped(flight_run, WHOLE, bucket, warehouse, cut=cut, hard_delete=True)

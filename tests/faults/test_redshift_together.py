@@ -33,6 +33,7 @@ def at_once(
     return [states(out) for out, _ in ends]
 
 
+@pytest.mark.smoke
 def test_the_same_batches(run: Programs, warehouse: Warehouse, batch: Batches) -> None:
     messages = some_batches(batch, 8)
     outputs = at_once(run, [messages, messages, messages], **ONE_EACH)

@@ -70,7 +70,6 @@ def run_target(run: Programs, warehouse: Warehouse, messages: list[Message], fol
     return cost
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("streams", [20, pytest.param(200, marks=pytest.mark.soak)])
 def test_many_streams_at_once(
     streams: int, warehouse: Warehouse, run: Programs, batch: Batches, tmp_path: Path
@@ -147,7 +146,6 @@ def test_a_large_stream_takes_bounded_memory(
     assert target.peak_mb < 500
 
 
-@pytest.mark.long
 def test_a_table_of_many_files_is_planned_in_memory_like_that_of_a_glob(run: Programs, tmp_path: Path) -> None:
     """Entries of a log with statistics, as Spark writes them; the library has 1.2 kB for each in memory."""
     names = [("id", "long"), ("name", "string"), ("at", "timestamp"), ("day", "string")]
@@ -176,7 +174,6 @@ def test_a_table_of_many_files_is_planned_in_memory_like_that_of_a_glob(run: Pro
     assert peak_mb(100_000) - least < 350
 
 
-@pytest.mark.long
 def test_an_iceberg_table_of_many_files_is_planned_a_manifest_at_a_time(run: Programs, tmp_path: Path) -> None:
     """Ten manifests whose entries have statistics of four columns; all entries at once take 400 MB."""
     catalog = load_catalog("local", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")

@@ -23,7 +23,6 @@ def check(outcomes: Sequence[Outcome]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.long
 def test_a_broken_tap_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     site = TapSite(tmp_path)
     try:
@@ -35,7 +34,6 @@ def test_a_broken_tap_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     assert sum(sum(o.injected.values()) for o in outcomes) >= len(cases)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_tap_that_fails_loses_nothing_in_a_table(target: str, cloud: Cloud, tmp_path: Path) -> None:
     bigquery = cloud.bigquery_client()

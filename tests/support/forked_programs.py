@@ -1,7 +1,7 @@
 """Run connectors as processes forked from one that has imported them: imports are most of the CPU time of a short run.
 
-`python forked_programs.py PROGRAM` is that process for one connector. Each run has its own environment, folder,
-arguments and streams, and ends as an interpreter does. `Programs.start` and `Programs.command`, and commands of a
+`python forked_programs.py` is that process, for all connectors. Each run has its own environment, folder, arguments
+and streams, and ends as an interpreter does. `Programs.start` and `Programs.command`, and commands of a
 shell, use the executables themselves.
 """
 
@@ -56,24 +56,24 @@ class ForkedPrograms(Programs):
             return super().__call__(program, *arguments, stdin=stdin, env=env, timeout=timeout, **options)
         given = (stdin.encode() if isinstance(stdin, str) else stdin) or b""
         line = self.command(program, *arguments, **options)
-        return _fork_server(program).run(line, self.env | dict(env or {}), given, timeout)
+        return _fork_server().run(program, line, self.env | dict(env or {}), given, timeout)
 
 
 class ForkServer:
-    """The process from which the runs of a connector are forked; threads may use it at the same time."""
+    """The process from which the runs of all connectors are forked; threads may use it at the same time."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # Python warns of forks in processes with threads; the only thread is jemalloc's, which supports fork.
-        command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", __file__, program]
+        command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", __file__]
         with theirs:
             self._process = subprocess.Popen(
                 command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, start_new_session=True
             )
         atexit.register(self.close)
 
-    def run(self, line: list[str], env: Mapping[str, str], given: bytes, timeout: float) -> Ran:
-        """Run the connector to its end."""
+    def run(self, program: str, line: list[str], env: Mapping[str, str], given: bytes, timeout: float) -> Ran:
+        """Run a connector to its end."""
         ours, theirs = socket.socketpair()
         (stdin, feed), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
         passed = [theirs.detach(), stdin, stdout, stderr]
@@ -84,7 +84,7 @@ class ForkServer:
                 for number in passed:
                     os.close(number)
             written = [threads.submit(_read, number) for number in (out, err)]
-            json.dump({"argv": line, "env": dict(env), "folder": str(Path.cwd())}, channel)
+            json.dump({"program": program, "argv": line, "env": dict(env), "folder": str(Path.cwd())}, channel)
             channel.write("\n")
             channel.flush()
             pid = int(channel.readline() or self._ended())
@@ -109,8 +109,8 @@ class ForkServer:
 
 
 @cache
-def _fork_server(program: str) -> ForkServer:
-    return ForkServer(program)
+def _fork_server() -> ForkServer:
+    return ForkServer()
 
 
 def _read(number: int) -> bytes:
@@ -132,12 +132,12 @@ def _forked() -> Callable[[], None]:
 
     limit_arenas()
     import_sdk()
-    package, *libraries = IMPORTS[sys.argv[1]]
-    own = [import_module(name) for name in ("singer_arrow", package)]
+    packages = {name for name, *_ in IMPORTS.values()}
+    own = [import_module(name) for name in ("singer_arrow", *sorted(packages))]
     modules = [module.name for each in own for module in walk_packages(each.__path__, f"{each.__name__}.")]
-    for name in (*modules, *FOR_ALL, *libraries):
+    libraries = {name for _, *names in IMPORTS.values() for name in names}
+    for name in (*modules, *FOR_ALL, *sorted(libraries)):
         import_module(name)
-    main: Callable[[], None] = sys.modules[f"{package}.__main__"].main
     gc.freeze()
     watching: set[int] = set()
     requests = socket.socket(fileno=os.dup(0))
@@ -147,15 +147,16 @@ def _forked() -> Callable[[], None]:
             sys.exit()
         if not (pid := os.fork()):
             requests.close()
-            _watch(*passed)
+            package = IMPORTS[_watch(*passed)][0]
+            main: Callable[[], None] = sys.modules[f"{package}.__main__"].main
             return main
         for number in passed:
             os.close(number)
         watching = {one for one in watching | {pid} if os.waitpid(one, os.WNOHANG)[0] == 0}
 
 
-def _watch(answers: int, *streams: int) -> None:
-    """Fork a run, with the job that is read from a socket, and report how it ends; return in the run only."""
+def _watch(answers: int, *streams: int) -> str:
+    """Fork a run, with the job that is read from a socket, and report how it ends; in the run, return its program."""
     with socket.socket(fileno=answers) as connection, connection.makefile("rw") as channel:
         job = json.loads(channel.readline())
         for number, given in enumerate(streams):
@@ -169,7 +170,9 @@ def _watch(answers: int, *streams: int) -> None:
             channel.write(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n")
             channel.flush()
             os._exit(0)
+    program: str = job.pop("program")
     _enter(**job)
+    return program
 
 
 def _enter(argv: list[str], env: dict[str, str], folder: str) -> None:

@@ -76,7 +76,6 @@ def test_shards_at_once_then_what_is_new(pipeline: Pipeline) -> None:
     assert len(pipeline.rows()) == OBJECTS + 3
 
 
-@pytest.mark.long
 def test_kubernetes(pipeline: Pipeline, tmp_path: Path) -> None:
     parts = list(yaml.safe_load_all((DEPLOY / "kubernetes-shards.yaml").read_text()))
     plan, load = parts
@@ -104,7 +103,6 @@ def test_kubernetes(pipeline: Pipeline, tmp_path: Path) -> None:
     check_states(pipeline)
 
 
-@pytest.mark.long
 def test_aws_batch(pipeline: Pipeline, tmp_path: Path) -> None:
     programs, submitted = tmp_path / "programs", tmp_path / "submitted"
     programs.mkdir()
@@ -126,7 +124,6 @@ def test_aws_batch(pipeline: Pipeline, tmp_path: Path) -> None:
     check_rows(pipeline)
 
 
-@pytest.mark.long
 def test_github_actions(pipeline: Pipeline) -> None:
     jobs = yaml.safe_load((DEPLOY / "github-shards.yml").read_text())["jobs"]
     commands = {

@@ -24,7 +24,6 @@ def commands(page: str) -> str:
     return "".join(TESTED.findall((ROOT / page).read_text()))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("page", "services", "shown"),
     [

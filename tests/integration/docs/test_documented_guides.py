@@ -89,7 +89,6 @@ def test_a_table_of_delta_lake(shop: Any, cloud: Cloud, run: Programs, tmp_path:
         assert text in shown
 
 
-@pytest.mark.long
 def test_reports_of_many_runs(s3: Any, bucket: str, run: Programs, tmp_path: Path) -> None:
     settings = json.loads(block(MONITORING, "json", after="## Reports").replace("s3://bucket", f"s3://{bucket}"))
     (tmp_path / "a.csv").write_text("id\n1\n")

@@ -47,7 +47,6 @@ def script(page: str) -> str:
     return "set -e\n" + "".join(parts)
 
 
-@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_newcomer_runs_every_command(tmp_path: Path) -> None:
     home = tmp_path / "home"

@@ -54,7 +54,6 @@ FIRST = {
 """Searches, and the first result of each."""
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_search_finds_its_page_first() -> None:
     uv = shutil.which("uv") or str(ROOT / ".uv/bin/uv")

@@ -79,6 +79,7 @@ def test_the_exit_code_is_the_commands(start: Start, temporary: Path, script: st
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.smoke
 def test_the_command_gets_the_environment_and_the_streams(start: Start) -> None:
     process = start("run", "--", "sh", "-c", "cat; env", AWS_PROFILE="mine", AWS_SESSION_TOKEN="old")
     stdout, _ = process.communicate("hello\n", timeout=60)

@@ -89,7 +89,6 @@ def test_kill_9_while_it_starts(owner: "subprocess.Popen[str]", temporary: Path,
     wait_until(lambda: not any(home.exists() for home in homes), or_else="PostgreSQL's folder is left")
 
 
-@pytest.mark.long
 def test_tables_are_kept_in_a_directory(tmp_path: Path) -> None:
     name = "n" * 100
     for run in range(3):

@@ -61,7 +61,6 @@ def test_new_objects_send_events_to_the_queue(cloud: Cloud, s3: Any, sqs: Any, b
     sqs.delete_queue(QueueUrl=url)
 
 
-@pytest.mark.long
 def test_seeding_uploads_once(s3: Any, bucket: str) -> None:
     progress: list[str] = []
     assert seed(s3, bucket, progress.append) == 365 + 12 + 4 + 1 + 1

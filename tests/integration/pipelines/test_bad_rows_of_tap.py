@@ -165,6 +165,7 @@ def test_a_row_that_is_sent_only_in_part_is_named_without_its_text(objects: Sour
 
 
 @pytest.mark.parametrize("batches", [True, False])
+@pytest.mark.smoke
 def test_one_bad_row_more_than_max_bad_rows_ends_the_run(batches: bool, objects: Source) -> None:
     most = 6 if batches else 2
     objects.run(config(objects, batches=batches, max_bad_rows=most))

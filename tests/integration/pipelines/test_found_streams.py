@@ -194,7 +194,6 @@ def test_groups_are_columns_and_placeholders_are_none(lake: Lake) -> None:
     assert lake.tables() == {"acme_orders": [1, 2, 4]}
 
 
-@pytest.mark.long
 class TestManyFolders:
     """Objects with long names make STATE as large as many more folders would."""
 

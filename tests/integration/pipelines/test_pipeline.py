@@ -137,6 +137,7 @@ def streams(s3: Any, bucket: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.smoke("bigquery-records", "redshift-parquet")
 def test_every_format_makes_the_same_table(
     mode: str, streams: list[dict[str, Any]], bucket: str, warehouse: Warehouse, run: Programs
 ) -> None:
@@ -157,6 +158,7 @@ def test_every_format_makes_the_same_table(
         assert got == expected, suffix
 
 
+@pytest.mark.smoke("bigquery", "redshift")
 def test_the_two_executables_in_a_pipe(
     streams: list[dict[str, Any]], bucket: str, warehouse: Warehouse, run: Programs, tmp_path: Any
 ) -> None:

@@ -93,6 +93,7 @@ def state_of(s3: Any, path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.smoke("redshift")
 def test_a_pipeline_runs_from_its_state(programs: Programs, s3: Any, warehouse: Warehouse, write: Write) -> None:
     path = write()
     plan = run(programs, path, "--dry-run")
@@ -271,7 +272,6 @@ def ids(warehouse: Warehouse, table: str) -> list[int]:
     return sorted(row["id"] for row in warehouse.table(table))
 
 
-@pytest.mark.long
 def test_a_run_that_slept_ends_once_another_has_taken_over(
     programs: Programs, s3: Any, warehouse: Warehouse, write: Write
 ) -> None:
@@ -327,7 +327,6 @@ def test_a_lost_answer_to_the_put_of_the_state_changes_nothing(
     check_once(warehouse)
 
 
-@pytest.mark.long
 def test_a_state_that_cannot_be_written_ends_the_run(
     programs: Programs, warehouse: Warehouse, write: Write, s3_faults: FaultProxy
 ) -> None:

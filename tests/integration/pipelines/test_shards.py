@@ -153,7 +153,6 @@ def shards(run: Programs, s3: Any, bucket: str, warehouse: Warehouse, tmp_path: 
     made.close()
 
 
-@pytest.mark.long
 def test_two_at_once_into_a_new_table_then_what_is_new(shards: Shards) -> None:
     assert "1 segments are new" in shards.plan().stderr
     shards.together("0/2", "1/2")
@@ -178,7 +177,6 @@ def test_a_large_object_and_a_shard_that_is_run_twice_at_once(shards: Shards) ->
     shards.check()
 
 
-@pytest.mark.long
 def test_a_shard_that_never_comes_back_is_finished_by_a_run_without_shards(shards: Shards) -> None:
     shards.plan()
     shards.together("0/3")
@@ -190,7 +188,6 @@ def test_a_shard_that_never_comes_back_is_finished_by_a_run_without_shards(shard
     shards.check()
 
 
-@pytest.mark.long
 def test_other_numbers_of_shards_follow_the_same_plan(shards: Shards) -> None:
     shards.plan()
     shards.together("0/2")
@@ -219,7 +216,6 @@ def test_a_shard_is_only_appended(load_method: str, shards: Shards) -> None:
     shards.check()
 
 
-@pytest.mark.long
 def test_objects_that_change_after_the_plan(shards: Shards) -> None:
     shards.plan()
     replaced = set(range(3 * ROWS_EACH, 5 * ROWS_EACH))

@@ -30,6 +30,7 @@ def test_a_path_and_a_dataset_are_enough(run: Programs, bq: object, dataset: str
         ("target-redshift", '{"dbname": "dev"}'),
     ],
 )
+@pytest.mark.smoke
 def test_without_settings_an_error_has_an_example(run: Programs, program: str, example: str) -> None:
     ran = run(program)
     assert ran.code == 1
@@ -42,12 +43,14 @@ def test_help_names_the_other_commands(run: Programs) -> None:
     assert "tap-s3-files setup-queue PATH...  " in shown
 
 
+@pytest.mark.smoke
 def test_options_replace_settings_also_when_discovery_comes_first(run: Programs, tmp_path: Path) -> None:
     (tmp_path / "orders.csv").write_text("id\n1\n")
     found = run("tap-s3-files", "--discover", f"{tmp_path}/orders.csv").check()
     assert [s["tap_stream_id"] for s in json.loads(found.stdout)["streams"]] == ["orders"]
 
 
+@pytest.mark.smoke
 def test_what_init_writes_runs_as_it_is(
     run: Programs, bq: object, dataset: str, s3: Any, bucket: str, tmp_path: Path
 ) -> None:
@@ -72,6 +75,7 @@ def test_what_init_writes_runs_as_it_is(
     assert f"{file} exists already" in again.stderr
 
 
+@pytest.mark.smoke
 def test_the_meltano_yml_of_init_runs_as_it_is(
     run: Programs, bq: object, dataset: str, s3: Any, bucket: str, tmp_path: Path
 ) -> None:
@@ -84,6 +88,7 @@ def test_the_meltano_yml_of_init_runs_as_it_is(
     assert row["n"] == 2
 
 
+@pytest.mark.smoke
 def test_the_pipeline_of_init_runs_as_it_is(
     run: Programs, bq: object, dataset: str, s3: Any, bucket: str, tmp_path: Path
 ) -> None:

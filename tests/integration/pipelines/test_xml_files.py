@@ -71,6 +71,7 @@ def feeds(s3: Any, bucket: str, cloud: Cloud, warehouse: Warehouse, tmp_path: Pa
     return made
 
 
+@pytest.mark.smoke("redshift")
 def test_a_table_of_xml_files_from_run_to_run(feeds: Feeds) -> None:
     shown = feeds.tap("tap-s3-files", "--preview", config=feeds.config()).check().stdout
     check_contains(shown, "id", "tag", "price", "1.5")

@@ -22,6 +22,7 @@ def fill(flight: FlightSql, count: int, first: int = 0) -> None:
     flight.execute(f"INSERT INTO rows {numbers(count, first)}")
 
 
+@pytest.mark.smoke
 def test_a_query_is_read_by_all_endpoints(flight: FlightSql, tap: Tap) -> None:
     ran = tap({"name": "half", "query": f"SELECT * FROM ({numbers(ROWS)}) WHERE id % 2 = 0;"}).check()
     assert tap.ids(ran) == list(range(0, ROWS, 2))
@@ -193,6 +194,7 @@ def test_selection_is_done_by_the_server(flight: FlightSql, tap: Tap) -> None:
     assert flight.statements()[-1].startswith('SELECT "id", "score", "at" FROM (SELECT * FROM rows) AS q WHERE "id" <=')
 
 
+@pytest.mark.smoke
 def test_tables_are_discovered(flight: FlightSql, tap: Tap) -> None:
     fill(flight, 10)
     flight.execute('CREATE TABLE "Other Rows" (x INTEGER, span INTERVAL)')

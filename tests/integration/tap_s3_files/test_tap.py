@@ -176,6 +176,7 @@ def test_a_test_run_reads_a_record_and_writes_no_plan(source: Source) -> None:
     assert source.s3.list_objects_v2(Bucket=source.bucket, Prefix="stage/").get("Contents") is None
 
 
+@pytest.mark.smoke
 def test_a_plan_shows_what_would_be_read_and_changes_nothing(source: Source) -> None:
     for n in range(3):
         source.csv(f"in/{n}.csv", n * 10)
@@ -202,6 +203,7 @@ def test_a_plan_shows_what_would_be_read_and_changes_nothing(source: Source) -> 
     assert keys == [f"stage/_plans/{stream}/{name}" for stream in ("more", "rows") for name in names]
 
 
+@pytest.mark.smoke
 def test_about_prints_settings_and_capabilities(tap: Programs) -> None:
     about = json.loads(tap("tap-s3-files", "--about", format="json").check().stdout)
     assert about["name"] == "tap-s3-files"

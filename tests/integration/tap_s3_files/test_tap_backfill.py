@@ -61,7 +61,6 @@ def test_too_many_jobs_are_an_error(start: str, end: str, jobs: dict[str, Any], 
     assert "GitHub runs 1 to 256" in ranges(jobs, tmp_path, start, end, 1)
 
 
-@pytest.mark.long
 def test_each_day_is_loaded_once_however_often_the_jobs_run(
     jobs: dict[str, Any], run: Programs, s3: Any, bucket: str, bq: Any, dataset: str, tmp_path: Path
 ) -> None:

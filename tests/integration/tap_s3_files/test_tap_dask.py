@@ -85,7 +85,7 @@ def test_messages_and_files_are_those_of_threads(source: Source, dask: DaskClust
     assert closing.findall(remote.stderr) == closing.findall(threads.stderr) != []
 
 
-@pytest.mark.parametrize("kind", ["csv", pytest.param("jsonl", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_ranges_of_one_object_run_on_all_workers(source: Source, dask: DaskCluster, kind: str) -> None:
     rows = 150_000
     text = "".join(f'{n},"{n * 7919 % 10007} of\n{"x" * 60}"\n' for n in range(rows))

@@ -67,7 +67,6 @@ def test_messages_are_those_of_threads(source: Source, start: Start, network: Ne
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
-@pytest.mark.long
 def test_tasks_of_a_worker_out_of_reach_run_on_another(source: Source, start: Start, network: Network) -> None:
     cluster = start(**REMOVED_SOON)
     running = Running(source, settings(source, cluster))
@@ -82,7 +81,6 @@ def test_tasks_of_a_worker_out_of_reach_run_on_another(source: Source, start: St
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
-@pytest.mark.long
 def test_a_result_on_a_worker_out_of_reach_is_made_again(
     source: Source, start: Start, network: Network, s3_faults: FaultProxy
 ) -> None:
@@ -96,7 +94,6 @@ def test_a_result_on_a_worker_out_of_reach_is_made_again(
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
-@pytest.mark.long
 def test_a_worker_out_of_reach_before_the_run_takes_no_part(source: Source, start: Start, network: Network) -> None:
     cluster = start(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="20s")  # later than the tap asks, on a busy machine too
     network.cut(network.hosts[3])
@@ -105,7 +102,7 @@ def test_a_worker_out_of_reach_before_the_run_takes_no_part(source: Source, star
     assert ran.stdout == source.run(settings(source, None)).stdout
 
 
-@pytest.mark.parametrize("is_result_ready", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("is_result_ready", [False, True])
 def test_a_scheduler_out_of_reach_is_one_line_and_the_next_run_sends_the_rest(
     source: Source, start: Start, network: Network, s3_faults: FaultProxy, is_result_ready: bool
 ) -> None:
@@ -127,7 +124,6 @@ def test_a_scheduler_out_of_reach_is_one_line_and_the_next_run_sends_the_rest(
     check_rest(source, ran, cluster)
 
 
-@pytest.mark.long
 def test_a_scheduler_out_of_reach_for_a_moment_does_no_harm(source: Source, start: Start, network: Network) -> None:
     cluster = start()
     running = Running(source, settings(source, cluster))

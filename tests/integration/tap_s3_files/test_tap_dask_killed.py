@@ -66,7 +66,6 @@ def put(source: Source, what: str) -> dict[str, Any]:
 @STATES
 @VICTIMS
 @INPUTS
-@pytest.mark.long
 def test_everything_is_sent_once_whatever_is_killed(
     source: Source, start: Start, what: str, victim: str, states: int
 ) -> None:
@@ -85,7 +84,6 @@ def test_everything_is_sent_once_whatever_is_killed(
 @STATES
 @VICTIMS
 @INPUTS
-@pytest.mark.long
 def test_everything_is_sent_once_whatever_sleeps(
     source: Source, start: Start, what: str, victim: str, states: int
 ) -> None:

@@ -173,6 +173,7 @@ def test_the_schema_is_that_of_the_table(lake: Lake, table: DeltaBucket) -> None
         assert ("more" in ran.of_type("SCHEMA")[-1]["schema"]["properties"]) == (code == 0)
 
 
+@pytest.mark.smoke
 def test_partition_columns_keep_their_values(lake: Lake, table: DeltaBucket) -> None:
     texts = ["a b", "x/y%", "é=1", "__HIVE_DEFAULT_PARTITION__", " ", "2024-01-01", None, "a\\b", "#?&+"]
     at = [datetime(2024, 1, 1, 1, 2, 3, n, tzinfo=UTC) for n in range(len(texts))]

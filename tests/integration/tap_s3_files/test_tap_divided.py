@@ -86,6 +86,7 @@ def test_rows_and_line_numbers_are_those_of_an_undivided_object(source: Source, 
     assert source.run(config(source), state=state_of(divided)).of_type("BATCH") == []
 
 
+@pytest.mark.smoke
 def test_a_run_without_state_follows_the_ranges_that_were_planned(source: Source) -> None:
     put(source, "csv")
     first = source.run(config(source))
@@ -95,7 +96,6 @@ def test_a_run_without_state_follows_the_ranges_that_were_planned(source: Source
     assert "finding where its" not in again.stderr
 
 
-@pytest.mark.long
 def test_a_run_continues_after_each_state(source: Source) -> None:
     put(source, "csv")
     put(source, "jsonl", ROWS, at=1)
@@ -123,7 +123,6 @@ def test_shards_share_the_ranges_of_one_object(source: Source) -> None:
     assert sorted(ids_of(whole)) == sorted(i for ran in shards for i in ids_of(ran))
 
 
-@pytest.mark.long
 def test_what_shards_would_read_is_shown_for_ranges(source: Source) -> None:
     put(source, "csv")
     ran = source.tap("tap-s3-files", "--plan", "--shard-count", "2", config=config(source)).check()
@@ -132,14 +131,12 @@ def test_what_shards_would_read_is_shown_for_ranges(source: Source) -> None:
     assert int(shown[3]) >= 4
 
 
-@pytest.mark.long
 def test_without_a_setting_only_very_large_objects_of_several_runs_are_divided(source: Source) -> None:
     put(source, "csv")
     source.tap("tap-s3-files", "--write-plan", config=config(source, None)).check()
     assert len(ids_of(source.run(config(source, None)))) == 1
 
 
-@pytest.mark.long
 def test_an_object_that_is_replaced_is_read_in_its_new_version(source: Source) -> None:
     """The plan has ranges of the old version; those of the new one are planned in their stead."""
     put(source, "csv")
@@ -152,7 +149,6 @@ def test_an_object_that_is_replaced_is_read_in_its_new_version(source: Source) -
     assert "was replaced or deleted since it was listed" in ran.stderr
 
 
-@pytest.mark.long
 def test_records_are_sent_of_ranges_that_were_planned(source: Source) -> None:
     put(source, "jsonl")
     settings = config(source) | {"plan_root": f"s3://{source.bucket}/plan"}
@@ -163,7 +159,6 @@ def test_records_are_sent_of_ranges_that_were_planned(source: Source) -> None:
     assert [row["id"] for row in source.rows(ran)] == list(range(ROWS))
 
 
-@pytest.mark.long
 def test_passthrough_does_not_divide(source: Source) -> None:
     put(source, "parquet")
     ran = source.run(config(source, passthrough=True, metadata_columns=False))

@@ -41,6 +41,7 @@ def source(s3: Any, bucket: str, run: Programs) -> Source:
     return Source(s3, bucket, run)
 
 
+@pytest.mark.smoke("bigquery")
 def test_new_columns_and_bad_rows_arrive(source: Source, warehouse: Warehouse) -> None:
     """The schema is from the newest file; older files have another column and a malformed line."""
     source.put("1.csv", "id,more\n1,1.5\n2,\n")

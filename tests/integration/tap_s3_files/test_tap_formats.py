@@ -99,6 +99,7 @@ COLUMNAR = {"a.orc": as_orc, "a.arrow": as_feather, "a.feather": as_feather, "a.
 
 
 @pytest.mark.parametrize("name", COLUMNAR)
+@pytest.mark.smoke("a.orc")
 def test_formats_of_columns(name: str, source: Source) -> None:
     source.put(f"in/{name}", COLUMNAR[name](TABLE))
     assert source.records() == TABLE.to_pylist()
@@ -153,6 +154,7 @@ def test_fixed_width(source: Source) -> None:
     assert "needs the stream's setting 'fixed_width'" in source.error(format="fixed_width")
 
 
+@pytest.mark.smoke
 def test_workbooks(source: Source) -> None:
     rows = [["id", "name", "day"], [1, "née", date(2024, 5, 1)], [2, "007", None]]
     source.put("in/a.xlsx", xlsx({"Cover": [["nothing"]], "Data": [["A title"], *rows]}))
@@ -254,7 +256,6 @@ def test_zip_archives_that_are_refused(source: Source) -> None:
 # Bad input ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gz", "zip"])
 def test_a_bomb_stays_within_bounded_memory(kind: str, source: Source) -> None:
     out = io.BytesIO()
@@ -282,7 +283,6 @@ def test_a_line_of_many_keys_among_short_ones_stays_within_bounded_memory(source
     assert int(ran.stderr.rsplit("peak kB: ", 1)[1]) < 900 << 10  # a column for each key is 7 GB
 
 
-@pytest.mark.long
 def test_a_line_of_json_beyond_the_limit(source: Source) -> None:
     source.put("in/a.jsonl", b'{"id": 1}\n{"id": 2, "text": "' + b"x" * (100 << 20) + b'"}\n')
     line = source.error()
@@ -291,7 +291,6 @@ def test_a_line_of_json_beyond_the_limit(source: Source) -> None:
     assert "in/a.jsonl, line 1: the line is longer than 64 MiB" in source.error()
 
 
-@pytest.mark.long
 def test_a_quote_that_never_closes(source: Source) -> None:
     source.put("in/a.csv", b'id,name\n1,a\n2,"b\n' + b"3,some more text\n" * 6_000_000)
     line = source.error(schema={"id": "integer", "name": "string"})

@@ -150,6 +150,7 @@ def test_columns_are_known_by_their_ids(lake: Lake, table: IcebergBucket) -> Non
     assert "it is read as JSON, and the table has renamed members of it" in text.stderr
 
 
+@pytest.mark.smoke
 def test_partition_columns_keep_their_values(lake: Lake, table: IcebergBucket) -> None:
     texts = ["a b", "x/y%", "é=1", None, ""]
     more = {

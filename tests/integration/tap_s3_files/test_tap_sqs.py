@@ -35,6 +35,7 @@ def source(cloud: Cloud, s3: Any, sqs: Any, bucket: str, tmp_path: Path) -> Iter
 
 
 @pytest.mark.parametrize("batches", [True, False])
+@pytest.mark.smoke
 def test_objects_of_events_are_read_once_and_the_queue_is_empty_then(batches: bool, source: QueueSource) -> None:
     config = source.config(batches=batches)
     for n in range(5):

@@ -31,6 +31,7 @@ def test_the_same_input_gives_the_same_messages_also_without_state(source: Sourc
     assert [r["id"] for r in source.rows(first)] == list(range(50))
 
 
+@pytest.mark.smoke
 def test_only_what_is_new_is_sent(source: Source) -> None:
     source.csv("in/a.csv", 0, at=moment(0))
     first = source.run()
@@ -68,6 +69,7 @@ def test_an_unfinished_plan_is_followed_whatever_came_since(source: Source) -> N
 
 
 @pytest.mark.parametrize("lines", [1, 2, 9, 14, 20])
+@pytest.mark.smoke("2")
 def test_after_kill_minus_nine_the_same_batches_come_again(lines: int, source: Source) -> None:
     with ThreadPoolExecutor(8) as pool:  # three tasks, each of several batch files
         list(pool.map(lambda n: source.csv(f"in/{n:03}.csv", n * 50, 50), range(450)))

@@ -31,6 +31,7 @@ def config(config: Config) -> Config:
     return config | {"load_via": "storage_write"}
 
 
+@pytest.mark.smoke
 def test_batches_and_records_arrive_without_a_load_job(
     config: Config, batch: Batches, table: Any, bq: Any, dataset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

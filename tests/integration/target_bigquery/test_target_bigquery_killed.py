@@ -108,6 +108,7 @@ def test_killed_while_a_job_runs_that_fails_later(
     assert len(load_jobs(bq, dataset)) == 2
 
 
+@pytest.mark.smoke
 def test_killed_between_the_job_and_its_state(
     start: Any, config: Config, batch: Batches, ids: Any, bq: Any, dataset: str, bq_faults: FaultProxy
 ) -> None:

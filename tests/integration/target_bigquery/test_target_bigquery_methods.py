@@ -16,6 +16,7 @@ Config = dict[str, Any]
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "jsonl", "arrow"])
+@pytest.mark.smoke("parquet")
 def test_upsert_keeps_the_last_of_each_key(
     file_format: str, config: Config, batch: Batches, table: Any, bq: Any
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_merge_goes_without_bounds_for_which_there_is_no_room(
     assert table() == [*rows(0, 1), {"id": 1, "name": "new"}, {"id": 2, "name": "new"}]
 
 
+@pytest.mark.smoke
 def test_overwrite_replaces_all_at_once_at_the_end(
     config: Config, batch: Batches, table: Any, capsys: pytest.CaptureFixture[str], bq: Any
 ) -> None:

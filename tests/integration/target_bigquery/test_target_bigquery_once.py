@@ -13,6 +13,7 @@ from singer_lines import Batches, load, record, rows, schema, some_batches, stat
 Config = dict[str, Any]
 
 
+@pytest.mark.smoke
 def test_a_replay_grouped_otherwise_loads_nothing_twice(
     config: Config, batch: Batches, ids: Any, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:

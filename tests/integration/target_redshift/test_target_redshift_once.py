@@ -15,6 +15,7 @@ from target_redshift.connection import Session
 
 
 @pytest.mark.parametrize("where", ["s3", "local"])
+@pytest.mark.smoke("s3")
 def test_a_replay_grouped_otherwise_loads_nothing_twice(
     where: str, redshift: Loads, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,6 +118,7 @@ def test_rows_deleted_one_by_one_are_not_missed(redshift: Loads) -> None:
     assert redshift.ids() == list(range(5, 12))
 
 
+@pytest.mark.smoke
 def test_another_run_that_loads_a_batch_meanwhile(
     redshift: Loads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -148,6 +150,7 @@ def test_marks_of_old_loads_go(redshift: Loads) -> None:
     assert redshift.ids() == [0, 1]
 
 
+@pytest.mark.smoke
 def test_the_ledger_is_locked_first_and_data_commits_with_it(redshift: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
     execute = Session.execute

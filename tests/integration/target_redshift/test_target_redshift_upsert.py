@@ -48,6 +48,7 @@ def row(number: int, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("size", [512, 0.000001])
+@pytest.mark.smoke("mixed-1e-06")
 def test_the_last_row_of_a_key_wins_in_the_order_of_messages(size: float, brought: Any, redshift: Loads) -> None:
     run = [
         schema(),
@@ -123,6 +124,7 @@ def test_keys_of_every_kind(redshift: Loads) -> None:
 # overwrite
 
 
+@pytest.mark.smoke
 def test_overwrite_replaces_all_rows_at_the_end(redshift: Loads) -> None:
     redshift.run([schema(), redshift.batch(rows(0, 5), batch_id="a")])
     redshift.run(
@@ -145,6 +147,7 @@ def test_a_stream_that_brings_nothing_leaves_its_table_alone(redshift: Loads) ->
     assert redshift.ids() == []
 
 
+@pytest.mark.smoke
 def test_readers_see_the_old_rows_until_the_new_ones_are_there(
     redshift: Loads, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def mixed(batch: Batches, file_format: str, first: int, bad: set[int], count: in
         ("append-only", "arrow"),
     ],
 )
+@pytest.mark.smoke("bigquery-upsert-parquet", "redshift-append-only-jsonl")
 def test_good_rows_are_loaded_and_bad_ones_put_aside_once(
     method: str,
     file_format: str,
@@ -167,6 +168,7 @@ def test_without_bad_rows_there_is_no_such_table(warehouse: Warehouse, batch: Ba
     assert "_sdc_rejected" not in warehouse.tables()
 
 
+@pytest.mark.smoke("bigquery", "redshift")
 def test_one_bad_row_more_than_may_be_ends_the_run(
     warehouse: Warehouse, batch: Batches, capsys: pytest.CaptureFixture[str]
 ) -> None:

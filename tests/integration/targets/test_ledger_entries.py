@@ -58,6 +58,7 @@ def test_batches_that_are_found_when_their_group_is_loaded_are_left_out(
 
 
 @pytest.mark.usefixtures("old_tables")
+@pytest.mark.smoke("redshift")
 def test_entries_older_than_ledger_keep_days_are_removed(warehouse: Warehouse, batch: Batches) -> None:
     run = some_batches(batch, 4)
     warehouse.load([*run, schema("others"), batch(rows(50, 1), stream="others", batch_id="other")])

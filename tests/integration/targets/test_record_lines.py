@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from program_errors import check_contains, error_of
 from singer_lines import Batches, lines, record, schema, state
 from warehouses import Warehouse
@@ -28,6 +29,7 @@ def test_a_first_line_that_is_null(warehouse: Warehouse, run: Programs) -> None:
     assert ran.stdout == ""
 
 
+@pytest.mark.smoke("bigquery", "redshift")
 def test_a_record_and_its_twin_in_a_batch_are_the_same_row(warehouse: Warehouse, batch: Batches) -> None:
     content = [{"id": 1, "name": "a"}, {"id": 2, "name": None}, {"id": 3, "name": "é\U0001f600"}]
     warehouse.load([schema(), *(record(**values) for values in content)])

@@ -38,6 +38,7 @@ def numbered(first: int, count: int, value: Any) -> Rows:
 
 
 @pytest.mark.parametrize("method", ["append-only", "upsert", "overwrite"])
+@pytest.mark.smoke("bigquery-append-only", "redshift-upsert")
 def test_each_value_goes_into_the_column_that_fits(method: str, warehouse: Warehouse, batch: Batches) -> None:
     """SCHEMA changes twice within one run and back; each change loads the rows before it."""
     messages = [

@@ -34,6 +34,7 @@ def _rows(kind: str, batch: Batches) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("number", NUMBERS, ids=["number", "anyOf"])
 @pytest.mark.parametrize("kind", ["record", "jsonl", "parquet", "arrow"])
+@pytest.mark.smoke("bigquery-jsonl-number", "redshift-parquet-number")
 def test_a_row_whose_number_would_change_is_bad(
     kind: str, number: dict[str, Any], warehouse: Warehouse, batch: Batches
 ) -> None:

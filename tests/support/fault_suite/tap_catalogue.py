@@ -214,7 +214,7 @@ def everything(probe: Callable[[Scenario], tuple[Sequence[str], int]], *, may_mo
 
 
 def few(probe: Callable[[Scenario], tuple[Sequence[str], int]]) -> list[Walk]:
-    """Return one walk for each scenario, of alternating kinds: the sample of `make test`."""
+    """Return one walk for each scenario, of alternating kinds: the sample of `make test-all`."""
     walks, chance = list(islice(reloads(), 1)), random.Random(5)
     walks += [walk for walk in limited(SCENARIOS[2], may_mount=False) if walk.kind == "limit FSIZE"]
     kinds = cycle(("kills", "sleepers", "answers", "kills", "changed_settings", "kills"))

@@ -28,8 +28,8 @@ LEFT_OUT: Mapping[str, str] = {
 _TEXT = """# Interoperation
 
 Written by `make interoperation`, which installs public taps and targets, each in an environment of its own with pinned
-versions, runs them on the local cloud, and compares values. `make test` loads what the taps wrote, which is kept below
-`tests/integration/captures`, into both warehouses again and compares this page with what it finds.
+versions, runs them on the local cloud, and compares values. `make test-all` loads what the taps wrote, which is kept
+below `tests/integration/captures`, into both warehouses again and compares this page with what it finds.
 
 All sources hold the same {rows} rows: texts with quotes, commas, line breaks and characters beyond ASCII, decimals,
 64-bit integers, floats, booleans, dates, times with microseconds, and nulls. PostgreSQL also has `numeric(38,10)`,

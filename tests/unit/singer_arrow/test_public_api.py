@@ -40,6 +40,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         singer_arrow.Unknown  # noqa: B018
 
 
+@pytest.mark.full
 def test_importing_the_package_imports_nothing_else() -> None:
     code = (
         "import sys; before = set(sys.modules); import singer_arrow\n"
@@ -50,6 +51,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("batches", [False, True])
+@pytest.mark.full
 def test_the_connector_of_the_readme_runs(tmp_path: Path, *, batches: bool) -> None:
     program = tmp_path / "tap_file.py"
     program.write_text(CODE.findall(README.read_text())[1])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 from singer_arrow.errors import ServiceError
@@ -22,6 +24,7 @@ else:
 """
 
 
+@pytest.mark.full
 def test_the_driver_does_not_import_polars() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 0, ran.stderr

@@ -142,6 +142,7 @@ def grow(folder: Path, count: int, start: int = 0) -> None:
         log.append(window(folder, number))
 
 
+@pytest.mark.full
 def test_a_log_of_thousands_of_windows_has_few_small_files(tmp_path: Path) -> None:
     """Each window has 400 bytes as a file of its own."""
     grow(tmp_path, 2000)

@@ -145,6 +145,7 @@ def test_a_file_that_was_not_the_last_one_stays_one_that_is_not(folder: Folder) 
     ("name", "head", "usual", "odd"),
     [("a.csv", "a,b\n", "1,2\n", "5.0,6.0\n"), ("a.jsonl", "", '{"a":1,"b":2}\n', '{"a":5.0,"b":6.0}\n')],
 )
+@pytest.mark.full
 def test_where_files_end_depends_neither_on_timing_nor_on_where_a_reading_begins(
     folder: Folder, name: str, head: str, usual: str, odd: str
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_resumed_run_of_any_format_writes_the_same_files(folder: Folder, name:
             assert run(start) == whole[i + 1 :]
 
 
+@pytest.mark.full
 def test_a_format_without_places_is_one_file(folder: Folder) -> None:
     """Without places no reading can start at a cut, so runs with other settings would cut elsewhere."""
     info = folder.write("a.xlsx", _file("a.xlsx", 3_000))

@@ -54,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 def test_shards_of_any_count_divide_the_tasks_of_one_plan(folder: Path) -> None:
     catalog = ("--catalog", f"{folder}/catalog.json")
     _, words, code = _tap(folder, *catalog, shard="0/2")
@@ -88,12 +89,14 @@ def test_shards_of_any_count_divide_the_tasks_of_one_plan(folder: Path) -> None:
         ({"shard": "0/2"}, "needs --catalog"),
     ],
 )
+@pytest.mark.full
 def test_a_shard_that_could_lose_or_repeat_rows_is_refused(folder: Path, config: dict[str, Any], text: str) -> None:
     _, words, code = _tap(folder, **config)
     assert code != 0
     assert text in words
 
 
+@pytest.mark.full
 def test_a_shard_sends_a_state_after_each_of_its_own_tasks_and_at_the_end(folder: Path) -> None:
     catalog = ("--catalog", f"{folder}/catalog.json")
     _tap(folder, *catalog, "--write-plan")
@@ -107,11 +110,13 @@ def test_a_shard_sends_a_state_after_each_of_its_own_tasks_and_at_the_end(folder
     assert _ids(messages)
 
 
+@pytest.mark.full
 def test_a_test_of_the_settings_of_a_shard_needs_no_plan(folder: Path) -> None:
     _, words, code = _tap(folder, "--test", shard="0/2")
     assert code == 0, words
 
 
+@pytest.mark.full
 def test_an_object_that_changes_after_the_plan_is_read_by_the_shard_of_the_next_plan(folder: Path) -> None:
     catalog = ("--catalog", f"{folder}/catalog.json")
     _tap(folder, *catalog, "--write-plan")
@@ -168,6 +173,7 @@ def test_a_shard_continues_at_its_own_state_and_at_one_without_shards(given: dic
     check_state(given, "s", Shard(0, 2))
 
 
+@pytest.mark.full
 def test_the_plan_shows_each_shard(folder: Path) -> None:
     _, words, code = _tap(folder, "--plan", "--shard-count", "2")
     assert code == 0, words

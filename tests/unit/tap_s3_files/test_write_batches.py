@@ -91,6 +91,7 @@ def test_a_batch_file_holds_the_rows_that_its_message_counts(
     assert ids == list(range(50))
 
 
+@pytest.mark.full
 def test_the_same_task_gives_the_same_messages(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tap_s3_files.plan_model.SMALL_OBJECT", 0)
     info = folder.csv("a.csv", 0, 600_000)
@@ -154,6 +155,7 @@ def test_an_object_that_changed_is_left_out_and_the_rest_keeps_its_id(
     assert folder.context.progress.take_changed() == [b, c]
 
 
+@pytest.mark.full
 def test_an_object_that_changes_while_it_is_read_is_an_error(folder: Folder) -> None:
     info = folder.csv("a.csv", 0, 2_000_000)  # more than one request
     reads_little_ahead = replace(folder.context, budget=Budget(1 << 20))

@@ -21,6 +21,7 @@ def log_lines(ran: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in ran.stderr.splitlines() if not line.startswith("import time:")]
 
 
+@pytest.mark.full
 def test_version_needs_no_library() -> None:
     ran = run("--version")
     assert ran.returncode == 0
@@ -29,6 +30,7 @@ def test_version_needs_no_library() -> None:
     assert not imported & {"singer_sdk", "google", "pyarrow", "polars", "boto3", "jsonschema"}
 
 
+@pytest.mark.full
 def test_about_lists_every_setting_and_capability() -> None:
     about = json.loads(run("--about", "--format=json").stdout)
     assert {"batch", "activate-version", "hard-delete", "target-schema", "stream-maps"} <= set(about["capabilities"])
@@ -49,6 +51,7 @@ def test_about_lists_every_setting_and_capability() -> None:
     ],
     ids=str,
 )
+@pytest.mark.full
 def test_wrong_settings_are_one_line(config: Any, line: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     if config is not None:
@@ -62,6 +65,7 @@ def test_wrong_settings_are_one_line(config: Any, line: str, tmp_path: Path) -> 
     assert [found for found in lines if "INFO" not in found and line not in found] == []
 
 
+@pytest.mark.full
 def test_what_no_target_understands_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"project": "p", "dataset": "d"}))
@@ -72,6 +76,7 @@ def test_what_no_target_understands_is_one_line(tmp_path: Path) -> None:
         assert "ERROR" in log_lines(ran)[-1], stdin
 
 
+@pytest.mark.full
 def test_debug_shows_where(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"project": "p"}))

@@ -104,6 +104,7 @@ def test_every_text_has_an_example() -> None:
     assert made - not_statements <= {e.name for e in texts(docs.Names())} | {"PRIVILEGES"}
 
 
+@pytest.mark.full
 def test_the_page_is_up_to_date() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "docs" / "redshift_sql.py", "--check"], check=False, capture_output=True, text=True

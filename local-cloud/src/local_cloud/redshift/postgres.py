@@ -41,6 +41,7 @@ _SETTINGS = {
     "max_connections": "200",
     # A test database: durability ends with the machine.
     "fsync": "off",
+    "synchronous_commit": "off",
     "full_page_writes": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",

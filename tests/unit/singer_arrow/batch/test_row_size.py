@@ -68,6 +68,7 @@ def expected(value: Any, t: pa.DataType) -> int:
 
 
 @given(columns(), st.integers(0, 12), st.booleans())
+@pytest.mark.full
 def test_it_does_not_depend_on_how_rows_are_held(column: pa.Array, cut: int, hidden: bool) -> None:
     whole = size(column)
     if "fixed_size_list" not in str(column.type):

@@ -62,7 +62,7 @@ def _refused(column: pa.Array, field: pa.Field) -> list[int]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=min(60, settings.default.max_examples))
 @given(data=st.data())
 def test_mismatches_are_the_rows_that_do_not_fit_alone(source: str, data: st.DataObject) -> None:
     t, values = SOURCES[source]
@@ -87,6 +87,7 @@ def test_mismatches_are_the_rows_that_do_not_fit_alone(source: str, data: st.Dat
     ids=["words", "a few words", "numbers", "doubles", "dates", "objects"],
 )
 @pytest.mark.timeout(100)  # a quadratic search takes many minutes
+@pytest.mark.full("numbers")
 def test_columns_full_of_mismatches_take_no_quadratic_time(values: list[Any], target: pa.DataType) -> None:
     column, field = pa.array(values), pa.field("c", target)
     assert len(mismatched_rows(column, field)) >= 0.9 * len(values)

@@ -22,6 +22,7 @@ assert "singer_arrow.formats.parquet_read" in loaded() and "polars" not in loade
 """
 
 
+@pytest.mark.full
 def test_names_and_suffixes_import_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -131,6 +131,7 @@ def test_a_stripe_that_inflates(objects: Any, codec: str) -> None:
     [("x" * (1 << 20), "its footer"), ([7] * (1 << 17), "a row of the column 'x'")],  # whose statistics have the text
     ids=["dictionary", "runs"],
 )
+@pytest.mark.full("runs")
 def test_rows_that_are_larger_than_what_the_file_holds_of_them(objects: Any, value: Any, what: str) -> None:
     rows = [{"id": n, "x": value} for n in range(64)]
     data = orc_of(rows, dictionary_key_size_threshold=1.0)

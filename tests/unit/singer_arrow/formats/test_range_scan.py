@@ -116,6 +116,7 @@ def test_ranges_with_irregular_quotes_are_scanned_by_the_rules_of_the_parser(obj
     assert min(check(objects, "csv", data, 8)) >= 40
 
 
+@pytest.mark.full
 def test_ranges_that_begin_within_regular_quotes_are_scanned_fast(objects: Any) -> None:
     """So are most ranges of a file whose values are all quoted."""
     data = written([["1234567", "some name", "2024-01-01"]] * 400, quoting=csv.QUOTE_ALL)
@@ -125,6 +126,7 @@ def test_ranges_that_begin_within_regular_quotes_are_scanned_fast(objects: Any) 
     assert {tuple(scan.found) for scan in scans} == {(False,), (True,)}
 
 
+@pytest.mark.full
 def test_a_file_of_quotes_is_in_the_first_range(objects: Any) -> None:
     data = written([["1", "a", "b"]] * 10) + b'"' * (4 << 20)
     assert check(objects, "csv", data, 3, on_bad_row="skip") == [10, 0, 0]
@@ -136,6 +138,7 @@ def test_an_unlikely_beginning_is_found_when_ranges_are_combined(objects: Any) -
     assert sum(check(objects, "csv", written(rows), 7)) == 60
 
 
+@pytest.mark.full
 def test_a_run_of_quotes_where_ranges_meet(objects: Any) -> None:
     for length in (1, 2, 3, 4, 5, 400, 2 * LONGEST_RUN):
         rows = [["1", '"' * length + "\n", "x"]] * (40 if length < 1000 else 5)

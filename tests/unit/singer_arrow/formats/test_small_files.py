@@ -83,7 +83,11 @@ def test_plain_files_are_parsed_together(objects: Any, name: str, bodies: list[b
     assert all(b.schema.equals(SCHEMA) for b in found)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=min(60, settings.default.max_examples),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     picked=st.lists(st.integers(0, 14), min_size=2, max_size=5),
     csv=st.booleans(),

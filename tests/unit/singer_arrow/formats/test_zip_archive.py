@@ -64,6 +64,7 @@ def test_folders_empty_members_and_what_macos_adds_are_left_out(objects: Any) ->
         objects.read(b"", "a.csv.zip", IDS)
 
 
+@pytest.mark.full
 def test_zip64_and_streamed_archives(objects: Any) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -97,6 +98,7 @@ def _names(reader: ObjectReader) -> list[str]:
     return [member.url.name for member in zip_members(reader, reader.url)]
 
 
+@pytest.mark.full
 def test_small_archives_are_one_request_and_large_ones_are_read_by_ranges(objects: Any) -> None:
     reader = objects.reader(_zip(TWO), "a.csv.zip", listed=True)
     assert sum(b.num_rows for b in FORMATS["csv"].read(reader, IDS, ReadOptions())) == 2
@@ -156,6 +158,7 @@ def test_members_that_overlap_or_hold_more_than_they_claim_are_refused(objects: 
         objects.read(bytes(data), "a.csv.zip", IDS)
 
 
+@pytest.mark.full
 def test_a_bomb_takes_little_memory(objects: Any) -> None:
     bomb = _zip({"a.csv": b"id,t\n" + b"1,%b\n" % (b"x" * 1000) * (256 << 10)})
     assert len(bomb) < 1 << 20

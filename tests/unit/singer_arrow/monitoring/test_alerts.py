@@ -83,6 +83,7 @@ def test_figures_of_the_target_come_before_those_of_the_tap() -> None:
         assert (nothing["singer_run_rows"], nothing["singer_run_bytes"]) == (0, 0)
 
 
+@pytest.mark.full
 def test_a_message_that_no_receiver_took_is_sent_again(caplog: pytest.LogCaptureFixture) -> None:
     under_way = set[tuple[str, str]]()
     failed = RunOutcome(status=FAILED, exit_code=1, error=("Error", "broken", "config"))

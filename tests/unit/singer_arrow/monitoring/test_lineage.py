@@ -141,6 +141,7 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
+@pytest.mark.full
 def test_a_run_sends_two_events(server: Server) -> None:
     given = {"openlineage": {"url": server.url, "api_key": "key", "namespace": "shop"}}
     with RunMonitor("tap-x", given, {}) as monitor:
@@ -153,6 +154,7 @@ def test_a_run_sends_two_events(server: Server) -> None:
     assert {e["job"]["namespace"] for _, e in server.received} == {"shop"}
 
 
+@pytest.mark.full
 def test_a_receiver_that_refuses_is_a_warning(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.status = 500
     with RunMonitor("tap-x", {"openlineage": {"url": server.url}}, {}):
@@ -162,6 +164,7 @@ def test_a_receiver_that_refuses_is_a_warning(server: Server, caplog: pytest.Log
     ]
 
 
+@pytest.mark.full
 def test_no_redirect_is_followed(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.status, server.elsewhere = 302, f"{server.url}/elsewhere"
     with RunMonitor("tap-x", {"openlineage": {"url": server.url, "api_key": "key"}}, {}):
@@ -170,6 +173,7 @@ def test_no_redirect_is_followed(server: Server, caplog: pytest.LogCaptureFixtur
     assert ["302" in r.getMessage() for r in caplog.records] == [True]
 
 
+@pytest.mark.full
 def test_an_answer_that_never_ends_is_a_warning(
     server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

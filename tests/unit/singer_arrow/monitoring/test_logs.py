@@ -54,6 +54,7 @@ def run(tmp_path: Path) -> Runs:
     return Runs(tmp_path)
 
 
+@pytest.mark.full
 def test_each_line_is_json(run: Runs) -> None:
     code, lines = run(log_format="json")
     logged = [json.loads(line) for line in lines]
@@ -64,6 +65,7 @@ def test_each_line_is_json(run: Runs) -> None:
     assert [m["value"] for m in counts if m["metric"] == "record_count"] == [2]
 
 
+@pytest.mark.full
 def test_an_error_is_json(run: Runs) -> None:
     code, lines = run(log_format="json", streams=[{"name": "x", "path": str(run.folder / "nothing*")}])
     logged = [json.loads(line) for line in lines]
@@ -73,6 +75,7 @@ def test_an_error_is_json(run: Runs) -> None:
 
 
 @pytest.mark.parametrize("level", ["INFO", "debug"])
+@pytest.mark.full
 def test_the_traceback_of_a_bug_is_json_without_secrets(run: Runs, level: str) -> None:
     code, lines = run(sys.executable, "-c", BROKEN, log_format="json", env={"LOGLEVEL": level})
     logged = [json.loads(line) for line in lines]
@@ -84,6 +87,7 @@ def test_the_traceback_of_a_bug_is_json_without_secrets(run: Runs, level: str) -
     assert not [line for line in lines if "secret" in line.replace("secret_access_key", "")]
 
 
+@pytest.mark.full
 def test_people_see_no_metrics_unless_they_ask(run: Runs) -> None:
     def metrics(**given: Any) -> int:
         code, lines = run(**given)
@@ -95,6 +99,7 @@ def test_people_see_no_metrics_unless_they_ask(run: Runs) -> None:
     assert metrics(log_metrics=False, log_format="json") == 0
 
 
+@pytest.mark.full
 def test_a_logging_configuration_takes_precedence(run: Runs, tmp_path: Path) -> None:
     formatter = {"plain": {"format": "OWN %(message)s"}}
     handlers = {"out": {"class": "logging.StreamHandler", "formatter": "plain", "stream": "ext://sys.stderr"}}
@@ -107,6 +112,7 @@ def test_a_logging_configuration_takes_precedence(run: Runs, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.full
 def test_secrets_are_masked_by_value_also_in_tracebacks_of_bugs(log_format: str, run: Runs) -> None:
     token = "from-the-environment"
     streams = [{"name": f"rows {token}", "path": "/none/*.csv"}, {"name": SECRET, "path": "/none/*.csv"}]
@@ -124,6 +130,7 @@ def test_secrets_are_masked_by_value_also_in_tracebacks_of_bugs(log_format: str,
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.full
 def test_control_characters_of_names_do_not_reach_a_terminal_or_a_page(log_format: str, run: Runs) -> None:
     name = "a\x1b[31m\u202eb\x9b"
     streams = [{"name": name, "path": str(run.folder / "rows.csv")}]
@@ -135,6 +142,7 @@ def test_control_characters_of_names_do_not_reach_a_terminal_or_a_page(log_forma
         assert "31m" in text
 
 
+@pytest.mark.full
 def test_what_is_written_to_local_disks_is_for_the_user_alone(run: Runs) -> None:
     batch = {"encoding": {"format": "parquet"}, "storage": {"root": str(run.folder / "batches")}}
     code, _ = run(batch_config=batch, report=str(run.folder / "reports"))

@@ -49,6 +49,7 @@ def run(config: dict[str, Any], tmp_path: Path, columns: int = 120, **env: str) 
     return shown
 
 
+@pytest.mark.full
 def test_percentages_rise_to_100(config: dict[str, Any], tmp_path: Path) -> None:
     shown = run(config, tmp_path)
     found = percentages(shown)
@@ -65,12 +66,14 @@ def test_percentages_rise_to_100(config: dict[str, Any], tmp_path: Path) -> None
     assert "\x1b[" in shown.replace("\x1b[2K", "")
 
 
+@pytest.mark.full
 def test_no_color(config: dict[str, Any], tmp_path: Path) -> None:
     shown = run(config, tmp_path, NO_COLOR="1")
     assert percentages(shown)[-1] == 100
     assert not [code for code in ("\x1b[9", "\x1b[3") if code in shown]
 
 
+@pytest.mark.full
 def test_a_narrow_terminal_has_one_row(config: dict[str, Any], tmp_path: Path) -> None:
     shown = run(config, tmp_path, columns=50, NO_COLOR="1")
     rows = [row for row in shown.split("\r\x1b[2K") if row.count("%") == 1]
@@ -82,6 +85,7 @@ def test_a_narrow_terminal_has_one_row(config: dict[str, Any], tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("settings", "env"), [({"log_format": "json"}, {}), ({}, {"TERM": "dumb"})])
+@pytest.mark.full
 def test_lines_instead_of_a_row(
     config: dict[str, Any], tmp_path: Path, settings: dict[str, Any], env: dict[str, str]
 ) -> None:

@@ -47,13 +47,14 @@ def test_a_large_object_is_read_by_pinned_parts(objects: Any) -> None:
     assert all(objects.storage.pinned)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=min(15, settings.default.max_examples))
 @given(
     start=st.integers(0, len(LARGE)),
     size=st.integers(0, len(LARGE)),
     head=st.integers(0, 9 * MIB),
     listed=st.booleans(),
 )
+@pytest.mark.full
 def test_any_part_of_an_object(objects: Any, start: int, size: int, head: int, listed: bool) -> None:
     reader = objects.reader(LARGE, listed=listed)
     if head:

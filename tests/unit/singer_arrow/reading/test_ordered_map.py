@@ -8,6 +8,8 @@ import sys
 import weakref
 from collections.abc import Iterator
 
+import pytest
+
 from singer_arrow.reading.parallel import Allowance, map_ordered
 
 COUNT, SIZE = 12, 1000
@@ -42,6 +44,7 @@ def test_results_come_in_order() -> None:
     assert list(map_ordered(Made().blocks(), first_byte, Allowance(1 << 20))) == list(range(COUNT))
 
 
+@pytest.mark.full
 def test_of_large_blocks_one_is_made_at_a_time_and_none_is_kept() -> None:
     made, most = Made(), 0
     for result in map_ordered(made.blocks(), first_byte, Allowance(SIZE)):
@@ -59,6 +62,7 @@ def test_small_blocks_are_let_go_when_they_are_worked_on() -> None:
     assert made.held <= 1  # the last, whose worker may be about to release it
 
 
+@pytest.mark.full
 def test_a_process_ends_though_a_reading_was_left_open() -> None:
     program = """
 import itertools

@@ -127,6 +127,7 @@ def target() -> Iterator[subprocess.Popen[str]]:
         running.kill()
 
 
+@pytest.mark.full
 def test_a_target_ends_when_a_load_fails_while_nothing_comes() -> None:
     with target() as running:
         running.stdin.write(lines(SCHEMA, batch("good"), STATE))
@@ -141,6 +142,7 @@ def test_a_target_ends_when_a_load_fails_while_nothing_comes() -> None:
         assert running.stdout.read() == ""
 
 
+@pytest.mark.full
 def test_a_signal_ends_a_target_that_waits() -> None:
     with target() as running:
         running.stdin.write(lines(SCHEMA, batch("good"), STATE))
@@ -150,6 +152,7 @@ def test_a_signal_ends_a_target_that_waits() -> None:
         assert running.wait(timeout=60) == 128 + signal.SIGTERM
 
 
+@pytest.mark.full
 def test_a_target_ends_with_its_input() -> None:
     with target() as running:
         out, log = running.communicate(lines(SCHEMA, batch("good"), STATE, batch("a"), {**STATE, "value": {"n": 2}}))
@@ -157,6 +160,7 @@ def test_a_target_ends_with_its_input() -> None:
         assert out.splitlines()[-1] == '{"n":2}'
 
 
+@pytest.mark.full
 def test_a_target_without_input_is_an_error() -> None:
     ran = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command()], capture_output=True, text=True, check=False)
     assert ran.returncode == 1

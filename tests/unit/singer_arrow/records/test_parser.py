@@ -130,7 +130,7 @@ def test_rows_and_refusals_are_those_of_a_plain_reader(stream: tuple[Schema, lis
     compare(*stream)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=min(20, settings.default.max_examples), deadline=None)
 @given(streams(), st.booleans())
 def test_blocks_of_many_lines_are_read_alike(stream: tuple[Schema, list[str], list[bytes]], ends_badly: bool) -> None:
     schema, keys, lines = stream
@@ -179,6 +179,7 @@ def test_a_message_over_two_lines_is_refused_also_where_another_line_holds_two()
         ({"type": "object", "additionalProperties": {"type": "integer"}, "properties": {}}, {"\ud800": 1}),
     ],
 )
+@pytest.mark.full
 def test_streams_that_are_written_in_another_way(prop: Schema, value: Any) -> None:
     schema = {"type": "object", "properties": {"id": {"type": "integer"}, "a": prop}}
     lines = [encode({"id": n, "a": value}, {}) for n in range(1000)]
@@ -249,7 +250,7 @@ def test_a_parser_learns_how_its_stream_is_written(json_parser: str) -> None:  #
     assert not read(lines, 500).is_slow
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=min(40, settings.default.max_examples), deadline=None)
 @given(streams())
 def test_records_that_are_not_validated(stream: tuple[Schema, list[str], list[bytes]]) -> None:
     compare(*stream, checks=False)

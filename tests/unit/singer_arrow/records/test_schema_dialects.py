@@ -174,6 +174,7 @@ def test_a_catalogs_numbers_are_those_of_json() -> None:
     assert plain_numbers(long) is long
 
 
+@pytest.mark.full
 def test_nothing_is_downloaded() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0)

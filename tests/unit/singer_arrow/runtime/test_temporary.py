@@ -46,6 +46,7 @@ def process() -> Iterator[tuple[subprocess.Popen[str], Path, Path]]:
         running.kill()
 
 
+@pytest.mark.full
 def test_a_killed_process_leaves_a_folder_that_the_next_run_removes() -> None:
     with process() as (running, folder, other):
         os.kill(running.pid, signal.SIGKILL)
@@ -59,6 +60,7 @@ def test_a_killed_process_leaves_a_folder_that_the_next_run_removes() -> None:
         assert not other.exists()
 
 
+@pytest.mark.full
 def test_the_folder_of_a_living_process_stays() -> None:
     with process() as (running, folder, other):
         remove_abandoned(NAME)

@@ -31,6 +31,7 @@ def settings(tmp_path: Path) -> dict[str, dict[str, object]]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("name", CONNECTORS)
+@pytest.mark.full
 def test_a_signal_while_a_line_is_logged(
     tmp_path: Path, settings: dict[str, dict[str, object]], name: str, number: signal.Signals
 ) -> None:

@@ -145,6 +145,7 @@ print("not reached")
 """
 
 
+@pytest.mark.full
 def test_a_process_ends_though_the_signal_came_while_a_thread_was_started() -> None:
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (143, "", "")
@@ -214,6 +215,7 @@ print("not reached")
 
 
 @pytest.mark.parametrize("case", ["in_a_pool", "alone", "at_work"])
+@pytest.mark.full
 def test_a_thread_without_memory_ends_the_process_in_one_line(case: str) -> None:
     argv = [sys.executable, "-c", WITHOUT_MEMORY, case]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)

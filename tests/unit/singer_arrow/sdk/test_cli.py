@@ -113,6 +113,7 @@ cli.run_connector("tap-x", lambda: dict if at_end else command)
 """
 
 
+@pytest.mark.full
 def test_a_signal_within_a_finalizer_ends_the_run() -> None:
     argv = [sys.executable, "-c", INTERRUPTED, "in the run"]
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)
@@ -140,12 +141,14 @@ cli.run_connector("tap-x", lambda: command)
 """
 
 
+@pytest.mark.full
 def test_a_signal_within_a_finalizer_that_took_effect_since_is_not_sent_again() -> None:
     argv = [sys.executable, "-c", RAISED_SINCE]
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (143, "unwound\n", "")
 
 
+@pytest.mark.full
 def test_a_signal_within_a_finalizer_at_the_end_shows_no_traceback() -> None:
     argv = [sys.executable, "-c", INTERRUPTED, "at the end"]
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)
@@ -188,6 +191,7 @@ def test_version_does_not_load_the_connector(
     assert capsys.readouterr().out.startswith("tap-s3-files v")
 
 
+@pytest.mark.full
 def test_version_imports_neither_the_sdk_nor_pyarrow() -> None:
     code = (
         "import sys; sys.argv = ['tap-s3-files', '--version']; "
@@ -224,6 +228,7 @@ cli.run_connector("tap-x", lambda: globals()[sys.argv[3]])
 
 
 @pytest.mark.parametrize("how", ["put", "put_file"])
+@pytest.mark.full
 def test_a_full_disk_is_named_where_it_is(how: str, tmp_path: Path) -> None:
     target = tmp_path / "root" / "a.parquet"
     (tmp_path / "temporary").mkdir()
@@ -248,6 +253,7 @@ cli.run_connector("tap-x", lambda: leave)
 """
 
 
+@pytest.mark.full
 def test_a_file_that_its_finalizer_cannot_write_shows_no_traceback(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", UNCLOSED, str(tmp_path / "a")]
     env = {"PYTHONDONTWRITEBYTECODE": "1"}

@@ -115,6 +115,7 @@ LAUGHS = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'x'}]
         (".json", '{"a": ' + "[" * 900 + "]" * 900 + "}", "deeper than 100 levels"),
     ],
 )
+@pytest.mark.full(".yml-text3-no YAML: values nest too deeply")
 def test_what_is_too_much_for_settings(tmp_path: Path, suffix: str, text: str, words: str) -> None:
     (tmp_path / f"c{suffix}").write_text(text)
     with pytest.raises(ConfigError, match=words) as caught:

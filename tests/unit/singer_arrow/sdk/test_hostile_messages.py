@@ -152,7 +152,9 @@ def test_any_value_anywhere(place: tuple[int, tuple[Any, ...]], junk: Any, confi
 
 
 @given(JUNK, st.sampled_from(sorted(COLUMNS)), TEXTS, st.sampled_from(CONFIGS))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=min(60, settings.default.max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 def test_any_schema_of_a_property(junk: Any, column: str, name: str, config: dict[str, Any]) -> None:
     for changed in (
         with_at(SCHEMA, ("schema", "properties", column, name), junk),
@@ -162,7 +164,9 @@ def test_any_schema_of_a_property(junk: Any, column: str, name: str, config: dic
 
 
 @given(st.binary(max_size=40), st.integers(0, 5), st.sampled_from([b"", b"\n"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=min(60, settings.default.max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 def test_any_bytes(junk: bytes, place: int, end: bytes) -> None:
     lines = [*encoded(MESSAGES).splitlines(keepends=True)]
     listen(b"".join([*lines[:place], junk + end, *lines[place:]]), {})
@@ -181,6 +185,7 @@ def test_a_long_value_is_shortened_in_errors() -> None:
     assert "(5003 characters) is no date-time. Correct it" in reported
 
 
+@pytest.mark.full
 def test_any_text_may_be_long() -> None:
     for (number, path), length in itertools.product(PLACES, [300, 1000, 5000]):
         listen(
@@ -255,6 +260,7 @@ def test_a_manifest_outside_of_its_roots(capsys: pytest.CaptureFixture[str]) -> 
     assert listen(encoded(messages), {}) is None
 
 
+@pytest.mark.full
 def test_files_of_hostile_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message whose manifest lists something other than a batch file ends with one line too."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")

@@ -23,6 +23,7 @@ def sources() -> list[Path]:
     return sorted(Path(spec.origin).parent.rglob("*.py"))
 
 
+@pytest.mark.full
 def test_the_sdk_is_imported_without_and_works(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, PROGRAM, tmp_path], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -91,6 +92,7 @@ EARLY = {
 
 
 @pytest.mark.parametrize("early", EARLY)
+@pytest.mark.full
 def test_what_is_used_too_early_is_the_real_thing(early: str) -> None:
     program = f"""
 import sys

@@ -151,6 +151,7 @@ writer.write_message(StateMessage({"bookmarks": {"a": "x" * 3_000_000}}))
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])  # then Python loses what a write that was interrupted has left
+@pytest.mark.full
 def test_a_signal_within_a_long_message_takes_effect_after_it(unbuffered: str) -> None:
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with subprocess.Popen([sys.executable, "-c", WRITES], stdout=subprocess.PIPE, env=environment) as process:

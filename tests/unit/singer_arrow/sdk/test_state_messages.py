@@ -98,6 +98,7 @@ def test_the_sdk_still_has_what_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("batches", [True, False], ids=["BATCH", "RECORD"])
+@pytest.mark.full
 def test_states_have_as_many_bytes_as_other_messages(batches: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_STATE_BYTES_PER_SECOND", 0)
     of_states = dict[int, int]()
@@ -114,6 +115,7 @@ def test_states_have_as_many_bytes_as_other_messages(batches: bool, monkeypatch:
     assert of_states[4 * COUNT] < 5 * of_states[COUNT]
 
 
+@pytest.mark.full
 def test_each_second_makes_some_bytes_good(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_STATE_BYTES_PER_SECOND", 1 << 60)
     found = states(lines_of(batches=True))
@@ -161,6 +163,7 @@ def is_stopped(stream: Stream) -> None:
 
 @pytest.mark.parametrize("batches", [True, False], ids=["BATCH", "RECORD"])
 @pytest.mark.parametrize(("within", "error"), [(ends_run, ConfigError), (is_stopped, SystemExit)])
+@pytest.mark.full("is_stopped-SystemExit-RECORD")
 def test_what_waits_is_written_when_the_run_ends_early(
     batches: bool, within: Callable[[Stream], object], error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,6 +150,7 @@ def start() -> subprocess.Popen[str]:
     return subprocess.Popen(waiting_tap.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.full
 def test_a_signal_ends_the_run_after_a_whole_line() -> None:
     process = start()
     assert process.stdout is not None
@@ -161,6 +162,7 @@ def test_a_signal_ends_the_run_after_a_whole_line() -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.full
 def test_a_closed_pipe_is_one_line() -> None:
     process = start()
     assert process.stdout is not None

@@ -35,6 +35,7 @@ def test_a_folder_of_models_is_searched_first(tmp_path: Path, monkeypatch: pytes
         loader.load_service_model("none", "service-2")
 
 
+@pytest.mark.full
 def test_a_client_opens_no_other_services_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: set[str] = set()
     exists, listdir = JSONFileLoader.exists, os.listdir

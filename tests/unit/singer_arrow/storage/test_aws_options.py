@@ -61,7 +61,11 @@ def keys(options: AwsOptions) -> dict[str, Any] | str:
     return {name: found[name] or None for name in ("access_key_id", "secret_access_key", "token")}
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=min(60, settings.default.max_examples),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(variables=some(VARIABLES), given_options=some(OPTIONS), config=st.booleans())
 def test_it_is_what_boto3_finds(
     variables: dict[str, str], given_options: dict[str, Any], config: bool, tmp_path: Path

@@ -37,6 +37,7 @@ MISLEADING = (
         (500, "InternalError", ServiceError, "did not answer as it should"),
     ],
 )
+@pytest.mark.full
 def test_the_answer_decides_and_not_the_key(
     answering: tuple[list[tuple[int, str]], S3Store],
     key: str,

@@ -73,6 +73,7 @@ KEY = "status code: 503/TooManyRequests/<Code>SlowDown</Code>/RequestTimeout.csv
         (429, "", True, True),
     ],
 )
+@pytest.mark.full
 def test_the_answer_decides_and_not_the_key(
     answering: tuple[list[tuple[int, str]], S3Store], status: int, code: str, passes: bool, slows: bool
 ) -> None:

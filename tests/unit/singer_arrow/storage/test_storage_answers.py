@@ -62,6 +62,7 @@ def refusing(server: SmallAws, *refusals: Refusal) -> list[Request]:
 
 @pytest.mark.parametrize("if_absent", [True, False])
 @pytest.mark.parametrize("refusal", [CONFLICT, ABORTED])
+@pytest.mark.full
 def test_a_write_that_meets_another_is_repeated(server: SmallAws, root: Url, if_absent: bool, refusal: Refusal) -> None:
     refused = refusing(server, refusal, refusal)
     assert opened(server).put(root.join("new"), b"data", if_absent=if_absent) is True
@@ -69,6 +70,7 @@ def test_a_write_that_meets_another_is_repeated(server: SmallAws, root: Url, if_
     assert server.objects["new"] == b"data"
 
 
+@pytest.mark.full
 def test_a_file_whose_move_meets_another_write_is_there_in_the_end(server: SmallAws, root: Url, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"data")
     refusing(server, ABORTED)
@@ -77,6 +79,7 @@ def test_a_file_whose_move_meets_another_write_is_there_in_the_end(server: Small
 
 
 @pytest.mark.parametrize("if_absent", [True, False])
+@pytest.mark.full
 def test_a_write_that_always_meets_another_is_an_error(server: SmallAws, root: Url, if_absent: bool) -> None:
     refused = refusing(server, *[CONFLICT] * 20)
     with pytest.raises(ConflictError, match=r"new cannot be written while something else writes it \(Conditional"):
@@ -85,6 +88,7 @@ def test_a_write_that_always_meets_another_is_an_error(server: SmallAws, root: U
     assert "new" not in server.objects
 
 
+@pytest.mark.full
 def test_only_an_object_that_exists_is_not_written(server: SmallAws, root: Url) -> None:
     refused = refusing(server, CONFLICT)
     assert opened(server).put(root.join(KEYS[0]), b"data", if_absent=True) is False
@@ -92,6 +96,7 @@ def test_only_an_object_that_exists_is_not_written(server: SmallAws, root: Url) 
     assert server.objects[KEYS[0]] == b"x"
 
 
+@pytest.mark.full
 def test_a_write_whose_answer_was_lost_is_not_written_again(server: SmallAws, root: Url) -> None:
     """See the docstring of `put`: only the object's content shows who wrote it."""
 
@@ -107,6 +112,7 @@ def test_a_write_whose_answer_was_lost_is_not_written_again(server: SmallAws, ro
 
 
 @pytest.mark.parametrize(("code", "exists"), [("BlobAlreadyExists", True), ("ContainerBeingDeleted", False)])
+@pytest.mark.full
 def test_azure_answers_409_for_an_object_that_exists_too(
     server: SmallAws, monkeypatch: pytest.MonkeyPatch, code: str, exists: bool
 ) -> None:
@@ -129,6 +135,7 @@ def test_azure_answers_409_for_an_object_that_exists_too(
 
 @pytest.mark.parametrize("wrong", [ERROR, CUT, b"<html><body>Log in</body></html>"], ids=["error", "cut", "html"])
 @pytest.mark.parametrize("page", [0, 1, 2])
+@pytest.mark.full
 def test_a_page_that_is_no_listing_is_not_the_end(server: SmallAws, root: Url, wrong: bytes, page: int) -> None:
     answer_wrongly(server, wrong, range(page, page + 1))
     listing = opened(server).list(Url(root.scheme, BUCKET, "many/"))
@@ -140,6 +147,7 @@ def test_a_page_that_is_no_listing_is_not_the_end(server: SmallAws, root: Url, w
 
 
 @pytest.mark.parametrize("page", [0, 1, 2])
+@pytest.mark.full
 def test_s3_is_not_listed_where_it_always_answers_with_an_error(
     server: SmallAws, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
@@ -156,6 +164,7 @@ def answer_wrongly(server: SmallAws, wrong: bytes, pages: range) -> None:
 
 
 @pytest.mark.parametrize("keys", [[], KEYS, KEYS[:1]])
+@pytest.mark.full
 def test_a_listing_names_each_object_once(server: SmallAws, root: Url, keys: list[str]) -> None:
     server.objects = dict.fromkeys([*keys, "many.csv", "others/1"], b"x")
     assert sorted(info.url.key for info in opened(server).list(Url(root.scheme, BUCKET, "many/"))) == keys

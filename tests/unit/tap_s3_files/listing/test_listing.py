@@ -112,7 +112,7 @@ print(megabytes("VmHWM") - before)
 """
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_keys_are_listed_ordered_and_planned_in_less_than_300_mb_a_million(tmp_path: Path) -> None:
     program = tmp_path / "many.py"
     program.write_text(MANY)

@@ -96,6 +96,7 @@ def test_a_window_begins_where_a_place_does() -> None:
         check_moment(url("{date:%Y/%m}"), at("2024-05-02"), "start_date")
 
 
+@pytest.mark.full
 def test_too_many_folders_are_an_error() -> None:
     with pytest.raises(ConfigError, match="more than 100,000 places"):
         keys("{date:%Y%m%d%H%M}", "2020-01-01")

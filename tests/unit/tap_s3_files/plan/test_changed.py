@@ -187,6 +187,7 @@ def test_the_others_of_a_bundle_are_sent(source: Source, monkeypatch: pytest.Mon
     assert found == {"a1": 5, "b": 3, "c": 3}
 
 
+@pytest.mark.full("batch")
 def test_again_and_again_is_an_error_that_state_stays_before(source: Source) -> None:
     source.write("a.csv", "a0", ROWS, 0)
     source.write("c.csv", "c", 3, 60)
@@ -199,6 +200,7 @@ def test_again_and_again_is_an_error_that_state_stays_before(source: Source) -> 
 
 
 @pytest.mark.parametrize("is_older", [True, False])
+@pytest.mark.full
 def test_objects_that_changed_since_an_inventory(
     tmp_path: Path, is_older: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -83,6 +83,7 @@ def test_what_is_in_a_larger_checkpoint_too_is_left_out() -> None:
     assert newest_cover(found) == [large, *entries[32:]]
 
 
+@pytest.mark.full
 def test_an_object_is_60_bytes_in_a_checkpoint_at_most(tmp_path: Path) -> None:
     log, each = log_in(tmp_path), 2000
     for number in range(FANOUT):

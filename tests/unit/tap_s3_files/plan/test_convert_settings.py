@@ -87,8 +87,9 @@ def ids_of(batch: Batch) -> list[int]:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-@settings(max_examples=25)
+@settings(max_examples=min(25, settings.default.max_examples))
 @given(data=st.data())
+@pytest.mark.full
 def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:

@@ -321,6 +321,7 @@ def objects_of(segments: list[Segment]) -> list[ObjectInfo]:
     return [o for s in segments for o in s.objects]
 
 
+@pytest.mark.full
 def test_of_what_runs_have_appended_nothing_is_forgotten(tmp_path: Path) -> None:
     state = None
     for n in range(60):

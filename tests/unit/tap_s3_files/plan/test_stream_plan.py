@@ -81,6 +81,7 @@ def test_interrupted_anywhere_every_object_is_sent_and_in_one_task_only(
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=7), min_size=1, max_size=9),
 )
+@pytest.mark.full
 def test_without_state_the_same_tasks_are_sent_in_the_same_order(
     tmp_path_factory: pytest.TempPathFactory, runs: list[list[tuple[int, int]]]
 ) -> None:
@@ -109,7 +110,7 @@ def test_an_object_between_two_of_its_second_moves_no_other(tmp_path: Path) -> N
     assert sent(tmp_path, [a, b, z], state)[0] == []
 
 
-@pytest.mark.long
+@pytest.mark.full
 def test_ten_late_objects_after_200_000_within_the_overlap_are_exactly_what_is_planned(tmp_path: Path) -> None:
     """With the shipped limits, except for the number of objects in each segment of the log."""
     count, each = 200_000, 4_000

@@ -126,6 +126,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
+@pytest.mark.full
 def test_killed_at_each_step(tmp_path: Path, late: bool) -> None:
     """The snapshot of a first run is in several segments, and the table has changed when it is continued."""
     for most in range(24):
@@ -142,8 +143,9 @@ def test_killed_at_each_step(tmp_path: Path, late: bool) -> None:
         assert table.run(more[-1], None, late=late)[-1] == more[-1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=min(25, settings.default.max_examples), deadline=None)
 @given(st.integers(0, 2**32))
+@pytest.mark.full
 def test_every_row_is_loaded_once(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     chance, table = random.Random(seed), Table(tmp_path_factory.mktemp("lake"))
     state: Any = None

@@ -218,6 +218,7 @@ def test_an_emulator_without_credentials_gives_the_storage_no_token(more: dict[s
     assert (storage_token(Settings("p", "d", **more)) is not None) is given
 
 
+@pytest.mark.full
 def test_a_client_is_opened_without_the_other_library() -> None:
     """google-cloud-bigquery imports google-cloud-bigquery-storage if installed, and works without it."""
     text = """

@@ -48,6 +48,7 @@ def ask(google: SmallGoogle, **config: Any) -> set[str | None]:
 
 
 @pytest.mark.parametrize("setting", ["credentials_path", "credentials_json", "text"])
+@pytest.mark.full
 def test_a_key(setting: str, google: SmallGoogle, tmp_path: Path) -> None:
     key = google.key()
     path = tmp_path / "key.json"
@@ -58,6 +59,7 @@ def test_a_key(setting: str, google: SmallGoogle, tmp_path: Path) -> None:
     assert len(google.bodies("/oauth")) == 1
 
 
+@pytest.mark.full
 def test_workload_identity(google: SmallGoogle, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of-kubernetes")
     assert ask(google, credentials_json=google.federated(str(tmp_path / "token"))) == {"Bearer of-sts"}
@@ -66,6 +68,7 @@ def test_workload_identity(google: SmallGoogle, tmp_path: Path) -> None:
     assert asked["audience"].endswith("/providers/ci")
 
 
+@pytest.mark.full
 def test_workload_identity_that_acts_as_a_service_account(google: SmallGoogle, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of-github")
     path = tmp_path / "config.json"
@@ -75,12 +78,14 @@ def test_workload_identity_that_acts_as_a_service_account(google: SmallGoogle, t
     assert acting.authorization == "Bearer of-sts"
 
 
+@pytest.mark.full
 def test_impersonation_on_top_of_a_key(google: SmallGoogle) -> None:
     assert ask(google, credentials_json=google.key(), impersonate_service_account=ROBOT) == {f"Bearer of-{ROBOT}"}
     (acting,) = [asked for asked in google.asked if asked.path.endswith(f"/{ROBOT}:generateAccessToken")]
     assert (acting.authorization, acting.body["scope"]) == ("Bearer of-oauth", list(SCOPES))
 
 
+@pytest.mark.full
 def test_a_server_of_ones_own_gets_no_credentials_that_are_not_set(
     google: SmallGoogle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +95,7 @@ def test_a_server_of_ones_own_gets_no_credentials_that_are_not_set(
 
 
 @pytest.mark.parametrize("kind", ["key", "federated"])
+@pytest.mark.full
 def test_application_default_credentials(
     kind: str, google: SmallGoogle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

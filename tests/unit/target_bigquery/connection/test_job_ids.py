@@ -72,6 +72,7 @@ class _Service(Serving):
     ],
     ids=["upload", "load", "query", "copy", "occupy", "claim", "read", "wait"],
 )
+@pytest.mark.full
 def test_another_job_than_the_one_asked_for_is_an_error(
     ask: Callable[[BigQuery, Path], object], tmp_path: Path
 ) -> None:

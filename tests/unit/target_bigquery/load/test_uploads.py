@@ -203,6 +203,7 @@ def test_nested_rows_are_written_here_or_in_a_process(
     assert [p.suffix for p in temporary.iterdir()] == [".avro"]
 
 
+@pytest.mark.full
 def test_a_null_in_a_list_of_a_file_that_fits_is_found(files: Files, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [1, 2], "l": [[1], [2, None]]}), path)
@@ -212,6 +213,7 @@ def test_a_null_in_a_list_of_a_file_that_fits_is_found(files: Files, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["gone.parquet", "gone.jsonl.gz"])
+@pytest.mark.full("gone.jsonl.gz")
 def test_a_missing_file_is_one_line(name: str, files: Files, tmp_path: Path) -> None:
     uploaded = "parquet" if name.endswith("parquet") else "avro"
     with pytest.raises(NotFoundError, match=rf"{name}.*a batch file of the manifest is missing") as caught:
@@ -233,6 +235,7 @@ def test_a_value_that_does_not_fit_names_file_line_and_column(files: Files, tmp_
         files.prepare(item(path), "avro")
 
 
+@pytest.mark.full
 def test_a_killed_process_is_one_line(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_files, "INLINE_BYTES", 0)
     others = set(multiprocessing.active_children())

@@ -63,6 +63,7 @@ FEW_BYTES: dict[str, pa.Array] = {
 
 
 @pytest.mark.parametrize("name", FEW_BYTES)
+@pytest.mark.full("views")
 def test_one_text_for_many_rows_is_decoded_in_parts(name: str, tmp_path: Path, peak: Any) -> None:
     (path := tmp_path / "file.arrow").write_bytes(wide(FEW_BYTES[name]))
     rows = 0

@@ -67,6 +67,7 @@ def test_a_reading_can_begin_at_every_resume_point(
     assert on_bad_row == "fail" or not error
 
 
+@pytest.mark.full
 def test_only_the_bytes_behind_a_resume_point_of_a_large_file_are_fetched(objects: Any) -> None:
     rng = random.Random(5)
     data = b"\xef\xbb\xbfx,y\n" + b"".join(

@@ -19,6 +19,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.full("quoted fields")
 def test_long_records_end_where_short_ones_do(name: str) -> None:
     dialect, record = Dialect(), RECORDS[name]
     data = record + b"1,2\n"

@@ -82,6 +82,7 @@ def test_a_file_of_quoted_fields_is_read_as_it_was_written(
         ]
 
 
+@pytest.mark.full
 def test_the_head_alone_decides(objects: Any) -> None:
     """The same bytes are examined, however long the header, and however large the requests."""
     data = b"x;y\n" + b"1;2,5\n" * 20_000 + b"1,5,7\n" * 100_000

@@ -61,6 +61,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("write", [xlsx, ods])
+@pytest.mark.full
 def test_columns_have_the_type_that_all_their_cells_have(write: Any, objects: Any) -> None:
     data = write({"S": CELLS})
     name = f"a.excel.{write.__name__}"
@@ -69,6 +70,7 @@ def test_columns_have_the_type_that_all_their_cells_have(write: Any, objects: An
 
 
 @pytest.mark.parametrize("write", [xlsx, xlsb, xls])
+@pytest.mark.full
 def test_workbooks_of_every_age_are_alike(write: Any, objects: Any) -> None:
     rows = [["id", "s", "f", "e", "b"], [1, "a", 1.5, Error("#DIV/0!"), True], [2, "007", 0.1234567890123, 4, False]]
     dated = [[*row, date(2024, 5, n) if n else "day"] for n, row in enumerate(rows)] if write is not xlsb else rows
@@ -78,6 +80,7 @@ def test_workbooks_of_every_age_are_alike(write: Any, objects: Any) -> None:
     assert table.to_pylist() == [expected if write is xlsb else {**expected, "day": date(2024, 5, 2)}]
 
 
+@pytest.mark.full
 def test_columns_become_what_the_schema_wants(objects: Any) -> None:
     schema = pa.schema(
         [
@@ -95,6 +98,7 @@ def test_columns_become_what_the_schema_wants(objects: Any) -> None:
     assert table["absent"].null_count == 3
 
 
+@pytest.mark.full
 def test_rows_begin_below_the_first_cells_and_a_sheet_is_chosen(objects: Any) -> None:
     shifted = [[], [], [None, "title"], [None, "k", "v"], [None, 1, "a"], [], [None, "x", None, None, "beyond"]]
     data = xlsx({"First": [["a"], [1]], "Zweites & drittes": shifted})
@@ -112,12 +116,14 @@ def test_rows_begin_below_the_first_cells_and_a_sheet_is_chosen(objects: Any) ->
             objects.read(data, NAME, sheet=sheet)
 
 
+@pytest.mark.full
 def test_a_merged_cell_hides_others_and_null_values_are_null(objects: Any) -> None:
     data = xlsx({"S": [["a", "b"], ["one", "NA"], [None, 2], ["three", Error("#N/A")]]}, merged=["A2:A3"])
     table = objects.read(data, NAME, null_values=("NA", "#N/A"))
     assert table.to_pydict() == {"a": ["one", None, "three"], "b": [None, 2, None]}
 
 
+@pytest.mark.full
 def test_cells_of_columns_of_several_types_are_text_and_lose_nothing(objects: Any) -> None:
     cells = ["007", 7, True, "true", 0.1234567890123, 1e-12, "0.1234567890123", DAY, "2024", -3, "NA", Error("#NUM!")]
     texts = ["007", "7", "true", "true", "0.1234567890123", "1e-12", "0.1234567890123", "2024-05-01 00:00:00", "2024"]
@@ -131,6 +137,7 @@ def test_cells_of_columns_of_several_types_are_text_and_lose_nothing(objects: An
     ]
 
 
+@pytest.mark.full
 def test_sheets_without_rows(objects: Any) -> None:
     assert objects.infer(xlsx({"S": []}), NAME) == pa.schema([])
     assert objects.read(xlsx({"S": [["a", "b"], []]}), NAME).schema == pa.schema([("a", pa.null()), ("b", pa.null())])
@@ -158,6 +165,7 @@ def given(objects: Any, schema: pa.Schema, **options: Any) -> tuple[list[dict[st
     return pa.Table.from_batches(batches, schema).to_pylist(), progress
 
 
+@pytest.mark.full
 def test_errors_are_values_that_do_not_fit(objects: Any) -> None:
     schema = objects.infer(ERRORS, NAME)
     assert schema.types == [pa.int64(), pa.string(), pa.date32()]
@@ -172,6 +180,7 @@ def test_errors_are_values_that_do_not_fit(objects: Any) -> None:
     assert (progress.skipped, progress.rescued) == (0, 2)
 
 
+@pytest.mark.full
 def test_drift_names_the_types_of_the_columns(objects: Any) -> None:
     known = frozenset({"id"})
     with pytest.raises(DriftError) as caught:
@@ -190,6 +199,7 @@ def test_drift_names_the_types_of_the_columns(objects: Any) -> None:
     assert rows[1][RESCUED] == '{"day":"2024-01-02"}'
 
 
+@pytest.mark.full
 def test_elapsed_times_beside_others_are_refused(objects: Any) -> None:
     data = xlsx({"S": [["a", "b"], [timedelta(hours=5), 1], [date(2024, 1, 1), 2]]})
     with pytest.raises(DataError, match=r"column 'a': it has elapsed times .* and dates"):
@@ -199,6 +209,7 @@ def test_elapsed_times_beside_others_are_refused(objects: Any) -> None:
         objects.infer(xlsx({"S": [[DAY], [Error("#NAME?")]]}), NAME, header=False)
 
 
+@pytest.mark.full
 def test_batches_are_the_same_on_every_run(objects: Any) -> None:
     data = xlsx({"S": [["a", "b"], *([n, f"t{n}"] if n % 7 else [] for n in range(1000))]})
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
@@ -212,6 +223,7 @@ def test_batches_are_the_same_on_every_run(objects: Any) -> None:
     assert all(a.equals(b) for a, b in zip(first, batches(), strict=True))
 
 
+@pytest.mark.full
 def test_in_archives_and_compressed(objects: Any) -> None:
     book = xlsx({"S": [["a"], [1]]})
     out = io.BytesIO()
@@ -234,6 +246,7 @@ def far(cell: str) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.full
 def test_what_would_take_too_much_memory_is_refused(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     words = "it needs more than 1024 MiB of memory .* delete cells that are far from the others"
     with pytest.raises(DataError, match=words):
@@ -255,6 +268,7 @@ def test_what_would_take_too_much_memory_is_refused(objects: Any, monkeypatch: p
         (encrypted(), "it is encrypted, which cannot be read. Save it without a password"),
     ],
 )
+@pytest.mark.full
 def test_a_file_that_is_not_a_workbook_is_an_error(data: bytes, words: str, objects: Any) -> None:
     with pytest.raises(DataError, match=words) as caught:
         objects.infer(data, NAME)

@@ -56,6 +56,7 @@ def _begins(text: str, indent: int) -> bool:
     return text[:indent].isspace() and bool(rest) and not rest[0].isspace() and rest[0] not in "]}"
 
 
+@pytest.mark.full
 def test_lists_and_lines_give_the_same_rows(objects: Any) -> None:
     rows = [{"id": n, "items": [{"id": i} for i in range(n % 5)], "text": "},{" * (n % 3)} for n in range(5000)]
     lines = "".join(json.dumps(r) + "\n" for r in rows).encode()
@@ -122,6 +123,7 @@ def test_rows_before_a_bad_one_are_given(objects: Any) -> None:
         list(batches)
 
 
+@pytest.mark.full
 def test_an_element_that_is_too_long_is_an_error(objects: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "MAX_RECORD_BYTES", 1 << 20)
     data = b'[{"id": 1},\n{"id": "' + b"x" * (3 << 20) + b'"}]'
@@ -129,6 +131,7 @@ def test_an_element_that_is_too_long_is_an_error(objects: Any, monkeypatch: Any)
         objects.read(data, "a.jsonl", IDS, block_bytes=100_000)
 
 
+@pytest.mark.full
 def test_a_large_list_takes_little_memory(objects: Any) -> None:
     data = b"[" + b'{"id": 1, "text": "' + b"x" * 1000 + b'"}' + b',\n{"id": 1, "text": "%b"}' % (b"x" * 1000) * 125_000
     reader = objects.reader(gzip.compress(data + b"]", 1), "large.jsonl")

@@ -122,6 +122,7 @@ def test_settings_that_cannot_be_used(objects: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="needs GnuPG")
+@pytest.mark.full
 def test_objects_and_keys_of_gnupg(objects: Any, tmp_path: Path) -> None:
     """A key with a passphrase, which gets a second subkey; both decrypt what was encrypted in their time."""
     home = tmp_path / "home"

@@ -32,6 +32,7 @@ def table(first: int, rows: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("options", [{}, {"write_page_index": True}, {"bloom_filter_options": {"id": True}}])
+@pytest.mark.full("options2")
 def test_row_groups_are_copied(tmp_path: Path, options: dict[str, Any]) -> None:
     wholes = [table(0, 1000), table(1000, 10), table(1010, 0), table(1010, 3000)]
     paths = [tmp_path / f"{n}.parquet" for n in range(len(wholes))]

@@ -47,6 +47,7 @@ def read(path: Path, progress: ReadProgress | None = None) -> list[pa.RecordBatc
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.full
 def test_batches_are_bounded_by_bytes(tmp_path: Path, name: str) -> None:
     path, table = tmp_path / "a.parquet", TABLES[name]()
     pq.write_table(table, path, store_schema=False)

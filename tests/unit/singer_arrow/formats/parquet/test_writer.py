@@ -86,6 +86,7 @@ def test_row_groups_have_the_given_size_for_batches_of_any_size(tmp_path: Path) 
     assert pq.read_table(path)["n"].to_pylist() == batch["n"].to_pylist()
 
 
+@pytest.mark.full
 def test_row_groups_encoded_in_parallel_make_the_same_file_within_the_memory(tmp_path: Path) -> None:
     alone, parallel = tmp_path / "alone.parquet", tmp_path / "parallel.parquet"
     batches = [b for _ in range(40) for b in TABLE.to_batches()]

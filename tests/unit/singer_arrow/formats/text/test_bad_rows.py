@@ -103,6 +103,7 @@ def test_a_quote_that_is_never_closed_costs_its_line(objects: Any, block: int) -
     assert read(objects, escaped, **how)[0][-1][2]["_raw"] == "b,2\\"
 
 
+@pytest.mark.full
 def test_what_is_too_long_is_an_error_unless_a_quote_makes_it_so(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (
         "singer_arrow.reading.chunks",

@@ -79,6 +79,7 @@ def test_a_value_that_does_not_fit_is_drift_where_the_files_head_shows_it(object
     assert batch.num_rows == 502
 
 
+@pytest.mark.full
 def test_a_value_that_does_not_fit_is_a_bad_row_where_the_files_head_does_not_show_it(objects: Any) -> None:
     late = b"a\n" + b"1\n" * 600_000 + b"x\n2\n"
     error = refused(objects, late)

@@ -80,6 +80,7 @@ def test_types_and_nulls_of_fixed_width(objects: Any) -> None:
     assert found["x"].to_pylist() == [1.5, None, -2000.0]
 
 
+@pytest.mark.full
 def test_what_is_wrong_with_fixed_width_is_named(objects: Any) -> None:
     schema = pa.schema([("id", pa.int64())])
     data = b"#\n\n" + b"   1\n" * 3000 + b" x 2\n"

@@ -175,6 +175,7 @@ def test_document_types_are_refused(data: bytes, objects: Any) -> None:
         (b"<!--" + b"0" * (10 << 20), "or a tag or comment than 8 MiB"),
     ],
 )
+@pytest.mark.full("data10-a row has more than 1048576 elements")
 def test_documents_that_cannot_be_read(data: bytes, reason: str, objects: Any) -> None:
     with pytest.raises(DataError, match=rf"a\.xml, .*{reason}"):
         objects.read(data, NAME, pa.schema([("id", pa.int64())]), on_bad_row="skip")
@@ -281,6 +282,7 @@ NESTED = pa.list_(pa.struct([("w", pa.int64())]))
         ),
     ],
 )
+@pytest.mark.full("data7-schema7-expected7", "data8-schema8-expected8")
 def test_drift(data: bytes, schema: dict[str, pa.DataType], expected: dict[str, pa.DataType], objects: Any) -> None:
     with pytest.raises(DriftError) as raised:
         objects.read(data, NAME, pa.schema(schema), **DRIFT)
@@ -293,6 +295,7 @@ def test_drift(data: bytes, schema: dict[str, pa.DataType], expected: dict[str, 
     assert objects.read(data, NAME, wider, **DRIFT).num_rows == data.count(b"<x>")
 
 
+@pytest.mark.full
 def test_a_bad_value_after_the_beginning_is_no_drift(objects: Any) -> None:
     data = of(*["<n>1</n>"] * 100_000, "<n>two</n>", "<n>3</n>")
     schema = pa.schema([("n", pa.int64())])
