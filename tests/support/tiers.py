@@ -74,7 +74,10 @@ _is_hooked = False
 
 @contextmanager
 def refused_events() -> Iterator[None]:
-    """Fail the test that runs meanwhile if it starts a process or uses the network."""
+    """Fail the test that runs meanwhile if it starts a process or uses the network.
+
+    Python's audit events show both, but not processes that `multiprocessing` spawns, nor sockets of Rust libraries.
+    """
     global _is_hooked, _refused  # noqa: PLW0603 - an audit hook is for the whole process, and stays
     if not _is_hooked:
         sys.addaudithook(_note)
