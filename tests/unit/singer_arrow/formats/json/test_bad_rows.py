@@ -251,7 +251,6 @@ def _is_json(text: bytes) -> bool:
     return b"NaN" not in text
 
 
-@pytest.mark.full("python")
 def test_bytes_before_a_resume_point_are_not_fetched(objects: Any) -> None:
     text = b"".join(b'{"a":%d,"t":"%b"}\n' % (n, b"x" * 1000) for n in range(12_000))
     for mark in (b"", b"\xef\xbb\xbf"):

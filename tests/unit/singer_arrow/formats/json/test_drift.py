@@ -151,7 +151,6 @@ def test_another_type_is_drift_where_the_beginning_of_the_file_shows_it(objects:
     assert mixed == [{"a": "1"}, {"a": '"x"'}]
 
 
-@pytest.mark.full("python")
 def test_a_value_that_comes_late_is_a_bad_row(objects: Any) -> None:
     data = b'{"a":1}\n' * 140_000 + b'{"a":"x"}\n{"a":2}\n'
     with pytest.raises(DataError, match="line 140001, column 'a'") as caught:
@@ -166,7 +165,6 @@ def test_a_bad_row_at_the_beginning_hides_no_types(objects: Any) -> None:
     assert caught.value.fields == (pa.field("a", pa.float64()),)
 
 
-@pytest.mark.full("python")
 def test_a_column_of_which_no_value_was_seen_takes_the_type_of_those_that_come(objects: Any) -> None:
     data = b'{"a":null}\n' * 200_000 + b'{"a":"2024-01-01"}\n'
     rows, drifts = _evolved(objects, data, pa.schema([("a", pa.null())]), ReadOptions(on_drift="raise"))

@@ -72,7 +72,6 @@ def _read(objects: Any, data: bytes, schema: pa.Schema = COLUMNS, **options: Any
 @pytest.mark.parametrize("as_list", [False, True], ids=["lines", "list"])
 @pytest.mark.parametrize("before", WHERE)
 @pytest.mark.parametrize("name", BAD_VALUES)
-@pytest.mark.full("python-large-9000-lines", "python-large-9000-list")
 def test_a_number_out_of_all_bounds_is_a_value_that_does_not_fit(
     objects: Any, name: str, before: int, *, as_list: bool
 ) -> None:
