@@ -118,12 +118,10 @@ class BlockReader:
 
         # The columns of pyarrow.json, and the values in them that only the exact rules may judge
         batch, out, mode = _read(lines, plan, unfit)
-        beside, source = (
-            batch.columns[:-1] if plan.within else [],
-            dict(zip(batch.schema.names, batch.columns, strict=True)),
-        )
+        source = dict(zip(batch.schema.names, batch.columns, strict=True))
         if plan.within:
-            source = dict(zip([f.name for f in source["record"].type], source["record"].flatten(), strict=True))
+            record = source.pop("record")
+            beside, source = source, dict(zip([f.name for f in record.type], record.flatten(), strict=True))
         columns = dict[str, pa.Array]()
         for name, kind, inner in plan.record:
             if kind not in ("json", "nothing"):
@@ -147,12 +145,11 @@ class BlockReader:
                     unknown += counts
 
         # The rows of all lines that are not blank
-        arrays = [columns[name] for name, kind, _ in plan.record if kind != "nothing"]
-        names = [name for name, kind, _ in plan.record if kind != "nothing"]
+        columns = {name: columns[name] for name, kind, _ in plan.record if kind != "nothing"}
         if plan.within:
-            record = pa.StructArray.from_arrays(arrays, names, mask=batch.column(-1).is_null())
-            arrays, names = [*beside, record], [name for name, _, _ in plan.members]
-        rows = pa.RecordBatch.from_arrays(arrays, names) if arrays else batch.select([])
+            parts = pa.StructArray.from_arrays(list(columns.values()), list(columns), mask=record.is_null())
+            columns = {**beside, "record": parts}
+        rows = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)) if columns else batch.select([])
         if bad:
             places = {number: row for row, number in enumerate(lines.numbers)}
             rows = _spread(rows, [places.get(number) for number in sorted([*places, *bad])])
@@ -310,21 +307,20 @@ def _texts(lines: _Lines, plan: _Plan, out: set[int]) -> dict[str, pa.Array]:
 
 
 def _read(lines: _Lines, plan: _Plan, unfit: Counter[str]) -> tuple[pa.RecordBatch, set[int], _Mode]:
-    """Return the rows of lines, those of which are arbitrary, and what was done with unknown keys."""
+    """Return the rows of lines, the bad lines, whose rows are arbitrary, and what was done with unknown keys."""
     mode: _Mode = "error" if plan.reads_all else "ignore"
     out = set[int]() if mode == "error" else _unclean(lines)
     if not out:
         try:
             return _table(lines, plan.schema, mode), out, mode
         except pa.ArrowException as error:
-            if mode == "error" and "unexpected field" in str(error):
-                mode, out = "ignore", _unclean(lines)
+            if mode == "error" and "unexpected field" in str(error) and not _unclean(lines):
+                with suppress(pa.ArrowException, _UnfitError):
+                    return _table(lines, plan.schema, "ignore"), out, "ignore"
         except _UnfitError:
             pass
-        if mode == "ignore" and not out:
-            with suppress(pa.ArrowException, _UnfitError):
-                return _table(lines, plan.schema, mode), out, mode
     # Without the lines that msgspec finds, then by halves without those that only pyarrow.json refuses
+    out |= _unclean(lines)
     for row, line in enumerate(lines.split):
         try:
             plan.typed.decode(line)
