@@ -142,7 +142,7 @@ class LineParser:
                 continue
 
             # The columns in their own types
-            fitted = dict[str, pa.Array]()
+            fitted, late = dict[str, pa.Array](), set[int]()  # late: lines that turn out here to be for the exact rules
             for own, read in zip(self._schema, found, strict=False):  # behind them are those of no kind
                 set_column(own.name)
                 is_quoted = own.name in by_value and own.name in self._unquoted
@@ -155,10 +155,12 @@ class LineParser:
                     failed.add(own.name)
                 else:
                     fitted[own.name] = column
-                    unread.update(numbers[row] for row in rows_unfit)
+                    late.update(numbers[row] for row in rows_unfit)
             if not failed:
                 break
             by_value |= failed
+        is_counted = late.isdisjoint(line + 1 for line in drifted)  # the exact rules count the keys of their lines
+        unread |= late
         columns, mismatches, deep = list[pa.Array](), list[RowError](), set[int]()
         for own, read in zip(self._schema, found, strict=False):
             if (column := fitted.get(own.name)) is None:
@@ -174,7 +176,7 @@ class LineParser:
             frozenset(unread),
             sorted(mismatches, key=lambda error: error.row),
             sorted({*(line + 1 for line in drifted), *deep} - unread),
-            None if deep or self._excluded else unknown,
+            unknown if is_counted and not deep and not self._excluded else None,
             table.num_rows + len(blank),
         )
 

@@ -78,3 +78,14 @@ def test_inexact_lines_are_unread_and_others_are_read(
         exact = LineParser(schema, keys, loose_text=False).read_one_by_one([1], [GOOD])
         row = found.numbers.index(4 + text.count(b"\n"))
         assert found.batch.slice(row, 1).to_pylist() == exact.batch.to_pylist()
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_unknown_keys_of_a_line_with_a_large_decimal_count_once(parser: str) -> None:
+    data = b'{"small":12345,"zz":1}\n' + b'{"small":1}\n' * 300
+    keys = KnownKeys(SCHEMA, frozenset(), frozenset())
+    with pytest.MonkeyPatch.context() as patch:
+        use(patch, parser)
+        reader = LineParser(SCHEMA, keys, loose_text=False, counts_unknown=True)
+        _, unknown = reader.complete(reader(data), data)
+    assert unknown == {"zz": 1}
