@@ -38,8 +38,10 @@ def query(sql: str, *, warehouse: str | None = None, data_dir: Path | None = Non
     """Run a statement in a local warehouse and return its rows as a table.
 
     The warehouse is one of the surrounding `local-cloud run` or `up`. If there is none, or `data_dir` is given, it is
-    started on the kept data, by default those of `make demo`, and stopped again. `LocalCloudError` says in one line
-    why there is no warehouse, or what it refused.
+    started on the kept data, by default those of `make demo`, and stopped again.
+
+    Raises:
+        LocalCloudError: No warehouse was found, or it refused the statement.
     """
     with _environment(warehouse, data_dir) as (name, env):
         return table({"bigquery": _bigquery, "redshift": _redshift}[name](sql, env))

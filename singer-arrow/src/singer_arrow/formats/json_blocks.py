@@ -208,11 +208,8 @@ _UNCLEAR = Counter[str]()
 """Stands for a line whose keys msgspec cannot read."""
 
 
-# Lines
-
-
 class _Lines:
-    """Lines of a block, each of which begins with `{` and ends with `}`; `numbers` are theirs, from 0."""
+    """Lines of a block that begin with `{` and end with `}`, and their line numbers in the block, from 0."""
 
     def __init__(self, data: bytes, numbers: Sequence[int]) -> None:
         self.data, self.numbers = data, numbers
