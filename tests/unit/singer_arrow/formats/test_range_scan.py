@@ -69,6 +69,8 @@ counts = st.integers(2, 9)
 def test_what_python_writes_is_divided(
     objects: Any, rows: list[list[str]], quoting: Any, line_end: str, count: int
 ) -> None:
+    if any("\r" in field or "\n" in field for row in rows for field in row):
+        quoting = csv.QUOTE_ALL  # before Python 3.13, the writer quotes only the line breaks of `line_end`
     check(objects, "csv", written(rows, quoting=quoting, line_end=line_end), count)
 
 
