@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sys
 from collections.abc import Callable
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from local_cloud.redshift.postgres import Postgres
 
 DATA = Path(__file__).parent / "data"
+DEFAULT_INSTALL = Path(__file__).parent / "programs/default_install"
+"""Before all other folders in PYTHONPATH, it hides the native parser of JSON, which `pip install` does not bring."""
 
 
 class Workbench:
@@ -26,14 +29,15 @@ class Workbench:
     Attributes:
         scale: rows of every case are multiplied by this.
         data: where input data is kept from run to run.
-        env: variables that the commands need to reach the services started so far.
+        env: variables that the commands need to reach the services started so far; with them, our executables parse
+            JSON as they do where the extra `native` is not installed.
         log: takes a line of progress.
     """
 
     def __init__(self, *, scale: float = 1.0, data: Path = DATA, log: Callable[[str], None] = print) -> None:
         self.scale = scale
         self.data = data
-        self.env: dict[str, str] = {}
+        self.env: dict[str, str] = {"PYTHONPATH": str(DEFAULT_INSTALL)}
         self._clouds: dict[str, Any] = {}
         self._s3: LocalS3 | None = None
         self._postgres: Postgres | None = None
@@ -49,6 +53,11 @@ class Workbench:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    @property
+    def native_env(self) -> dict[str, str] | None:
+        """Variables that, laid over `env`, let executables parse JSON by the native parser; None if it is not built."""
+        return {"PYTHONPATH": ""} if importlib.util.find_spec("singer_arrow_json") else None
 
     def rows(self, full: int) -> int:
         """The number of rows to use where the whole case has `full`."""

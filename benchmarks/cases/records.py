@@ -1,17 +1,17 @@
 """RECORD messages: the whole pipe from Parquet files, and the target alone; wide (150 columns) and narrow (19).
 
-Ours is tap-s3-files into target-bigquery, to a finished load of the local BigQuery, whose CPU is not counted. The
-stock pipe is the Singer SDK's tap and target for the same rows (`programs/stock_pipe.py`), to a finished Parquet file:
-it loads nothing, which is to its advantage. Default is the SDK as it is; tuned is msgspec for messages, no conforming
-in the tap, `validate_records: false` in the target. The stock ones get fewer rows and are compared by rows per CPU
-second; start-up counts for all.
+Ours is tap-s3-files into target-bigquery, to a finished load of the local BigQuery, whose CPU is not counted; once
+installed without extras and once with the native parser of JSON. The stock pipe is the Singer SDK's tap and target
+for the same rows (`programs/stock_pipe.py`), to a finished Parquet file: it loads nothing, which is to its advantage.
+Default is the SDK as it is; tuned is msgspec for messages, no conforming in the tap, `validate_records: false` in the
+target. The stock ones get fewer rows and are compared by rows per CPU second; start-up counts for all.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from benchmarks.harness import Command, Measured
 from benchmarks.warehouse import loaded
 from benchmarks.workbench import Workbench, program
 
-OURS, DEFAULT, TUNED = "ours", "SDK, default", "SDK, tuned"
+OURS, NATIVE, DEFAULT, TUNED = "ours", "ours[native]", "SDK, default", "SDK, tuned"
 LOAD = {"load_method": "append-only"}
 
 
@@ -106,18 +106,21 @@ def _build(
 ) -> Case:
     cloud = bench.cloud("bigquery")
     settings = {
-        OURS: "all defaults, `metadata_columns: false`, `load_method: append-only`",
+        OURS: "all defaults, `metadata_columns: false`, `load_method: append-only`; installed without extras",
+        NATIVE: "the same; JSON by the native parser",
         DEFAULT: "the SDK's defaults",
         TUNED: "msgspec messages, no conforming of types, `validate_records: false`",
     }
     contenders, goals = [], []
     for shape in SHAPES:
         most = shape.rows if name == "record-pipe" else shape.messages
-        for who, full in ((OURS, most), (DEFAULT, shape.few), (TUNED, 2 * shape.few)):
-            rows = bench.rows(full)
-            check = loaded(cloud, shape.stream, rows) if who == OURS else _written(rows)
+        for who, full in ((OURS, most), (NATIVE, most), (DEFAULT, shape.few), (TUNED, 2 * shape.few)):
+            if who == NATIVE and bench.native_env is None:
+                continue
+            rows, is_ours = bench.rows(full), who in (OURS, NATIVE)
+            check = loaded(cloud, shape.stream, rows) if is_ours else _written(rows)
             text = f"{settings[who]}; {rows:,} rows of {len(shape.schema()['schema']['properties'])} columns"
-            run, rounds = commands(bench, shape, who, rows), None if who == OURS else 2
+            run, rounds = commands(bench, shape, who, rows), None if is_ours else 2
             contenders.append(Contender(f"{shape.name}: {who}", text, run, check, rounds=rounds))
         peer, least = least_factors[shape.name]
         ours, theirs = f"{shape.name}: {OURS}", f"{shape.name}: {peer}"
@@ -128,19 +131,24 @@ def _build(
 
 def _pipe(bench: Workbench, shape: Shape, who: str, rows: int) -> Commands:
     files = shape.files(bench, rows)
-    if who == OURS:
+    if who in (OURS, NATIVE):
         stream = {"name": shape.stream, "path": f"{files[0].parent}/*.parquet"}
         config = {"streams": [stream], "metadata_columns": False}
-        return lambda folder: [tap(bench, folder, config), target(bench, folder, LOAD)]
+        return lambda folder: _installed(bench, who, [tap(bench, folder, config), target(bench, folder, LOAD)])
     given = {"files": [str(path) for path in files], "stream": shape.stream, "schema": shape.schema()["schema"]}
     return lambda folder: [_stock("tap", who, folder, given), _stock("target", who, folder, _to(folder, who))]
 
 
 def _target(bench: Workbench, shape: Shape, who: str, rows: int) -> Commands:
     messages = shape.records(bench, rows)
-    if who == OURS:
-        return lambda folder: [target(bench, folder, LOAD, messages)]
+    if who in (OURS, NATIVE):
+        return lambda folder: _installed(bench, who, [target(bench, folder, LOAD, messages)])
     return lambda folder: [_stock("target", who, folder, _to(folder, who), messages)]
+
+
+def _installed(bench: Workbench, who: str, commands: list[Command]) -> list[Command]:
+    env = (bench.native_env or {}) if who == NATIVE else {}
+    return [replace(command, env={**command.env, **env}) for command in commands]
 
 
 def _to(folder: Path, who: str) -> dict[str, Any]:

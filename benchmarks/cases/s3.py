@@ -7,7 +7,7 @@ as many answers of S3 as must come one after the other, and decodes bytes that i
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from benchmarks.s3 import LATENCY_MS, counted
 from benchmarks.workbench import Workbench, program
 
 SEED = 2022
-OURS, LIMIT = "singer_arrow", "limit"
+OURS, NATIVE, LIMIT = "singer_arrow", "singer_arrow[native]", "limit"
 ALL = [name for name in READERS if name != LIMIT]
 _NEAR_LIMIT = Goal("seconds over those of the limit", "read_s", OURS, LIMIT, at_most=1.1)
 PYARROW = ("pyarrow", "pyarrow.dataset")
@@ -158,9 +158,11 @@ def _case(
     if shape == "schema":
         rows = len(taxi.trips(1, 0).schema)
 
-    def contender(reader: str, argv: Sequence[str | Path], settings: str) -> Contender:
+    def contender(
+        reader: str, argv: Sequence[str | Path], settings: str, env: Mapping[str, str] | None = None
+    ) -> Contender:
         def commands(_: Path) -> Sequence[Command]:
-            return [Command(argv, bench.env | s3.env)]
+            return [Command(argv, bench.env | s3.env | dict(env or {}))]
 
         def facts(_: Path, measured: Measured) -> Facts:
             printed: dict[str, float] = json.loads(measured.stdout.read_text())
@@ -181,6 +183,9 @@ def _case(
         contender(r, [*program("read_s3"), r, shape, url], (READERS[r].__doc__ or "").strip().rstrip("."))
         for r in readers
     ]
+    if shape == "jsonl-gz" and (native := bench.native_env):
+        settings = f"{contenders[0].settings}; JSON by the native parser"
+        contenders.insert(1, contender(NATIVE, [*program("read_s3"), OURS, shape, url], settings, native))
     if peer := bench.peer(floors.DUCKDB):
         argv = [*floors.duckdb_program(bench), "read", shape, url, _sql_types(shape)]
         settings = f"{peer.title}: a query into Arrow, its own threads; S3 by its extension httpfs"

@@ -13,7 +13,7 @@ files of both sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from benchmarks.workbench import Workbench
 
 FEW = 200_000
 LARGE = 60_000_000
-OURS, OURS_FEW = "tap-s3-files", "tap-s3-files, few"
+OURS, OURS_FEW, NATIVE = "tap-s3-files", "tap-s3-files, few", "tap-s3-files[native]"
 
 
 def build_parquet(bench: Workbench) -> Case:
@@ -75,7 +75,10 @@ def _build(
     s3 = bench.s3()
     whole = files(bench, kind, bench.rows(rows), count)
     scripts = ["pyarrow", *floors.present(bench)]
-    contenders = [ours(bench, OURS, whole), *(_floor(bench, who, whole) for who in scripts)]
+    contenders = [ours(bench, OURS, whole)]
+    if kind == "jsonl.gz" and (native := bench.native_env):
+        contenders.append(ours(bench, NATIVE, whole, native))
+    contenders += [_floor(bench, who, whole) for who in scripts]
     one = "1 file" if count == 1 else f"{count} files"
     work = f"{'Parquet' if kind == 'parquet' else kind.upper()} -> BATCH Parquet, {one}"
     goals = floors.goals(work, OURS, _bounds(kind, scripts))
@@ -125,8 +128,8 @@ def _slow_goals(kind: str, work: str, there: set[str]) -> list[Goal]:
     return []
 
 
-def ours(bench: Workbench, name: str, source: Files) -> Contender:
-    """The tap's executable, to BATCH Parquet on S3."""
+def ours(bench: Workbench, name: str, source: Files, env: Mapping[str, str] | None = None) -> Contender:
+    """The tap's executable, to BATCH Parquet on S3; `env` is laid over the environment."""
     s3 = bench.s3()
 
     def commands(folder: Path) -> list[Command]:
@@ -136,7 +139,7 @@ def ours(bench: Workbench, name: str, source: Files) -> Contender:
             "metadata_columns": False,
         }
         command = tap(bench, folder, config)
-        return [Command(command.argv, bench.env | s3.env)]
+        return [Command(command.argv, bench.env | s3.env | dict(env or {}))]
 
     count = parquet_batches(s3.filesystem(), source.rows)
 
@@ -147,6 +150,8 @@ def ours(bench: Workbench, name: str, source: Files) -> Contender:
             s3.remove(folder.name)
 
     settings = "`tap-s3-files`, BATCH Parquet (zstd) on S3, `metadata_columns: false`, all else by default"
+    if source.kind == "jsonl.gz":
+        settings += "; JSON by the native parser" if env else "; installed without extras"
     return Contender(name, settings, commands, facts)
 
 

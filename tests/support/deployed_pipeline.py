@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks import peers
 from benchmarks.peers import Peer
+from forked_programs import forked_executables
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "docs/deploy"
@@ -64,7 +65,7 @@ class Pipeline:
         """Run a command with an environment of its own, and fail unless its exit code is right."""
         ran = subprocess.run(
             command,
-            env={"PATH": PATH, "HOME": str(self.folder)} | dict(env or {}),
+            env={"PATH": f"{forked_executables()}:{PATH}", "HOME": str(self.folder)} | dict(env or {}),
             cwd=cwd or self.folder.parent,
             capture_output=True,
             text=True,

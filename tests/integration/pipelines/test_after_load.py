@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from forked_programs import ForkedPrograms
 from warehouses import Warehouse
 
 from local_cloud import Cloud
@@ -20,7 +21,7 @@ STREAMS = ("gone", "moved", "tagged")
 def programs(cloud: Cloud, tmp_path: Path) -> Programs:
     env = cloud.environ()
     env.pop("TARGET_BIGQUERY_DATASET")
-    return Programs(env, tmp_path)
+    return ForkedPrograms(env, tmp_path)
 
 
 @pytest.fixture

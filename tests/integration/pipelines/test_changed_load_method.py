@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from forked_programs import ForkedPrograms
 from google.cloud.bigquery import Client
 from killed_pipeline import Pipeline
 from singer_lines import COLUMNS, Batches, rows, schema, some_batches, state
 from warehouses import Warehouse
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs
 from singer_arrow.errors import IdentityError
 from target_bigquery import load as bigquery_load
 from target_bigquery.ledger import StreamLedger
@@ -42,7 +42,7 @@ def test_a_whole_stream_that_is_appended_to_such_rows_is_named(
         source = {"name": "rows", "path": f"s3://{bucket}/in/*.csv", **more}
         target = warehouse.config | {"load_method": load_method}
         pipe = Pipeline(
-            Programs(env, tmp_path), warehouse.program, [source], bucket, tmp_path, file_mb=1, target=target
+            ForkedPrograms(env, tmp_path), warehouse.program, [source], bucket, tmp_path, file_mb=1, target=target
         )
         log = pipe.end(*(both := pipe.start(state=False)))[1]
         assert [process.returncode for process in both] == [0, 0], log
@@ -77,7 +77,7 @@ def test_batches_of_other_load_methods_are_recognised_by_append_only(
     env = cloud.environ()
     env.pop("TARGET_BIGQUERY_DATASET")
     source = {"name": "rows", "path": f"s3://{bucket}/in/*.csv", "key_properties": ["id"]}
-    pipe = Pipeline(Programs(env, tmp_path), warehouse.program, [source], bucket, tmp_path, file_mb=1, target={})
+    pipe = Pipeline(ForkedPrograms(env, tmp_path), warehouse.program, [source], bucket, tmp_path, file_mb=1, target={})
     for number, run in enumerate(runs):
         s3.put_object(Bucket=bucket, Key=f"in/{number}.csv", Body=f"id,name\n{number},a\n".encode())
         pipe.target |= warehouse.config | {"load_method": run.removesuffix(" with STATE")}

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import yaml
 from documented import ROOT, block
+from forked_programs import ForkedPrograms
 from program_errors import check_contains, error_of
 from pysequoia import Tsk, encrypt
 from tap_source import TapBucket
 from warehouses import Warehouse
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs, Ran
+from local_cloud.programs import Ran
 
 KEY = Tsk.generate(user_id="Orders <orders@example.com>")
 
@@ -50,7 +51,7 @@ class Vault(TapBucket):
 def vault(s3: Any, bucket: str, cloud: Cloud, warehouse: Warehouse, tmp_path: Path) -> Vault:
     env = cloud.environ() | {"PGP_KEY": str(KEY), "PGP_PASSPHRASE": "of another key"}
     env.pop("TARGET_BIGQUERY_DATASET")
-    made = Vault(s3, bucket, Programs(env, tmp_path))
+    made = Vault(s3, bucket, ForkedPrograms(env, tmp_path))
     made.folder, made.warehouse = tmp_path, warehouse
     made.encrypted("a.csv.gz.gpg", 1, 2)
     return made

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from forked_programs import ForkedPrograms
 from killed_pipeline import Pipeline
 from warehouses import RANK, Warehouse
 from workbooks import xlsx
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs
 
 HEADER = ["id", "price"]
 BODIES: dict[str, Callable[[list[list[Any]]], bytes]] = {
@@ -64,7 +64,7 @@ def test_a_day_without_rows_changes_no_column(
     )
     more = {"metadata_columns": False, "schema_sample_files": 1}
     pipe = Pipeline(
-        Programs(env, tmp_path),
+        ForkedPrograms(env, tmp_path),
         warehouse.program,
         [stream],
         bucket,

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
+from forked_programs import ForkedPrograms
 from program_errors import error_of
 from tap_source import TapBucket
 from warehouses import Warehouse
 
 from local_cloud import Cloud
-from local_cloud.programs import Programs, Ran
+from local_cloud.programs import Ran
 
 NAME, PATH = "{tenant}_{kind}", "lake/{tenant}/{kind}/**/*.csv"
 
@@ -62,7 +63,7 @@ class Lake(TapBucket):
 def lake(s3: Any, bucket: str, cloud: Cloud, warehouse: Warehouse, tmp_path: Path) -> Lake:
     env = cloud.environ()
     env.pop("TARGET_BIGQUERY_DATASET")
-    made = Lake(s3, bucket, Programs(env, tmp_path))
+    made = Lake(s3, bucket, ForkedPrograms(env, tmp_path))
     made.folder, made.warehouse = tmp_path, warehouse
     made.csv("lake/acme/orders", 1, 2)
     made.csv("lake/globex/orders/2024", 3)

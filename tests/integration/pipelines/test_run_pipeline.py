@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from forked_programs import ForkedPrograms
 from killed_pipeline import put_objects
 from pipeline_programs import SENDS, TWO_STATES
 from pseudo_terminal import run_on_terminal
@@ -76,7 +77,7 @@ def start(programs: Programs, path: Path, *arguments: str) -> subprocess.Popen[b
 
 
 def run(programs: Programs, path: Path, *arguments: str, code: int = 0) -> str:
-    with start(programs, path, *arguments) as process:
+    with start(ForkedPrograms(programs.env, path.parent), path, *arguments) as process:
         out, log = process.communicate(timeout=120)
     assert process.returncode == code, log.decode()
     return (out + log).decode()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from documented import ROOT, block, run_script
+from forked_programs import ForkedPrograms
 from program_errors import check_contains
 from tap_source import TapBucket
 from warehouses import Warehouse
@@ -64,7 +65,7 @@ class Feeds(TapBucket):
 def feeds(s3: Any, bucket: str, cloud: Cloud, warehouse: Warehouse, tmp_path: Path) -> Feeds:
     env = cloud.environ()
     env.pop("TARGET_BIGQUERY_DATASET")
-    made = Feeds(s3, bucket, Programs(env, tmp_path))
+    made = Feeds(s3, bucket, ForkedPrograms(env, tmp_path))
     made.folder, made.warehouse = tmp_path, warehouse
     made.feed("a.xml.gz", "<entry id='1'><n>5</n><tag>x</tag><tag>y</tag></entry>", "<entry id='2'><n>6</n></entry>")
     made.feed("b.xml.zip", "<entry id='3'><tag>z</tag><price currency='EUR'>1.50</price></entry>")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forked_programs import ForkedPrograms
 from google.api_core.exceptions import NotFound
 from running import family_of, running
 from warehouses import WAREHOUSES, Warehouse
@@ -116,7 +117,7 @@ class RunSite:
         self._s3.create_bucket(Bucket=self._bucket)
         env = cloud.environ(TMPDIR=str(folder), AWS_ENDPOINT_URL=self._proxy.url)
         env.pop("TARGET_BIGQUERY_DATASET", None)
-        self._run = Programs(env, folder)
+        self._run, self._forked = Programs(env, folder), ForkedPrograms(env, folder)
 
     def try_out(self, case: RunCase) -> Outcome:
         """Run a pipeline with the fault, then again; compare the table after each run."""
@@ -186,7 +187,7 @@ class RunSite:
 
     def _again(self, path: Path, wrong: list[str]) -> None:
         """Run the pipeline, which must succeed."""
-        ran = self._run("singer-arrow", "run", path)
+        ran = self._forked("singer-arrow", "run", path)
         if ran.code != 0:
             wrong.append(f"a run without faults ended with {ran.code}: {ran.stderr[-2000:]}")
 
