@@ -179,12 +179,18 @@ def schema(cloud: Cloud) -> Iterator[str]:
 
 
 @pytest.fixture
-def run(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
-    """Runs our executables as processes in the environment of the local cloud, with this test's dataset and schema."""
+def cold(cloud: Cloud, dataset: str, schema: str, tmp_path: Path) -> Programs:
+    """Runs the executables themselves in the environment of the local cloud, with this test's dataset and schema."""
     own = {"TARGET_BIGQUERY_DATASET": dataset, "TARGET_REDSHIFT_DEFAULT_TARGET_SCHEMA": schema}
     local = json.dumps(LOCAL_BATCHES)
     own |= {"TARGET_BIGQUERY_BATCH_CONFIG": local, "TARGET_REDSHIFT_BATCH_CONFIG": local}
-    return ForkedPrograms(cloud.environ() | own, tmp_path)
+    return Programs(cloud.environ() | own, tmp_path)
+
+
+@pytest.fixture
+def run(cold: Programs, tmp_path: Path) -> Programs:
+    """Runs our executables as `cold` does, in processes that are forked instead of started; see `ForkedPrograms`."""
+    return ForkedPrograms(cold.env, tmp_path)
 
 
 @pytest.fixture(params=WAREHOUSES)

@@ -81,7 +81,7 @@ def exact(warehouse: Warehouse) -> tuple[int, int, int]:
 def test_kill_and_rerun(
     victim: str,
     moment: int,
-    run: Programs,
+    cold: Programs,
     source: str,
     bucket: str,
     gcs_bucket: Path,
@@ -99,7 +99,7 @@ def test_kill_and_rerun(
     keys = [*(f"{k}.csv" for k in size.keys), LARGE_KEY]
     streams = [{"name": "rows", "path": [f"s3://{source}/in/{key}" for key in keys]}]
     pipeline = Pipeline(
-        run,
+        cold,
         warehouse.program,
         streams,
         bucket,

@@ -195,7 +195,7 @@ def test_killed_at_any_moment(
     chance = random.Random(f"{victim}-{cleans}")
     target = {"clean_up_batch_files": True, "manifest_roots": [f"s3://{bucket}/batches"]} if cleans else {}
     pipeline = Pipeline(
-        flight_run,
+        Programs(flight_run.env, tmp_path),
         warehouse.program,
         [KEYED],
         bucket,

@@ -64,7 +64,7 @@ def queue_of(s3: Any, sqs: Any) -> Iterator[QueueOf]:
 def test_kills_and_a_run(
     objects: int,
     kills: int,
-    run: Programs,
+    cold: Programs,
     queue_of: QueueOf,
     bucket: str,
     sqs: Any,
@@ -76,7 +76,7 @@ def test_kills_and_a_run(
     streams = [{"name": "rows", "path": f"s3://{source}/in/*"}]
     messages = {"queue_url": queue, "visibility_timeout": INVISIBLE, "max_wait_seconds": INVISIBLE + 1}
     pipeline = Pipeline(
-        run,
+        cold,
         warehouse.program,
         streams,
         bucket,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from forked_programs import ForkedPrograms
 
 from local_cloud.programs import Programs
 
@@ -44,7 +45,7 @@ class Pipeline:
     """Tap and target, connected as in a shell, with the last STATE kept as Meltano keeps it.
 
     Args:
-        run: Runs the programs.
+        run: Starts the programs; runs to the end are forked.
         program: The target.
         streams: Settings of the tap except the batch files.
         stage: The bucket of the batch files.
@@ -70,6 +71,7 @@ class Pipeline:
         **more: Any,
     ) -> None:
         self._run, self._program, self._tap_program = run, program, tap_program
+        self._forked = ForkedPrograms(run.env, folder)
         self._out = folder / "target-stdout"
         storage = {"root": f"s3://{stage}/batches"}
         batches = {"encoding": {"format": file_format}, "storage": storage, "target_file_mb": file_mb}
@@ -79,11 +81,12 @@ class Pipeline:
 
     def start(self, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
         """Start the tap, from the last STATE or without one, and the target behind it."""
+        return self._start(self._run, state=state)
+
+    def _start(self, run: Programs, *, state: bool) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
         known = {"state": self.state} if state and self.state else {}
-        tap = self._popen(
-            self._run.command(self._tap_program, config=["ENV", self._tap], **known), stdin=subprocess.DEVNULL
-        )
-        command = self._run.command(self._program, config=["ENV", self.target])
+        tap = self._popen(run.command(self._tap_program, config=["ENV", self._tap], **known), stdin=subprocess.DEVNULL)
+        command = run.command(self._program, config=["ENV", self.target])
         with self._out.open("wb") as out:
             target = self._popen(command, stdin=tap.stdout, stdout=out)
         assert tap.stdout is not None
@@ -109,6 +112,6 @@ class Pipeline:
 
     def run_to_the_end(self, *, state: bool) -> None:
         """Run both, which must succeed."""
-        tap, target = self.start(state=state)
+        tap, target = self._start(self._forked, state=state)
         logs = self.end(tap, target)
         assert (tap.returncode, target.returncode) == (0, 0), "\n".join(logs)[-8000:]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from forked_programs import ForkedPrograms
 from killed_pipeline import Pipeline
 from lake_tables import DeltaBucket, IcebergBucket, stream_of
 from pyiceberg.manifest import FileFormat
@@ -39,7 +38,7 @@ def lake(request: pytest.FixtureRequest, cloud: Cloud, bucket: str, programs: Pr
 def programs(cloud: Cloud, tmp_path: Path) -> Programs:
     env = cloud.environ()
     env.pop("TARGET_BIGQUERY_DATASET")
-    return ForkedPrograms(env, tmp_path)
+    return Programs(env, tmp_path)
 
 
 def pipeline(

@@ -160,17 +160,17 @@ def test_every_format_makes_the_same_table(
 
 @pytest.mark.smoke("bigquery", "redshift")
 def test_the_two_executables_in_a_pipe(
-    streams: list[dict[str, Any]], bucket: str, warehouse: Warehouse, run: Programs, tmp_path: Any
+    streams: list[dict[str, Any]], bucket: str, warehouse: Warehouse, cold: Programs, tmp_path: Any
 ) -> None:
     batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{bucket}/stage"}}
     (tmp_path / "c.json").write_text(json.dumps({"streams": streams[:1], "batch_config": batch}))
     (tmp_path / "t.json").write_text("{}")
     tap, target = "tap-s3-files --config c.json", f"{warehouse.program} --config=ENV --config t.json"
     pipe = f"set -o pipefail; cd {tmp_path}; {tap} | {target}"
-    ran = run("bash", "-c", pipe).check()
+    ran = cold("bash", "-c", pipe).check()
     assert len(warehouse.table(streams[0]["name"])) == ROWS
     state = json.loads(ran.stdout.splitlines()[-1])
     assert state["bookmarks"][streams[0]["name"]]["watermark"]["key"].endswith("in/csv/2.csv")
 
-    again = run("tap-s3-files", config=tmp_path / "c.json", state=state).check()
+    again = cold("tap-s3-files", config=tmp_path / "c.json", state=state).check()
     assert again.of_type("BATCH", "RECORD") == []

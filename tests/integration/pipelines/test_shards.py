@@ -94,19 +94,20 @@ class Shards:
             self.catalog = json.loads(self.run("tap-s3-files", config=self.config(), discover=True).check().stdout)
         return self.run("tap-s3-files", "--write-plan", config=self.config(), catalog=self.catalog).check()
 
-    def start(self, shard: str = "", *, state: bool = True, **target: Any) -> Pipe:
-        """Start a pipe, from the last STATE of its shard or without."""
+    def start(self, shard: str = "", *, state: bool = True, cold: bool = False, **target: Any) -> Pipe:
+        """Start a pipe, from the last STATE of its shard or without; `cold`: by the executables themselves."""
+        run = Programs(self.run.env, self.folder) if cold else self.run
         known = {"state": self.states[shard]} if state and shard in self.states else {}
         number = len(self._pipes)
         out, *logs = (self.folder / f"{name}-{number}" for name in ("stdout", "tap-log", "target-log"))
         settings = {"max_batch_age_seconds": 0.2, "max_batch_mb": 0.02, **target}
-        command = self.run.command("tap-s3-files", config=self.config(shard), catalog=self.catalog, **known)
+        command = run.command("tap-s3-files", config=self.config(shard), catalog=self.catalog, **known)
         with logs[0].open("wb") as tap_log, logs[1].open("wb") as target_log, out.open("wb") as states:
             tap = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=tap_log, env=self.run.env
             )
             target_process = subprocess.Popen(
-                self.run.command(self.warehouse.program, config=["ENV", settings]),
+                run.command(self.warehouse.program, config=["ENV", settings]),
                 stdin=tap.stdout,
                 stdout=states,
                 stderr=target_log,
@@ -180,7 +181,7 @@ def test_a_large_object_and_a_shard_that_is_run_twice_at_once(shards: Shards) ->
 def test_a_shard_that_never_comes_back_is_finished_by_a_run_without_shards(shards: Shards) -> None:
     shards.plan()
     shards.together("0/3")
-    begun = shards.start("1/3")
+    begun = shards.start("1/3", cold=True)
     time.sleep(1.5)
     begun.tap.kill()
     shards.end(begun, None)
@@ -240,7 +241,7 @@ def test_a_shard_is_killed_while_another_loads(victim: str, moment: int, shards:
     shards.put("large", LARGE_ROWS, text=LARGE_TEXT)
     shards.plan()
     chance = random.Random(f"{victim} {moment}")
-    killed, other = shards.start("1/2"), shards.start("0/2")
+    killed, other = shards.start("1/2", cold=True), shards.start("0/2")
     time.sleep(chance.uniform(0.8, 4))
     getattr(killed, victim).kill()
     shards.end(killed, None)
