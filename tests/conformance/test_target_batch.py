@@ -38,17 +38,18 @@ STRICTER = {"record_missing_required_property.singer": "the SDK checks `required
 """Streams whose variant gives another result, and why."""
 TWINS: dict[str, dict[str, list[tuple[str, str]]]] = {
     "bigquery": {
-        "append-only": [("jsonl", "disk"), ("parquet", "disk"), ("arrow", "disk")],
-        "upsert": [("parquet", "disk"), ("arrow", "disk")],
-        "overwrite": [("jsonl", "disk"), ("arrow", "disk")],
+        "append-only": [("jsonl", "disk"), ("parquet", "disk")],
+        "upsert": [("parquet", "disk")],
+        "overwrite": [("arrow", "disk")],
     },
     "redshift": {
-        "append-only": [("jsonl", "disk"), ("parquet", "disk"), ("jsonl", "s3"), ("parquet", "s3"), ("arrow", "disk")],
-        "upsert": [("parquet", "s3"), ("arrow", "s3")],
-        "overwrite": [("jsonl", "disk"), ("arrow", "disk")],
+        "append-only": [("jsonl", "disk"), ("parquet", "s3"), ("arrow", "disk")],
+        "upsert": [("jsonl", "s3")],
+        "overwrite": [("arrow", "s3")],
     },
 }
-"""Load methods of each target, with the formats and places of the variants that each loads."""
+"""Load methods of each target, with the formats and places of the variants that each loads: every pair of a warehouse
+and a format, of a warehouse and a method."""
 
 
 def messages(name: str) -> list[dict[str, Any]]:

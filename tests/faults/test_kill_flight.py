@@ -112,7 +112,12 @@ def piped(
     return pipe(run, tap, warehouse.program, target, cut, tap_program="tap-flight-sql")
 
 
-@pytest.mark.parametrize("cut", PIPE_CUTS, ids=str)
+@pytest.mark.parametrize(
+    ("warehouse", "cut"),
+    [*[("redshift", cut) for cut in PIPE_CUTS], *[("bigquery", cut) for cut in PIPE_CUTS[::3]]],
+    indirect=["warehouse"],
+    ids=str,
+)
 def test_the_tap_is_killed_at_a_message(
     cut: Cut, rows: Rows, flight_run: Programs, bucket: str, warehouse: Warehouse
 ) -> None:
@@ -127,7 +132,11 @@ def test_the_tap_is_killed_at_a_message(
     rows.check(changed=cut.kind == "SCHEMA")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("warehouse", "step"),
+    [*[("redshift", step) for step in STEPS], ("bigquery", "window is there")],
+    indirect=["warehouse"],
+)
 def test_the_tap_is_killed_while_it_writes(
     step: str, rows: Rows, flight_run: Programs, bucket: str, warehouse: Warehouse, s3_faults: FaultProxy
 ) -> None:
@@ -146,6 +155,7 @@ def test_the_tap_is_killed_while_it_writes(
     rows.check(changed=step != "window is there")
 
 
+@pytest.mark.parametrize("warehouse", ["redshift"], indirect=True)
 @pytest.mark.parametrize("step", COMPACTION)
 def test_the_tap_is_killed_while_it_compacts_the_window_log(
     step: str, rows: Rows, flight_run: Programs, bucket: str, warehouse: Warehouse, s3_faults: FaultProxy

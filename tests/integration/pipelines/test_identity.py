@@ -22,31 +22,32 @@ def site(cloud: Cloud, bq: Any, rs: Any, s3: Any, bucket: str, tap: Any, tmp_pat
 @pytest.mark.parametrize(
     "sequence",
     [
-        Sequence(service, method, ((change, state),))
-        for service in sequences.WAREHOUSES
-        for method, change, state in (
-            (APPEND, "root_changed", "kept"),
-            (APPEND, "root_changed", "dropped"),
-            (APPEND, "refresh_killed", "kept"),
-            (APPEND, "refresh_killed", "dropped"),
-            (APPEND, "beginning_removed", "dropped"),
-            (APPEND, "log_of_another_stream", "dropped"),
-            (APPEND, "overwritten_and_back", "kept"),
-            (APPEND, "written_again", "kept"),
-            (APPEND, "log_anew_from_state", "kept"),
-            (APPEND, "table_and_log_anew", "dropped"),
-            (APPEND, "rebuilt", "dropped"),
-            (APPEND, "moved", "dropped"),
-            (APPEND, "narrowed_and_back", "kept"),
-            (APPEND, "window_and_back", "kept"),
-            (APPEND, "upserted_between", "dropped"),
-            (APPEND, "dataset_changed_and_back", "kept"),
-            (APPEND, "table_changed_and_back", "kept"),
-            (UPSERT, "dataset_changed_and_back", "kept"),
-            (UPSERT, "late_of_known_keys", "kept"),
-            (UPSERT, "overwritten", "older"),
-            (OVERWRITE, "source_deleted", "kept"),
-            (OVERWRITE, "killed_target", "kept"),
+        Sequence(list(sequences.WAREHOUSES)[number % 2], method, ((change, state),))  # `make faults` has both for each
+        for number, (method, change, state) in enumerate(
+            (
+                (APPEND, "root_changed", "kept"),
+                (APPEND, "root_changed", "dropped"),
+                (APPEND, "refresh_killed", "kept"),
+                (APPEND, "refresh_killed", "dropped"),
+                (APPEND, "beginning_removed", "dropped"),
+                (APPEND, "log_of_another_stream", "dropped"),
+                (APPEND, "overwritten_and_back", "kept"),
+                (APPEND, "written_again", "kept"),
+                (APPEND, "log_anew_from_state", "kept"),
+                (APPEND, "table_and_log_anew", "dropped"),
+                (APPEND, "rebuilt", "dropped"),
+                (APPEND, "moved", "dropped"),
+                (APPEND, "narrowed_and_back", "kept"),
+                (APPEND, "window_and_back", "kept"),
+                (APPEND, "upserted_between", "dropped"),
+                (APPEND, "dataset_changed_and_back", "kept"),
+                (APPEND, "table_changed_and_back", "kept"),
+                (UPSERT, "dataset_changed_and_back", "kept"),
+                (UPSERT, "late_of_known_keys", "kept"),
+                (UPSERT, "overwritten", "older"),
+                (OVERWRITE, "source_deleted", "kept"),
+                (OVERWRITE, "killed_target", "kept"),
+            )
         )
     ],
     ids=lambda sequence: sequence.name.removeprefix("sequence, "),

@@ -38,7 +38,7 @@ def _cut(data: bytes, size: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("codec", COMPRESS)
-@settings(deadline=None, max_examples=min(25, settings.default.max_examples))
+@settings(deadline=None, max_examples=settings.default.max_examples // 2)
 @given(members=st.lists(st.binary(max_size=300).map(lambda b: b * 40), min_size=1, max_size=4), size=st.integers(1, 99))
 def test_streams_of_several_members_cut_anywhere(codec: str, members: list[bytes], size: int) -> None:
     stream = b"".join(COMPRESS[codec](m) for m in members)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.compression import TruncatedStreamError, decompress, detect, strip_suffix
@@ -45,7 +45,6 @@ each = pytest.mark.parametrize("codec", COMPRESS)
 
 
 @each
-@settings(deadline=None, max_examples=min(50, settings.default.max_examples))
 @given(data=st.binary(max_size=300).map(lambda b: b * 700), cut=st.integers(1, 5000))
 def test_streams_are_read_wherever_they_are_cut(codec: str, data: bytes, cut: int) -> None:
     stream = COMPRESS[codec](data)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.casting.from_arrow import fit
@@ -62,7 +62,6 @@ def _refused(column: pa.Array, field: pa.Field) -> list[int]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@settings(deadline=None, max_examples=min(60, settings.default.max_examples))
 @given(data=st.data())
 def test_mismatches_are_the_rows_that_do_not_fit_alone(source: str, data: st.DataObject) -> None:
     t, values = SOURCES[source]

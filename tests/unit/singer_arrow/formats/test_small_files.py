@@ -85,7 +85,7 @@ def test_plain_files_are_parsed_together(objects: Any, name: str, bodies: list[b
 
 @settings(
     deadline=None,
-    max_examples=min(60, settings.default.max_examples),
+    max_examples=settings.default.max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

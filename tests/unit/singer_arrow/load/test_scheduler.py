@@ -226,9 +226,7 @@ def test_many_open_streams_share_the_weight() -> None:
     scheduler.wait()
 
 
-@settings(
-    max_examples=min(30, settings.default.max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=settings.default.max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 5))
 def test_ordered_load_methods_publish_in_the_order_of_messages(streams: list[int], items: int) -> None:
     scheduler, checkpoints, out = start(items=items, parallel=4)
@@ -242,9 +240,7 @@ def test_ordered_load_methods_publish_in_the_order_of_messages(streams: list[int
     assert out[-1] == {"n": len(streams) - 1}
 
 
-@settings(
-    max_examples=min(30, settings.default.max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=settings.default.max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 1), min_size=2, max_size=30), st.data())
 def test_no_state_passes_a_failed_load(streams: list[int], data: st.DataObject) -> None:
     bad = data.draw(st.integers(0, len(streams) - 1))

@@ -47,7 +47,7 @@ def test_a_large_object_is_read_by_pinned_parts(objects: Any) -> None:
     assert all(objects.storage.pinned)
 
 
-@settings(deadline=None, max_examples=min(15, settings.default.max_examples))
+@settings(deadline=None, max_examples=settings.default.max_examples // 3)
 @given(
     start=st.integers(0, len(LARGE)),
     size=st.integers(0, len(LARGE)),

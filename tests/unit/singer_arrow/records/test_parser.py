@@ -130,7 +130,7 @@ def test_rows_and_refusals_are_those_of_a_plain_reader(stream: tuple[Schema, lis
     compare(*stream)
 
 
-@settings(max_examples=min(20, settings.default.max_examples), deadline=None)
+@settings(max_examples=settings.default.max_examples // 2, deadline=None)
 @given(streams(), st.booleans())
 def test_blocks_of_many_lines_are_read_alike(stream: tuple[Schema, list[str], list[bytes]], ends_badly: bool) -> None:
     schema, keys, lines = stream
@@ -250,7 +250,6 @@ def test_a_parser_learns_how_its_stream_is_written(json_parser: str) -> None:  #
     assert not read(lines, 500).is_slow
 
 
-@settings(max_examples=min(40, settings.default.max_examples), deadline=None)
 @given(streams())
 def test_records_that_are_not_validated(stream: tuple[Schema, list[str], list[bytes]]) -> None:
     compare(*stream, checks=False)

@@ -152,9 +152,7 @@ def test_any_value_anywhere(place: tuple[int, tuple[Any, ...]], junk: Any, confi
 
 
 @given(JUNK, st.sampled_from(sorted(COLUMNS)), TEXTS, st.sampled_from(CONFIGS))
-@settings(
-    max_examples=min(60, settings.default.max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=settings.default.max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_schema_of_a_property(junk: Any, column: str, name: str, config: dict[str, Any]) -> None:
     for changed in (
         with_at(SCHEMA, ("schema", "properties", column, name), junk),
@@ -164,9 +162,7 @@ def test_any_schema_of_a_property(junk: Any, column: str, name: str, config: dic
 
 
 @given(st.binary(max_size=40), st.integers(0, 5), st.sampled_from([b"", b"\n"]))
-@settings(
-    max_examples=min(60, settings.default.max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=settings.default.max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_bytes(junk: bytes, place: int, end: bytes) -> None:
     lines = [*encoded(MESSAGES).splitlines(keepends=True)]
     listen(b"".join([*lines[:place], junk + end, *lines[place:]]), {})

@@ -63,7 +63,7 @@ def keys(options: AwsOptions) -> dict[str, Any] | str:
 
 @settings(
     deadline=None,
-    max_examples=min(60, settings.default.max_examples),
+    max_examples=settings.default.max_examples,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(variables=some(VARIABLES), given_options=some(OPTIONS), config=st.booleans())

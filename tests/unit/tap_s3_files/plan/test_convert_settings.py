@@ -87,7 +87,7 @@ def ids_of(batch: Batch) -> list[int]:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-@settings(max_examples=min(25, settings.default.max_examples))
+@settings(max_examples=settings.default.max_examples // 5)
 @given(data=st.data())
 @pytest.mark.full
 def test_whatever_the_settings_of_runs_are_each_row_is_sent_once(

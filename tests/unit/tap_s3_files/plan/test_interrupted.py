@@ -143,7 +143,7 @@ def states(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 COLUMNS = (["id"], ["id", "a"], ["a", "id"], ["id", "b"], ["id", "a", "b", "c"])
 
 
-@settings(max_examples=min(30, settings.default.max_examples), deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.integers(0, 2**32), st.sampled_from(["csv", "parquet", "jsonl", "all"]))
 @pytest.mark.full
 def test_every_row_is_loaded_once(tmp_path_factory: pytest.TempPathFactory, seed: int, kind: str) -> None:

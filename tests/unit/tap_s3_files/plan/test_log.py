@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_runs import folder_of, info, log_in, names, run, segment
 
@@ -104,7 +104,7 @@ def test_a_log_that_is_read_only_is_left_as_it_is(tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize("others", range(1, 41))
+@pytest.mark.parametrize("others", [1, 2, 3, 5, 9, 14, 27, 40])
 def test_a_run_that_slept_while_others_appended_ends(tmp_path: Path, others: int) -> None:
     fill(log_in(tmp_path), 4)
     sleeper = log_in(tmp_path)
@@ -119,7 +119,7 @@ def test_a_run_that_slept_while_others_appended_ends(tmp_path: Path, others: int
     assert everything(log_in(tmp_path)) == every
 
 
-@pytest.mark.parametrize("others", range(1, 15))
+@pytest.mark.parametrize("others", [1, 2, 3, 5, 9, 14])
 def test_two_runs_that_append_the_same_segment_are_both_right(tmp_path: Path, others: int) -> None:
     fill(log_in(tmp_path), 4)
     sleeper = log_in(tmp_path)
@@ -143,6 +143,7 @@ def test_a_segment_whose_answer_was_lost_is_ours(tmp_path: Path) -> None:
     assert everything(log_in(tmp_path)) == [made(n) for n in range(5)]
 
 
+@settings(max_examples=settings.default.max_examples // 3)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=25))
 def test_any_number_of_segments_is_few_files_with_names_that_depend_on_them_alone(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int]

@@ -143,7 +143,7 @@ def test_killed_at_each_step(tmp_path: Path, late: bool) -> None:
         assert table.run(more[-1], None, late=late)[-1] == more[-1]
 
 
-@settings(max_examples=min(25, settings.default.max_examples), deadline=None)
+@settings(max_examples=settings.default.max_examples // 2, deadline=None)
 @given(st.integers(0, 2**32))
 @pytest.mark.full
 def test_every_row_is_loaded_once(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.casting.from_text import BadValueError, from_text
@@ -78,7 +78,6 @@ def test_stray_quotes_are_text_whatever_the_blocks(objects: Any, rows: list[Any]
     assert _rows(found) == [[value for _, value in row] for row in rows]
 
 
-@settings(deadline=None, max_examples=min(50, settings.default.max_examples))
 @given(data=st.binary(max_size=200), block=st.integers(1, 50))
 def test_any_bytes_are_read_or_refused_with_the_line(objects: Any, data: bytes, block: int) -> None:
     try:
@@ -249,7 +248,6 @@ moments = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=min(60, settings.default.max_examples))
 @given(
     values=st.lists(st.tuples(moments, st.sampled_from(["2022-07-01 10:00", "2022-07-01T10:00Z", ""])), min_size=1),
     unit=st.sampled_from(["s", "us", "ns"]),

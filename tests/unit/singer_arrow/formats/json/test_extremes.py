@@ -87,8 +87,7 @@ def test_a_number_out_of_all_bounds_is_a_value_that_does_not_fit(
     assert rescued[RESCUED] == f'{{"n":{BAD_VALUES[name]}}}'
 
 
-@pytest.mark.parametrize("drift", ["ignore", "raise"])
-@pytest.mark.parametrize("as_list", [False, True], ids=["lines", "list"])
+@pytest.mark.parametrize(("as_list", "drift"), [(False, "ignore"), (True, "raise")], ids=["lines", "list"])
 @pytest.mark.parametrize("before", WHERE)
 @pytest.mark.parametrize("name", UNREADABLE)
 @pytest.mark.full
