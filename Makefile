@@ -47,7 +47,7 @@ faults: setup  ## Every fault at every step and request of the tap and both targ
 
 soak: setup  ## Faults by chance for MINUTES, kills of whole pipelines, large loads; cargo-fuzz where it is
 	@PYTHONPATH=tests/support $(RUN) python -m fault_suite --minutes $(MINUTES) $(ARGS)
-	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/targets/test_model.py tests/hostile tests/unit/singer_arrow/formats/json/test_parsers.py
+	@HYPOTHESIS_PROFILE=deep $(RUN) pytest -m '' --numprocesses=2 --dist=worksteal -rP tests/faults/test_kill.py tests/faults/test_kill_sqs.py tests/faults/test_size.py tests/faults/test_stopped.py tests/integration/targets/test_model.py tests/integration/pipelines/test_shards.py tests/integration/tap_s3_files/test_tap_dask_killed.py tests/hostile tests/unit/singer_arrow/formats/json/test_parsers.py
 	@if cargo +nightly fuzz --version > /dev/null 2>&1; then cd singer-arrow-json && mkdir -p fuzz/corpus/lines && cargo +nightly fuzz run lines fuzz/corpus/lines fuzz/seeds -- -max_total_time=$$((60 * $(MINUTES))); fi
 
 floors: setup  ## Unit tests with the oldest versions of the dependencies

@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,22 @@ from local_cloud import Cloud
 from local_cloud.faults.client import FaultProxy
 from local_cloud.programs import Programs
 
-VICTIMS = pytest.mark.parametrize("victim", ["worker", "scheduler", "tap"])
-INPUTS = pytest.mark.parametrize("what", ["objects", "ranges"])
-STATES = pytest.mark.parametrize("states", [1, 3, TASKS - 1])
+PAIRS = {
+    ("worker", "objects", 1),
+    ("worker", "ranges", 3),
+    ("scheduler", "objects", 3),
+    ("scheduler", "ranges", TASKS - 1),
+    ("tap", "objects", TASKS - 1),
+    ("tap", "ranges", 1),
+}
+"""A case of each victim with each input, and of each number of STATEs; `make soak` runs all cases."""
+CASES = pytest.mark.parametrize(
+    ("victim", "what", "states"),
+    [
+        pytest.param(*case, marks=[] if case in PAIRS else [pytest.mark.soak])
+        for case in product(["worker", "scheduler", "tap"], ["objects", "ranges"], [1, 3, TASKS - 1])
+    ],
+)
 SLEEP_S = 4
 """How long the tap and the scheduler sleep."""
 MOVED_S = 9
@@ -63,9 +77,7 @@ def put(source: Source, what: str) -> dict[str, Any]:
     return {}
 
 
-@STATES
-@VICTIMS
-@INPUTS
+@CASES
 def test_everything_is_sent_once_whatever_is_killed(
     source: Source, start: Start, what: str, victim: str, states: int
 ) -> None:
@@ -81,9 +93,7 @@ def test_everything_is_sent_once_whatever_is_killed(
     check_rest(source, ran, start() if victim == "scheduler" else cluster, **more)
 
 
-@STATES
-@VICTIMS
-@INPUTS
+@CASES
 def test_everything_is_sent_once_whatever_sleeps(
     source: Source, start: Start, what: str, victim: str, states: int
 ) -> None:
