@@ -49,12 +49,12 @@ class Running:
 
 
 @pytest.fixture
-def start(run: Programs) -> Iterator[Callable[..., Running]]:
+def start(cold: Programs) -> Iterator[Callable[..., Running]]:
     """Starts targets, and kills those that are still running after the test."""
     started: list[Running] = []
 
     def begin(messages: list[Message], config: Config | None = None, **env: str) -> Running:
-        started.append(Running(run, messages, config or {}, **env))
+        started.append(Running(cold, messages, config or {}, **env))
         return started[-1]
 
     yield begin
@@ -240,12 +240,12 @@ def test_sigterm_ends_with_the_state_that_is_safe(
         assert 99 in ids()
 
 
-def test_no_process_is_left(run: Programs, batch: Batches) -> None:
+def test_no_process_is_left(cold: Programs, batch: Batches) -> None:
     """Also when the target is killed while its child processes write nested rows."""
     columns = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.string()))])
     content = [{"id": n, "l": [f"{n} {i}" for i in range(20)]} for n in range(50_000)]
     message = batch(content, columns=columns, file_format="jsonl")
-    running = Running(run, [schema(columns=columns), message], {}, TARGET_BIGQUERY_LOAD_FORMAT="avro")
+    running = Running(cold, [schema(columns=columns), message], {}, TARGET_BIGQUERY_LOAD_FORMAT="avro")
     process = running.process
 
     def children() -> list[str]:
