@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from forked_programs import forked_executables
 from http_receiver import Receiver, receiver
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
@@ -30,6 +32,8 @@ from singer_arrow.errors import ConfigError
 from singer_arrow.monitoring.alerts import COMPLETE, LAG, METRICS, SUCCESS
 
 SECRET = "very-secret-password"
+COLD = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+"""Where the executables themselves are."""
 Write = Callable[..., Path]
 
 
@@ -45,6 +49,7 @@ def write(warehouse: Warehouse, tmp_path: Path, cloud: Cloud, monkeypatch: pytes
     for name, value in cloud.environ().items():
         if name != "TARGET_BIGQUERY_DATASET":
             monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{forked_executables()}:{COLD}")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
 
@@ -316,8 +321,10 @@ def test_a_missing_library_is_named_before_the_run(
 ) -> None:
     (tmp_path / "missing").mkdir()
     (tmp_path / "missing" / f"{module}.py").write_text(f"raise ImportError('no {module}')\n")
+    path = write(**settings)
+    monkeypatch.setenv("PATH", COLD)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "missing"))
-    ran = subprocess.run(["singer-arrow", "run", str(write(**settings))], capture_output=True, check=False)
+    ran = subprocess.run(["singer-arrow", "run", str(path)], capture_output=True, check=False)
     (line,) = ran.stderr.decode().splitlines()
     assert f"needs a library: install singer-arrow[{extra}]" in line
     assert (ran.returncode, SECRET in line) == (1, False)
@@ -339,8 +346,11 @@ def test_wrong_settings_are_one_line_without_their_secrets(write: Write) -> None
 
 
 @linux
-def test_a_side_that_is_killed_is_a_part_of_the_page(write: Write, s3: Any, bucket: str) -> None:
+def test_a_side_that_is_killed_is_a_part_of_the_page(
+    write: Write, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(report=f"s3://{bucket}/reports")
+    monkeypatch.setenv("PATH", COLD)
     described = yaml.safe_load(path.read_text())
     described["tap"]["config"]["batch_config"]["target_file_mb"] = 0.01  # so that the tap takes its time
     path.write_text(yaml.safe_dump(described))
