@@ -268,3 +268,9 @@ def count_byte(text: bytes | pa.Buffer, character: bytes, start: int = 0, end: i
 
     found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
     return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)
+
+
+def holds_byte(text: bytes | pa.Buffer, character: bytes) -> bool:
+    """Return whether a byte occurs in a text; far faster than to count it."""
+    view = memoryview(text)
+    return any(character in bytes(view[at : at + _SHORT]) for at in range(0, len(view), _SHORT))

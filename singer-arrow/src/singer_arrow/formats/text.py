@@ -193,7 +193,7 @@ class TextRows:
     def _locate(self, error: RowError, line: Callable[[int], int | None]) -> RowError:
         if error.column in self.rescued_columns:
             return error._replace(reason="the schema lacks the column")
-        found = error._replace(line=line(error.row))
+        found = error if error.line is not None else error._replace(line=line(error.row))
         if error.raw is None:
             return found
         value, t = msgspec.json.decode(error.raw), self.schema.field(error.column).type
