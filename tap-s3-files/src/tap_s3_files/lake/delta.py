@@ -22,7 +22,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.storage.store import Storage
-from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
+from singer_arrow.storage.urls import Url
 from tap_s3_files.lake.table import (
     ANEW,
     ANEW_HINT,
@@ -33,8 +33,10 @@ from tap_s3_files.lake.table import (
     RowsLeft,
     TableColumns,
     TableFile,
+    TablePlaces,
     TableSettings,
     TableVersion,
+    file_info,
     library,
     moment,
     rows_left,
@@ -72,6 +74,7 @@ class DeltaTable:
     def __init__(self, storage: Storage, url: Url, settings: TableSettings) -> None:
         self._library = library("deltalake", "delta")
         self.url, self._storage, self._settings = url, storage, settings
+        self._places = TablePlaces(url, url, settings.allowed_roots)
         self.opened = datetime.now(UTC)
         self.rows_left: RowsLeft | None = partial(rows_left, (DeltaTable, url, settings))
         self._options = _storage_options(storage, url)
@@ -157,7 +160,7 @@ class DeltaTable:
             columns = [c.cast(pa.string()).to_pylist() for c in values.flatten()]
             places = (batch[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
             for path, size, modified, *texts in zip(*places, *columns, strict=True):
-                info = ObjectInfo(self._file_url(path), size, IMMUTABLE, min(moment(modified), version.at))
+                info = file_info(self._file_url(path), size, min(moment(modified), version.at), self.url)
                 own = {DELETED.name: None} if self._settings.change_feed else {}
                 key = version.key if info.url in vectors else ""
                 yield TableFile(info, dict(zip(names, texts, strict=True)) | own, key)
@@ -202,7 +205,7 @@ class DeltaTable:
 
     def _file(self, action: Mapping[str, Any], at: datetime, number: int, **more: str | None) -> TableFile:
         """Return the file of an action, whose deleted rows are those of a version."""
-        info = ObjectInfo(self._file_url(action["path"]), int(action["size"]), IMMUTABLE, at)
+        info = file_info(self._file_url(action["path"]), action.get("size"), at, self.url)
         texts = action.get("partitionValues") or {}
         key = replace(self.version, number=number).key if action.get("deletionVector") else ""
         return TableFile(info, {self._names.get(n, n): text or None for n, text in texts.items()} | more, key)
@@ -229,12 +232,12 @@ class DeltaTable:
             yield self._file(action, after, number, **{DELETED.name: None})
 
     def _file_url(self, path: str) -> Url:
-        """Return the URL of a file, whose path in the log is percent-encoded."""
+        """Return the URL of a file, whose path in the log is percent-encoded; DataError if it may not be there."""
         if "://" in path:
-            return Url.parse(path if path.startswith("file:") else unquote(path))
+            return self._places.check(path if path.startswith("file:") else unquote(path))
         if path.startswith("/"):  # of the bucket
-            return self.url._replace(key=unquote(path[1:]))
-        return self.url.join(unquote(path))
+            return self._places.check(self.url._replace(key=unquote(path[1:])))
+        return self._places.check(self.url.join(unquote(path)))
 
     def masks(self, table: Any = None) -> Mapping[Url, pa.BooleanArray]:
         """Return true for each row of a file that is not deleted, for the files of which some are."""
