@@ -462,6 +462,11 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         return None  # an LF may follow
     line = skipped + record.line
     raw = text[at + record.start : at + record.end]
+    if b"\0" in raw:
+        hint = "Leave the file out, or set csv.encoding, for instance to utf-16-le"
+        raise DataError(
+            "the header has the character NUL, so it is no text in this encoding", url=reader.url, line=line, hint=hint
+        )
     if not dialect.is_whole(raw):
         raise DataError("text follows a closing quote in the header", url=reader.url, line=line, hint=QUOTE_HINT)
     try:

@@ -104,3 +104,20 @@ def test_a_line_that_names_the_delimiter_is_believed_and_skipped(
 def test_a_column_that_begins_like_such_a_line_is_a_column(objects: Any) -> None:
     assert objects.read(b"sep=x\n1\n", "a.csv").to_pylist() == [{"sep=x": 1}]
     assert objects.read(b"sep=;,b\n1,2\n", "a.csv").to_pylist() == [{"sep=;": 1, "b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            b"PK\x03\x04\x14\x00",
+            "it is a zip archive or a workbook by its first bytes.*Set the stream's compression to zip",
+        ),
+        (b"\xd0\xcf\x11\xe0\xa1", "it is a workbook by its first bytes.*format to excel"),
+        (b"PAR1\x15\x04", "it is a Parquet file by its first bytes.*format to parquet"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named_with_its_setting(objects: Any, data: bytes, words: str) -> None:
+    for name in ("a.csv", "a.jsonl"):
+        with pytest.raises(DataError, match=words):
+            objects.infer(data, name)
