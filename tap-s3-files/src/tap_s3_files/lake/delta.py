@@ -41,6 +41,7 @@ from tap_s3_files.lake.table import (
     moment,
     rows_left,
     sends_added,
+    value_text,
 )
 
 _READS_AT_ONCE = 16
@@ -163,7 +164,7 @@ class DeltaTable:
                 info = file_info(self._file_url(path), size, min(moment(modified), version.at), self.url)
                 own = {DELETED.name: None} if self._settings.change_feed else {}
                 key = version.key if info.url in vectors else ""
-                yield TableFile(info, dict(zip(names, texts, strict=True)) | own, key)
+                yield TableFile(info, dict(zip(names, map(value_text, texts), strict=True)) | own, key)
 
     def _commit(self, number: int) -> list[dict[str, Any]]:
         url = self.url.join("_delta_log", f"{number:020d}.json")
@@ -208,7 +209,9 @@ class DeltaTable:
         info = file_info(self._file_url(action["path"]), action.get("size"), at, self.url)
         texts = action.get("partitionValues") or {}
         key = replace(self.version, number=number).key if action.get("deletionVector") else ""
-        return TableFile(info, {self._names.get(n, n): text or None for n, text in texts.items()} | more, key)
+        return TableFile(
+            info, {self._names.get(n, n): value_text(text or None) for n, text in texts.items()} | more, key
+        )
 
     def _changes(
         self, number: int, actions: list[dict[str, Any]], at: datetime, after: datetime

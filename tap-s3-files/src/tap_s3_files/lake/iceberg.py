@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import repeat
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
-from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.schema.arrow_schema import canonical
@@ -35,6 +35,7 @@ from tap_s3_files.lake.table import (
     moment,
     rows_left,
     sends_added,
+    value_text,
 )
 
 _METADATA = re.compile(r"(?:v?(\d+))?[^/]*\.metadata\.json(?:\.gz)?")
@@ -317,6 +318,8 @@ class IcebergTable:
         return fields
 
     def _file(self, file: Any, at: datetime, deletes: str = "", **more: str | None) -> TableFile:
+        from pyiceberg.types import UUIDType
+
         if str(file.file_format.value).lower() != "parquet":
             reason = f"{file.file_path} is {file.file_format.value}, and files of tables are read as Parquet only"
             raise DataError(reason, url=self.url)
@@ -324,9 +327,13 @@ class IcebergTable:
         for number, part in enumerate(self._parts(file)):
             name = self._table.schema().find_column_name(part.source_id)
             column = self.schema.get_field_index(name) if name else -1
-            if str(part.transform) == "identity" and column >= 0 and not pt.is_binary(self.schema.types[column]):
+            if str(part.transform) == "identity" and column >= 0:
                 value, kind = file.partition[number], self._table.schema().find_type(part.source_id)
-                values[str(name)] = None if value is None else part.transform.to_human_string(kind, value)
+                if isinstance(kind, UUIDType) and isinstance(value, bytes):
+                    value = UUID(bytes=value)
+                if value is not None and not isinstance(value, (bytes, UUID)):
+                    value = part.transform.to_human_string(kind, value)
+                values[str(name)] = value_text(value)
         info = file_info(self._places.check(file.file_path), file.file_size_in_bytes, at, self.url)
         return TableFile(info, values | more, deletes)
 

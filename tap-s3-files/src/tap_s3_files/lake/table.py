@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from uuid import UUID
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -283,6 +284,18 @@ def rows_left(source: TableSource, storage: Storage, key: str, file: Url) -> pa.
     return pc.invert(left) if earlier is None else pc.and_not(earlier, left)
 
 
+_MARK = "\0"
+
+
+def value_text(value: str | bytes | UUID | None) -> str | None:
+    """Return a partition value as `TableFile.values` has it: bytes and UUIDs are marked, and text like a mark too."""
+    if isinstance(value, UUID):
+        return f"{_MARK}u{value}"
+    if isinstance(value, bytes):
+        return f"{_MARK}b{value.hex()}"
+    return f"{_MARK}s{value}" if value is not None and value.startswith(_MARK) else value
+
+
 def partition_value(text: str | None, field: pa.Field, url: Url) -> Any:
     """Return the value of a partition column of a file, whose text is in the table's log."""
     from singer_arrow.casting.from_arrow import fit
@@ -290,10 +303,17 @@ def partition_value(text: str | None, field: pa.Field, url: Url) -> Any:
 
     if text is None:
         return None
-    if pa.types.is_binary(field.type):
-        return text.encode()
+    kind, rest = (text[1:2], text[2:]) if text.startswith(_MARK) else ("", text)
+    if not kind and pa.types.is_binary(field.type):
+        return rest.encode()
     try:
-        return fit(pa.array([text], pa.string()), field)[0].as_py()
+        if kind == "b":
+            found = pa.array([bytes.fromhex(rest)], pa.binary())
+        elif kind == "u":
+            found = pa.array([UUID(rest).bytes], pa.uuid())
+        else:
+            found = pa.array([rest], pa.string())
+        return fit(found, field)[0].as_py()
     except (BadValueError, pa.ArrowException):
         raise DataError(f"its partition value {text!r} is no {field.type}", url=url, column=field.name) from None
 
