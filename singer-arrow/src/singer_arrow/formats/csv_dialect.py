@@ -25,6 +25,7 @@ from singer_arrow.formats.base import (
     count_byte,
     holds_byte,
     line_starts,
+    places_of,
     scan_lines,
     text_point,
 )
@@ -43,6 +44,8 @@ from singer_arrow.reading.objects import ObjectReader, Span
 # opened the field was no quote. The row is then bad, up to the end of the line on which that quote is; the next line
 # begins a row again.
 
+LONG = 1 << 20
+"""Bytes of a text from which on numbers of many bits are faster than a pattern."""
 _MOST = "{0,1000}"  # repetitions in a match
 _LINE_END = re.compile(rb"\r\n?|\n")
 _SEP_LINE = re.compile(rb"(?P<mark>\"?)(?i:sep)=(?P<delimiter>[ -/:-@\[-`{-~\t])(?P=mark)(?:\r\n?|\n)")
@@ -164,9 +167,24 @@ class Dialect:
         """Return whether each quote of a text without comments that opens a field is closed, without text after it."""
         if self.quote is None or not holds_byte(data, self.quote.encode()):  # far faster than the pattern
             return True
+        if len(data) >= LONG and not self.escape and self._is_surely_regular(data):
+            return True
         size = pa.py_buffer(struct.pack("=ii", 0, len(data)))
         text = pa.Array.from_buffers(pa.binary(), 1, [None, size, pa.py_buffer(data)])
         return bool(pc.match_substring_regex(text, self._patterns.regular)[0].as_py())
+
+    def _is_surely_regular(self, data: bytes | pa.Buffer) -> bool:
+        """Return whether `is_regular` is certain by the bytes next to quotes, which takes half as long.
+
+        Each quote opens a field (a delimiter or line break is before it) or closes one (it is behind it); if each opens
+        outside of a field and closes within, the difference of the two as numbers has a bit for each byte within.
+        """
+        quotes = places_of(data, (self.quote or "").encode())
+        edges = places_of(data, f"{self.delimiter}\r\n".encode())
+        opens, closes = quotes & (edges << 1 | 1), quotes & (edges >> 1)
+        within = closes - opens
+        is_plain = not quotes & (quotes << 1) and not opens & closes  # none is doubled, and none may be both
+        return is_plain and within >= 0 and not (opens & ~within) and not ((quotes ^ opens ^ closes) & within)
 
     def scan(self, data: bytes) -> Scan:
         """Return where the rows of a text begin, those with wrong quotes included; comments must be empty lines."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
-from singer_arrow.formats import DIVISIBLE
+from singer_arrow.formats import DIVISIBLE, csv_dialect
 from singer_arrow.formats.base import divide, range_bounds
 from singer_arrow.formats.csv_dialect import Dialect
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
@@ -86,13 +87,17 @@ def test_pythons_csv_module_reads_the_same_rows_or_none(objects: Any, text: str,
     text=st.text(st.sampled_from('ab,"\n\r \t\\'), max_size=40),
     escape=st.sampled_from([None, "\\"]),
     delimiter=st.sampled_from(",\t"),
+    is_long=st.booleans(),
 )
-def test_the_fast_check_of_a_block_agrees_with_its_scan(text: str, escape: str | None, delimiter: str) -> None:
+def test_the_fast_checks_of_a_block_agree_with_its_scan(
+    text: str, escape: str | None, delimiter: str, is_long: bool
+) -> None:
     dialect = Dialect(escape=escape, delimiter=delimiter)
     data = text.encode() + b"\n"
     if escape and (len(text) - len(text.rstrip(escape))) % 2:
         data = text.encode() + b"x\n"  # not an escaped line break at the end
-    assert dialect.is_regular(data) == (not dialect.scan(data).damage)
+    with mock.patch.object(csv_dialect, "LONG", 0 if is_long else 1 << 20):
+        assert dialect.is_regular(data) == (not dialect.scan(data).damage)
 
 
 @given(texts=st.lists(st.one_of(texts, st.just("a,b\n")), max_size=8), count=st.integers(2, 6))
