@@ -66,6 +66,38 @@ def test_files_of_a_shallow_clone_need_an_allowed_root(tmp_path: Path, *, later:
     assert files(_settings(other.parent)) == [Url.parse(str(other))]
 
 
+def _with_vector(folder: Path, vector: dict[str, Any], *, checkpoint: bool = False) -> DeltaTable:
+    table = folder / "table"
+    deltalake.write_deltalake(str(table), ROWS)
+    (log,) = (table / "_delta_log").glob("*.json")
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    for action in actions:
+        if "add" in action:
+            action["add"]["deletionVector"] = {"offset": 1, "sizeInBytes": 40, "cardinality": 1, **vector}
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    log.write_text("\n".join(map(json.dumps, actions)))
+    if checkpoint:
+        deltalake.DeltaTable(str(table)).create_checkpoint()
+        log.unlink()
+    return DeltaTable(Storage(), Url.parse(str(table)), TableSettings())
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("address", ["file:///etc/hostname", "s3://other/vector.bin"])
+def test_a_deletion_vector_elsewhere_is_not_read(tmp_path: Path, address: str, *, checkpoint: bool) -> None:
+    table = _with_vector(tmp_path, {"storageType": "p", "pathOrInlineDv": address}, checkpoint=checkpoint)
+    with pytest.raises(DataError, match=f"its log names {address!r}, which is not in the folder of the table"):
+        _files(table)
+
+
+def test_a_log_at_which_the_library_panics_is_an_error(tmp_path: Path) -> None:
+    table = _with_vector(tmp_path, {"storageType": "i", "pathOrInlineDv": "", "sizeInBytes": 0})
+    with pytest.raises(DataError, match="its log makes the library fail"):
+        _files(table)
+
+
 @pytest.mark.parametrize(
     "address",
     [
