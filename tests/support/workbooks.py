@@ -16,6 +16,8 @@ PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 STYLES = ["General", "yyyy-mm-dd", "yyyy-mm-dd hh:mm:ss", "hh:mm:ss", "[h]:mm:ss"]
 _CODES = {"#NULL!": 0, "#DIV/0!": 7, "#VALUE!": 15, "#REF!": 23, "#NAME?": 29, "#NUM!": 36, "#N/A": 42}
 _EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - Excel knows no zone
+_FOUR_YEARS = timedelta(days=1462)  # between the days from which dates count
+_EXTENSION = '<ext uri="{79F54976}"><x:workbookPr xmlns:x="urn:excel" defaultImageDpi="32767"/></ext>'
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,17 @@ class Serial:
 Cell = None | bool | int | float | str | date | datetime | time | timedelta | Error | Serial
 
 
-def xlsx(sheets: Mapping[str, Sequence[Sequence[Cell]]], *, merged: Sequence[str] = ()) -> bytes:
-    """Return an XLSX workbook; `merged` are ranges of its first sheet."""
+def xlsx(
+    sheets: Mapping[str, Sequence[Sequence[Cell]]],
+    *,
+    merged: Sequence[str] = (),
+    since_1904: bool = False,
+    extended: bool = False,
+) -> bytes:
+    """Return an XLSX workbook; `merged` are ranges of its first sheet.
+
+    Its dates may count from 1904, and its properties may be `extended`, both as Excel for Mac does it.
+    """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
 
@@ -68,15 +79,21 @@ def xlsx(sheets: Mapping[str, Sequence[Sequence[Cell]]], *, merged: Sequence[str
         listed = "".join(
             f'<sheet name="{escape(name)}" sheetId="{n}" r:id="rId{n}"/>' for n, name in enumerate(sheets, 1)
         )
-        add("xl/workbook.xml", f'<workbook xmlns="{MAIN}" xmlns:r="{OFFICE}"><sheets>{listed}</sheets></workbook>')
+        about = f'<workbookPr date1904="{int(since_1904)}"/>' if since_1904 or extended else ""
+        more = (
+            f'<extLst><ext uri="{{79F54976-1DA5-4618-B147-4CDE4B953A38}}">{_EXTENSION}</ext></extLst>'
+            if extended
+            else ""
+        )
+        places = f'xmlns="{MAIN}" xmlns:r="{OFFICE}"'
+        add("xl/workbook.xml", f"<workbook {places}>{about}<sheets>{listed}</sheets>{more}</workbook>")
         add("xl/styles.xml", _styles())
         for n, rows in enumerate(sheets.values(), 1):
             places = "".join(f'<mergeCell ref="{place}"/>' for place in merged) if n == 1 else ""
             joined = f"<mergeCells>{places}</mergeCells>" if places else ""
-            add(
-                f"xl/worksheets/sheet{n}.xml",
-                f'<worksheet xmlns="{MAIN}"><sheetData>{_rows(rows)}</sheetData>{joined}</worksheet>',
-            )
+            cells = _rows(rows, since_1904=since_1904)
+            text = f'<worksheet xmlns="{MAIN}"><sheetData>{cells}</sheetData>{joined}</worksheet>'
+            add(f"xl/worksheets/sheet{n}.xml", text)
     return out.getvalue()
 
 
@@ -142,9 +159,12 @@ def _styles() -> str:
     return f'<styleSheet xmlns="{MAIN}"><numFmts>{formats}</numFmts><cellXfs>{cells}</cellXfs></styleSheet>'
 
 
-def _rows(rows: Sequence[Sequence[Cell]]) -> str:
+def _rows(rows: Sequence[Sequence[Cell]], *, since_1904: bool) -> str:
+    def written(place: str, cell: Cell) -> str:
+        return _cell(place, cell - _FOUR_YEARS if since_1904 and isinstance(cell, date) else cell)
+
     return "".join(
-        f'<row r="{r}">{"".join(_cell(f"{_origins(c)}{r}", cell) for c, cell in enumerate(row))}</row>'
+        f'<row r="{r}">{"".join(written(f"{_origins(c)}{r}", cell) for c, cell in enumerate(row))}</row>'
         for r, row in enumerate(rows, 1)
     )
 
@@ -179,8 +199,13 @@ def _cell(place: str, cell: Cell) -> str:
             return f'<c r="{place}"><v>{cell!r}</v></c>'
 
 
-def xls(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
-    """Return an Excel 97 workbook: BIFF8 records in the stream `Workbook` of a compound file."""
+def xls(
+    sheets: Mapping[str, Sequence[Sequence[Cell]]], *, since_1904: bool = False, chart: Sequence[float] = ()
+) -> bytes:
+    """Return an Excel 97 workbook: BIFF8 records in the stream `Workbook` of a compound file.
+
+    Each sheet has a `chart` with these cached values, if there are any, as Excel writes it.
+    """
 
     def record(kind: int, data: bytes) -> bytes:
         return struct.pack("<HH", kind, len(data)) + data
@@ -200,6 +225,7 @@ def xls(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
             case Error(text):
                 return record(0x205, place + struct.pack("<HBB", 0, _CODES[text], 1))
             case date():
+                value -= _FOUR_YEARS if since_1904 else timedelta()
                 days = (datetime(value.year, value.month, value.day) - _EPOCH).days  # noqa: DTZ001
                 return record(0x203, place + struct.pack("<Hd", 1, days))
             case int() | float():
@@ -212,9 +238,11 @@ def xls(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
     for rows in sheets.values():
         size = struct.pack("<IIHHH", 0, len(rows), 0, max(map(len, rows), default=0), 0)
         cells = b"".join(cell(r, c, value) for r, row in enumerate(rows) for c, value in enumerate(row))
-        bodies.append(start(0x10) + record(0x200, size) + cells + end)
+        values = b"".join(record(0x203, struct.pack("<HHHd", n, 0, 0, value)) for n, value in enumerate(chart))
+        drawn = start(0x20) + record(0x200, struct.pack("<IIHHH", 0, len(chart), 0, 1, 0)) + values + end
+        bodies.append(start(0x10) + record(0x200, size) + cells + (drawn if chart else b"") + end)
     formats = b"".join(record(0xE0, struct.pack("<HH16x", 0, shown)) for shown in (0, 14))  # number format, date format
-    head = start(0x05) + record(0x42, struct.pack("<H", 1200)) + record(0x22, bytes(2)) + formats
+    head = start(0x05) + record(0x42, struct.pack("<H", 1200)) + record(0x22, struct.pack("<H", since_1904)) + formats
     at = len(head) + sum(4 + 8 + len(name) for name in sheets) + len(end)
     for name, body in zip(sheets, bodies, strict=True):
         head += record(0x85, struct.pack("<IBBBB", at, 0, 0, len(name), 0) + name.encode("latin-1"))

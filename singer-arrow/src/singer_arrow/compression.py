@@ -231,6 +231,15 @@ def archive_of(name: str) -> str | None:
     return "tar" if codec is not None and _suffix(name[: -len(suffix)]) == ".tar" else None
 
 
+_SYSTEM_FILES = {".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini"}
+
+
+def is_system_file(member: str) -> bool:
+    """Return whether a member of an archive is one that macOS or Windows adds next to the files of a user."""
+    *folders, name = member.replace("\\", "/").split("/")
+    return "__MACOSX" in folders or name.startswith("._") or name.lower() in _SYSTEM_FILES
+
+
 def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iterator[Any]:
     """Decompress a stream of chunks, split anywhere, in pieces of at most 4 MiB (`none`: unchanged).
 

@@ -24,6 +24,7 @@ from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import Budget
 from singer_arrow.runtime.threads import ThreadPool
 from singer_arrow.storage.listing import EPOCH, OBJECT_COLUMNS, ObjectPage, decoded_keys
+from singer_arrow.storage.places import place_of
 from singer_arrow.storage.store import Storage, lists_in_order
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.paths import earlier_overlaps, found_first, listed_pages, listed_prefixes
@@ -437,6 +438,9 @@ def read_inventory(storage: Storage, manifest: Url, budget: Budget) -> Iterator[
     except (AttributeError, KeyError, TypeError, ValueError):
         reason = "it is no manifest of an S3 Inventory"
         raise DataError(reason, url=url, hint="Give the URL of a manifest.json in replication.manifest_url") from None
+    if bucket != url.bucket or not all(isinstance(key, str) and place_of(Url(url.scheme, bucket, key)) for key in keys):
+        reason = f"it names files outside of its own bucket: its destination bucket is {bucket!r}"
+        raise DataError(reason, url=url, hint="Read the manifest where S3 wrote it")
     if kind not in ("CSV", "Parquet"):
         reason = f"its inventory is written in {kind}"
         raise DataError(reason, url=url, hint="Configure the inventory to be written as Parquet or CSV")

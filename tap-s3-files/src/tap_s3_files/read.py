@@ -18,7 +18,6 @@ from singer_arrow.errors import (
     ConfigError,
     DataError,
     EmptyObjectError,
-    NotFoundError,
     ObjectChangedError,
     SkippableError,
     one_line,
@@ -33,7 +32,7 @@ from singer_arrow.reading.parallel import map_ordered
 from singer_arrow.runtime.threads import Stopped
 from singer_arrow.storage.urls import IMMUTABLE, Url
 from tap_s3_files.discover import METADATA
-from tap_s3_files.lake.table import ANEW, CHANGES, DELETED, GONE, NO_VALUES, partition_value
+from tap_s3_files.lake.table import ANEW, CHANGES, DELETED, NO_VALUES, partition_value, unlike_its_log
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Position, RangeStarts, Syntax, Task
 from tap_s3_files.progress import CountedStorage, Counts
@@ -237,11 +236,13 @@ def _read_objects(
                     yield piece
                     began = perf_counter()
             except EmptyObjectError:
+                if info.etag == IMMUTABLE:
+                    raise unlike_its_log(storage, info) from None
                 logger.warning("%s is empty and was skipped", info.url)
                 counts = Counts(skipped_objects=1)
             except ObjectChangedError:
                 if info.etag == IMMUTABLE:
-                    raise NotFoundError(f"{info.url} was planned, and is gone: {GONE}") from None
+                    raise unlike_its_log(storage, info) from None
                 progress.object_changed(info)
                 if rows:
                     raise

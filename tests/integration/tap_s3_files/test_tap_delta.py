@@ -356,3 +356,31 @@ def test_files_of_a_table_that_are_read_by_a_glob_are_named_once(lake: Lake, tab
         ran = lake.tap("tap-s3-files", config={"streams": [stream]}).check()
         line = f"{table.url} is a table, which may have removed some of these files; set format: delta"
         assert ran.stderr.count(line) == count, ran.stderr
+
+
+def test_a_size_in_the_log_that_is_not_the_size_of_the_file_ends_the_run(lake: Lake, table: DeltaBucket) -> None:
+    table.add(range(3))
+    key = f"lake/orders/_delta_log/{0:020d}.json"
+    text = lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read().decode()
+    (size,) = (json.loads(line)["add"]["size"] for line in text.splitlines() if '"add"' in line)
+    for wrong in (0, 1, size - 1, size + 1, 1 << 40):
+        lake.put(key, text.replace(f'"size":{size}', f'"size":{wrong}'))
+        ran = lake.sync(table, name=f"s{wrong}")
+        assert (ran.code, ran.of_type("BATCH")) == (1, [])
+        assert f"the log of its table says that it has {wrong:,} bytes, and it has {size:,}" in ran.stderr
+    lake.put(key, text.replace(f'"size":{size}', f'"size":{-1}'))
+    lake.refused(lake.sync(table, name="negative"), "has -1 bytes. Restore the log")
+
+
+def test_files_of_another_bucket_are_read_only_below_an_allowed_root(
+    cloud: Cloud, lake: Lake, table: DeltaBucket
+) -> None:
+    other = DeltaBucket(cloud, lake.bucket, "private/data")
+    other.add(range(2))
+    table.add(range(2))
+    ((address, size),) = [(a["path"], a["size_bytes"]) for a in pa.table(other.table.get_add_actions()).to_pylist()]
+    added = {"path": f"{other.url}/{address}", "size": size, "partitionValues": {}, "dataChange": True}
+    lake.put(f"lake/orders/_delta_log/{1:020d}.json", json.dumps({"add": {**added, "modificationTime": 1}}))
+    words = f"If its files may be there, set the stream's allowed_roots, with {other.url!r} in it"
+    lake.refused(lake.sync(table), words)
+    assert lake.ids(lake.sync(table, allowed_roots=[other.url])) == [0, 0, 1, 1]

@@ -173,7 +173,11 @@ def test_files_without_ids_are_refused(lake: Lake, table: IcebergBucket) -> None
     pq.write_table(rows, out)
     lake.put("lake/other.parquet", out.getvalue())
     table.table.add_files([f"s3://{lake.bucket}/lake/other.parquet"])
-    lake.refused(lake.sync(table), "it has no field ids, by which the table knows its columns")
+    lake.refused(lake.sync(table), f"set the stream's allowed_roots, with 's3://{lake.bucket}/lake' in it")
+    lake.refused(
+        lake.sync(table, allowed_roots=[f"s3://{lake.bucket}/lake"]),
+        "it has no field ids, by which the table knows its columns",
+    )
 
 
 @pytest.mark.parametrize("kind", [FileFormat.PARQUET, FileFormat.PUFFIN])

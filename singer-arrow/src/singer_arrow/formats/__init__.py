@@ -10,6 +10,7 @@ avro_container  Avro: header and blocks of a container file; Arrow schema <-> Av
 csv_read        CSV: header, blocks, parsed blocks, batches, rows that cannot be read; types; small files joined
 csv_dialect     CSV: delimiter, quotes, header, and where the rows of a range begin
 excel           Read a sheet of a workbook, and infer the types of its columns
+excel_repair    Change a workbook where the library would read other cells than Excel shows
 excel_sheet     Program that writes the cells of one sheet to an Arrow file, in a process with limited memory
 json_read       JSON Lines and lists: source, parsed blocks, batches; types; small files joined
 json_array      Convert a document that is a list to JSON Lines

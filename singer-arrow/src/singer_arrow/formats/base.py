@@ -186,6 +186,7 @@ SCAN_BYTES = 32 << 20
 SCANNED_PIECE = 1 << 20
 """Bytes of a text that are scanned at once."""
 _SHORT = 64 << 10  # bytes below which a call of Arrow costs more than it saves
+_FASTER = list[Any]()  # polars, once it is imported: it compares 25 times as fast, and takes 0.13 s to import
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +265,29 @@ def count_byte(text: bytes | pa.Buffer, character: bytes, start: int = 0, end: i
     size = (len(text) if end is None else end) - start
     if size < _SHORT:
         return bytes(text[start : start + max(0, size)]).count(character)
+    found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
+    if _FASTER:
+        return int((_FASTER[0].from_arrow(found) == character[0]).sum())
     import pyarrow.compute as pc
 
-    found = pa.Array.from_buffers(pa.uint8(), size, [None, pa.py_buffer(text)], offset=start)
     return int(pc.equal(found, pa.scalar(character[0], pa.uint8())).true_count)
+
+
+def places_of(text: bytes | pa.Buffer, characters: bytes) -> int:
+    """Return an integer with a bit for each byte of a text, set where the byte is one of the characters."""
+    import polars as pl
+
+    _FASTER[:] = [pl]
+    found = pl.Series(pl.from_arrow(pa.Array.from_buffers(pa.uint8(), len(text), [None, pa.py_buffer(text)])))
+    matches = found == characters[0]
+    for character in characters[1:]:
+        matches |= found == character
+    made = matches.to_arrow()
+    assert made.offset == 0
+    return int.from_bytes(memoryview(made.buffers()[1])[: len(text) // 8 + 1], "little") & ((1 << len(text)) - 1)
+
+
+def holds_byte(text: bytes | pa.Buffer, character: bytes) -> bool:
+    """Return whether a byte occurs in a text; far faster than to count it."""
+    view = memoryview(text)
+    return any(character in bytes(view[at : at + _SHORT]) for at in range(0, len(view), _SHORT))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,9 @@ from singer_arrow.formats.base import (
     RangeScan,
     TextScan,
     count_byte,
+    holds_byte,
     line_starts,
+    places_of,
     scan_lines,
     text_point,
 )
@@ -36,9 +39,16 @@ from singer_arrow.reading.objects import ObjectReader, Span
 # The rules are those of Arrow's parser: a field that begins with a quote is quoted up to the next quote that is not
 # doubled; a quote elsewhere is an ordinary character; an escape character makes the next one literal everywhere;
 # records end with LF, CRLF or CR; empty lines are no records.
+#
+# Arrow also accepts text after a closing quote. Here only blanks may follow it: other text shows that the quote that
+# opened the field was no quote. The row is then bad, up to the end of the line on which that quote is; the next line
+# begins a row again.
 
+LONG = 1 << 20
+"""Bytes of a text from which on numbers of many bits are faster than a pattern."""
 _MOST = "{0,1000}"  # repetitions in a match
 _LINE_END = re.compile(rb"\r\n?|\n")
+_SEP_LINE = re.compile(rb"(?P<mark>\"?)(?i:sep)=(?P<delimiter>[ -/:-@\[-`{-~\t])(?P=mark)(?:\r\n?|\n)")
 _DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 
 
@@ -50,11 +60,20 @@ class Record(NamedTuple):
     line: int
 
 
+class Damage(NamedTuple):
+    """Range of bytes of a row with a quote that is never closed, or is closed with text after it."""
+
+    start: int
+    end: int
+    quote: int  # where the quote opens
+    closed: int | None  # behind the closing quote; None if there is none
+
+
 class Scan(NamedTuple):
-    """First bytes of the rows of a text; and the byte range, by number, of each row with an open quote."""
+    """First bytes of the rows of a text; and those, by number, whose quotes are wrong."""
 
     starts: Sequence[int]
-    damage: Mapping[int, tuple[int, int]]
+    damage: Mapping[int, Damage]
 
 
 @dataclass(frozen=True)
@@ -108,7 +127,7 @@ class Dialect:
             return len(text) + 1 if text else 0
         end = at = 0
         empty = b"\r\n" + (self.comment or "").encode()
-        while (found := self._record_end(data, at)) is not None:
+        while (found := self._row_end(data, at)) is not None:
             start, at = at, found
             if data[start] not in empty and (at < len(data) or data[-1:] != b"\r"):  # an LF may follow
                 end = at
@@ -123,9 +142,9 @@ class Dialect:
         return likely if self.whole(data[:likely]) == likely else self.exact_cut(data)
 
     def records(self, data: bytes) -> Iterator[Record]:
-        """Yield the whole records of a text that begins with one, without empty lines and comments."""
+        """Yield the whole records of a text that begins with one, bad rows too, but no empty lines and comments."""
         at, line = 0, 1
-        while (end := self._record_end(data, at)) is not None:
+        while (end := self._row_end(data, at)) is not None:
             first = data[at]
             if first not in b"\r\n" and not (self.comment and first == ord(self.comment)):
                 yield Record(at, end, line)
@@ -138,23 +157,47 @@ class Dialect:
         while at < len(data):
             if (found := match(data, at)) is not None:
                 at = found.end()
-            elif (end := self._record_end(data, at)) is not None:
+            elif (end := self._row_end(data, at)) is not None:
                 at = end
             else:
                 break
         return at
 
+    def is_regular(self, data: bytes | pa.Buffer) -> bool:
+        """Return whether each quote of a text without comments that opens a field is closed, without text after it."""
+        if self.quote is None or not holds_byte(data, self.quote.encode()):  # far faster than the pattern
+            return True
+        if len(data) >= LONG and not self.escape and self._is_surely_regular(data):
+            return True
+        size = pa.py_buffer(struct.pack("=ii", 0, len(data)))
+        text = pa.Array.from_buffers(pa.binary(), 1, [None, size, pa.py_buffer(data)])
+        return bool(pc.match_substring_regex(text, self._patterns.regular)[0].as_py())
+
+    def _is_surely_regular(self, data: bytes | pa.Buffer) -> bool:
+        """Return whether `is_regular` is certain by the bytes next to quotes, which takes half as long.
+
+        Each quote opens a field (a delimiter or line break is before it) or closes one (it is behind it); if each opens
+        outside of a field and closes within, the difference of the two as numbers has a bit for each byte within.
+        """
+        quotes = places_of(data, (self.quote or "").encode())
+        edges = places_of(data, f"{self.delimiter}\r\n".encode())
+        opens, closes = quotes & (edges << 1 | 1), quotes & (edges >> 1)
+        within = closes - opens
+        is_plain = not quotes & (quotes << 1) and not opens & closes  # none is doubled, and none may be both
+        return is_plain and within >= 0 and not (opens & ~within) and not ((quotes ^ opens ^ closes) & within)
+
     def scan(self, data: bytes) -> Scan:
-        """Return where the rows of a text begin, rows with an open quote included; comments must be empty lines."""
-        starts, damage, at = list[int](), dict[int, tuple[int, int]](), 0
+        """Return where the rows of a text begin, those with wrong quotes included; comments must be empty lines."""
+        starts, damage, at = list[int](), dict[int, Damage](), 0
         while at < len(data):
             if data[at] not in b"\r\n":
                 starts.append(at)
             if (end := self._record_end(data, at)) is not None:
                 at = end
             else:
-                damage[len(starts) - 1] = (at, self.damaged(data, at))
-                at = damage[len(starts) - 1][1]
+                found = self._damage(data, at)
+                damage[len(starts) - 1] = found
+                at = found.end
         return Scan(starts, damage)
 
     def end(self, data: bytes, start: int) -> int:
@@ -163,10 +206,29 @@ class Dialect:
         assert end is not None
         return end
 
+    def is_whole(self, record: bytes) -> bool:
+        """Return whether the quotes of a record, with its line break, are right."""
+        return self._record_end(record, 0) is not None
+
     def damaged(self, data: bytes, start: int) -> int:
         """Return where the line ends on which the record at `start` opens a quote that is not closed."""
-        line_end = _LINE_END.search(data, self._whole_fields(data, start))
-        return line_end.end() if line_end else len(data)
+        return self._damage(data, start).end
+
+    def _damage(self, data: bytes, start: int) -> Damage:
+        """Return the damage of a record that has no end."""
+        quote = self._whole_fields(data, start)
+        line_end = _LINE_END.search(data, quote)
+        closed = self._quote_end(data, quote + 1) if self._opens(data, quote) else None
+        return Damage(start, line_end.end() if line_end else len(data), quote, closed)
+
+    def _row_end(self, data: bytes, start: int) -> int | None:
+        """Return where the row at `start` ends, also if text follows a closing quote in it; None if that is open."""
+        if (end := self._record_end(data, start)) is not None:
+            return end
+        found = self._damage(data, start)
+        if found.closed is None or self._blanks_end(data, found.closed) == len(data):
+            return None
+        return found.end if data[found.end - 1 : found.end] in (b"\r", b"\n") else None
 
     def fields(self, record: bytes) -> list[str]:
         """Return the values of one record; raises UnicodeDecodeError."""
@@ -205,11 +267,16 @@ class Dialect:
             at = found.end() if end is None else end + 1
 
     def _field_end(self, data: bytes, start: int) -> int | None:
-        """Return where a field ends; None if its quote is not closed."""
-        if self.quote and data.startswith(self.quote.encode(), start):
-            closed = self._quote_end(data, start + 1)
-            return None if closed is None else self._tail_end(data, closed)
-        return self._tail_end(data, start)
+        """Return where a field ends; None if its quote is not closed, or text follows its closing quote."""
+        if not self._opens(data, start):
+            return self._tail_end(data, start)
+        if (closed := self._quote_end(data, start + 1)) is None:
+            return None
+        end = self._blanks_end(data, closed)
+        return end if data[end : end + 1] in (b"\r", b"\n", self.delimiter.encode()) else None
+
+    def _opens(self, data: bytes, start: int) -> bool:
+        return self.quote is not None and data.startswith(self.quote.encode(), start)
 
     def _quote_end(self, data: bytes, at: int) -> int | None:
         """Return where the text after an opening quote ends, its closing quote included; None if it does not."""
@@ -219,6 +286,9 @@ class Dialect:
 
     def _tail_end(self, data: bytes, at: int) -> int:
         return self._pieces_end(self._patterns.tail, data, at)
+
+    def _blanks_end(self, data: bytes, at: int) -> int:
+        return self._pieces_end(self._patterns.blanks, data, at)
 
     @staticmethod
     def _pieces_end(pieces: re.Pattern[bytes], data: bytes, at: int) -> int:
@@ -256,8 +326,16 @@ class Dialect:
         escaped, line_end = f"|{e}[\\s\\S]" if e else "", "(?:\\r\\n?|\\n)"
         inner = f"(?>(?:[^{q}{e}]++|{q}{q}{escaped}){_MOST})" if q else ""
         tail = f"(?>(?:[^{d}\\r\\n{e}]++{escaped}){_MOST})" if e else f"[^{d}\\r\\n]*+"
-        field = f"(?:{q}{inner}{q}(?!{q}){tail}|(?!{q}){tail})" if q else tail
+        blanks = "".join(c for c in " \t" if c not in (self.delimiter, self.escape))
+        blanks = f"[{blanks}]*"
+        field = f"(?:{q}{inner}{q}(?!{q}){blanks}+|(?!{q}){tail})" if q else tail
         comment = f"{c}[^\\r\\n]*+{line_end}|" if c else ""
+        # In the syntax of RE2, which compares a text with it in one pass.
+        plain = f"(?:[^{d}\r\n{e}]{escaped})*"
+        quoted = f"(?:[^{q}{e}]|{q}{q}{escaped})*"
+        unquoted = f"(?:[^{d}\r\n{q}{e}]{escaped}){plain}"
+        whole_field = f"(?:{q}{quoted}{q}{blanks}|{unquoted}|)"
+        regular = f"\\A{whole_field}(?:[{d}\r\n]{whole_field})*\\z"
         texts = (
             f"{comment}{field}(?>(?:{d}{field}){_MOST}){line_end}",
             f"(?>(?:{field}{d}){_MOST})",
@@ -265,22 +343,25 @@ class Dialect:
             tail,
             f"(?m)^{c}[^\\r\\n]*",
             f"{e}([\\s\\S])",
+            f"{blanks}+",
         )
-        return _Patterns(*(re.compile(text.encode()) for text in texts))
+        return _Patterns(regular, *(re.compile(text.encode()) for text in texts))
 
 
 class _Patterns(NamedTuple):
     """Patterns of a record, of fields that a delimiter follows, and of parts of one.
 
-    `inner` is text between two quotes, `tail` other text of a field.
+    `regular` is a whole text, `inner` is text between two quotes, `tail` other text of a field.
     """
 
+    regular: str
     record: re.Pattern[bytes]
     fields: re.Pattern[bytes]
     inner: re.Pattern[bytes]
     tail: re.Pattern[bytes]
     comment: re.Pattern[bytes]
     escaped: re.Pattern[bytes]
+    blanks: re.Pattern[bytes]
 
 
 def _suffix(name: str) -> str:
@@ -326,6 +407,7 @@ def _fields(dialect: Dialect, text: bytes, rows: int) -> list[int]:
 
 # Find the header of a CSV file: the names of its columns, and where its rows begin.
 
+QUOTE_HINT = "Check csv.quote and csv.escape"
 HEAD_BYTES = 64 << 10
 """Bytes at the beginning of a file in which the header is searched first."""
 
@@ -380,8 +462,12 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         at = text.find(b"\n", at) + 1
         if at == 0:
             return None
+    named = _named_delimiter(text, at, dialect)
+    at = named.end() if named else at
     skipped = count_lines(text[:at])
-    if not options.delimiter and _suffix(name) not in _DELIMITERS:
+    if named and not options.delimiter:
+        dialect = replace(dialect, delimiter=named["delimiter"].decode())
+    elif not options.delimiter and _suffix(name) not in _DELIMITERS:
         dialect = replace(dialect, delimiter=detect_delimiter(text[at:HEAD_BYTES], dialect))
     record = next(dialect.records(text[at:]), None)
     if record is None:
@@ -394,6 +480,13 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         return None  # an LF may follow
     line = skipped + record.line
     raw = text[at + record.start : at + record.end]
+    if b"\0" in raw:
+        hint = "Leave the file out, or set csv.encoding, for instance to utf-16-le"
+        raise DataError(
+            "the header has the character NUL, so it is no text in this encoding", url=reader.url, line=line, hint=hint
+        )
+    if not dialect.is_whole(raw):
+        raise DataError("text follows a closing quote in the header", url=reader.url, line=line, hint=QUOTE_HINT)
     try:
         values = dialect.fields(raw)
     except UnicodeDecodeError as error:
@@ -408,6 +501,12 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         return CsvHeader(numbered([""] * len(values)), at, skipped, dialect)
     names = distinct(numbered(values))
     return CsvHeader(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
+
+
+def _named_delimiter(text: bytes, at: int, dialect: Dialect) -> re.Match[bytes] | None:
+    """Return the match of a first line such as `sep=;`, with which files for Excel name their delimiter."""
+    found, others = _SEP_LINE.match(text, at), (dialect.quote, dialect.escape, dialect.comment)
+    return None if found is None or found["delimiter"].decode() in others else found
 
 
 def _more(size: int, reader: ObjectReader) -> int:
@@ -427,7 +526,8 @@ def endless_header(url: object) -> DataError:
 #
 # A range is scanned as if it began outside quotes, then as if it began within. Where all quotes are regular in one of
 # the two (one opens at the beginning of a field and closes at its end), their number decides, which is fast. Otherwise
-# both scans are done by the rules of the parser.
+# both scans are done by the rules of the parser. Behind a row in which text follows a closing quote the file is not
+# divided: how that row is read depends on all before it.
 #
 # The end of a range never divides a run of quotes: the whole run belongs to the range before it.
 
@@ -478,17 +578,17 @@ def csv_row_starts(text: Text, header: CsvHeader, scans: Sequence[RangeScan]) ->
 def _scan(
     text: Text, dialect: Dialect, span: Span, *, is_within: bool = False, exact: bool = False
 ) -> _QuotedScan | None:
-    """Scan a range; None if very many quotes follow each other."""
+    """Scan a range; None if very many quotes follow each other, or text follows a closing quote in an exact scan."""
     scan = _QuotedScan(dialect, span[1] - span[0], is_within=is_within, exact=exact)
     start = max(0, span[0] - 1)  # the byte before shows whether a quote opens a field
     pieces = map(bytes, in_pieces(text(start, span[1] + LONGEST_RUN), SCANNED_PIECE))
-    return scan if scan.add_all(pieces if span[0] else chain([b"\n"], pieces)) else None
+    return scan if scan.add_all(pieces if span[0] else chain([b"\n"], pieces)) and not scan.is_damaged else None
 
 
 class _QuotedScan:
     """A scan of a range that begins within quotes or outside of them.
 
-    It `is_regular` if each quote opens or closes a field; always, if the scan is exact.
+    It `is_regular` if each quote opens or closes a field; always, if the scan is exact. Then it may be `is_damaged`.
     """
 
     def __init__(self, dialect: Dialect, size: int, *, is_within: bool, exact: bool) -> None:
@@ -498,11 +598,14 @@ class _QuotedScan:
         self._edges = pa.array([*b"\r\n", *delimiter, *quote], pa.uint8())
         q, d = re.escape(quote), re.escape(delimiter)
         text, opens = rb"[^%b]*+(?:%b%b[^%b]*+)*+" % (q, q, q, q), rb"[\r\n%b]%b" % (d, q)
+        blanks = b"".join(c for c in (b" ", b"\t") if c != delimiter)
+        self._after = re.compile(rb"[%b]*+[\r\n%b]" % (blanks, d))
         self._rest = re.compile(rb"%b(%b?)" % (text, q))
         # The quote comes first, so that it is searched for fast; then the byte before it is examined.
         self._field = re.compile(rb"%b(?<=%b)%b" % (q, opens, self._rest.pattern))
-        self._closed = re.compile(rb"(?:[^%b]++|%b(?:(?<=%b)%b%b|(?<!%b)))*+" % (q, q, opens, text, q, opens))
-        self.is_regular, self._is_within, self._before = True, is_within, b""
+        closed = rb"(?<=%b)%b%b(?=%b)" % (opens, text, q, self._after.pattern)
+        self._closed = re.compile(rb"(?:[^%b]++|%b(?:%b|(?<!%b)))*+" % (q, q, closed, opens))
+        self.is_regular, self.is_damaged, self._is_within, self._before = True, False, is_within, b""
         self._at = self._lines = 0
         self._row_start: tuple[int, int] | None = None
 
@@ -513,7 +616,7 @@ class _QuotedScan:
     def add_all(self, text: Iterator[bytes]) -> bool:
         """Scan a text from the byte before the range on; return False if very many quotes follow each other.
 
-        It ends at the first quote that is not regular, unless the scan is exact.
+        It ends at the first quote that is not regular, or in an exact scan where text follows a closing quote.
         """
         held = b""
         while len(held) < 2 * LONGEST_RUN and (piece := next(text, None)) is not None:
@@ -537,7 +640,7 @@ class _QuotedScan:
         if end - self._left >= LONGEST_RUN:
             return False
         if end:
-            self._add(held[:end], held[end : end + 1])
+            self._add(held[:end], held[end : end + 1] or b"\n")
         return True
 
     def _add(self, body: bytes, after: bytes) -> bool:
@@ -546,14 +649,14 @@ class _QuotedScan:
         if self._quote not in body:
             end = 0 if self._is_within else body.rfind(b"\n") + 1
         elif self._exact:
-            end = self._exact_row_end(self._before + body)
+            end = self._exact_row_end(self._before + body, after)
         else:
             end = self._regular_row_end(b"".join((self._before, body, after or b"\n")), len(body))
         if end:
             self._row_start = (self._at + end, self._lines + lines - body.count(b"\n", end))
         self._at, self._left, self._lines = self._at + len(body), self._left - len(body), self._lines + lines
         self._before = body[-1:]
-        return self.is_regular
+        return self.is_regular and not self.is_damaged
 
     def _regular_row_end(self, data: bytes, size: int) -> int:
         """Return where the last row ends in the bytes between the first and the last one; 0 if none does."""
@@ -576,24 +679,30 @@ class _QuotedScan:
         self._is_within ^= bool(count & 1)
         return max(0, at + 1)
 
-    def _exact_row_end(self, data: bytes) -> int:
-        """Return where the last row ends in the bytes after the first, by the rules of the parser; 0 if none does."""
+    def _exact_row_end(self, data: bytes, after: bytes) -> int:
+        """Return where the last row ends in the bytes after the first, by the rules of the parser; 0 if none does.
+
+        Text behind a closing quote is looked for up to the byte `after`.
+        """
         begin = 1
         if self._is_within:
             rest = self._rest.match(data, begin)
             assert rest is not None  # it also matches nothing
             begin, self._is_within = rest.end(), not rest[1]
+            self._check(data, rest, after)
         # Skip to the last line break before the tail, or to the field that holds it.
         cut = data.rfind(b"\n", begin, max(begin, len(data) - TAIL_BYTES)) + 1
         closed = self._closed.match(data, begin, cut) if cut else None
-        end = self._last_row_end(data, closed.end()) if closed is not None else 0
-        return end or self._last_row_end(data, begin)
+        end = self._last_row_end(data, closed.end(), after) if closed is not None else 0
+        return end or self._last_row_end(data, begin, after)
 
-    def _last_row_end(self, data: bytes, begin: int) -> int:
+    def _last_row_end(self, data: bytes, begin: int, after: bytes) -> int:
         """Return where the last row ends after a byte that is outside quotes; 0 if none does."""
         fields = list(self._field.finditer(data, begin))
         if fields:
             self._is_within = not fields[-1][1]
+        for field in fields:
+            self._check(data, field, after)
         at = len(data)
         while (at := data.rfind(b"\n", begin, at)) >= 0:
             number = bisect_left(fields, at, key=re.Match.start)
@@ -601,3 +710,9 @@ class _QuotedScan:
                 return at
             at = fields[number - 1].start()
         return 0
+
+    def _check(self, data: bytes, quoted: re.Match[bytes], after: bytes) -> None:
+        """Look for text after the closing quote of a match; if blanks hide what follows, it counts as text."""
+        if self.is_damaged or not quoted[1] or self._after.match(data, quoted.end()):
+            return
+        self.is_damaged = self._after.fullmatch(data[quoted.end() :] + after) is None

@@ -26,7 +26,9 @@ from singer_arrow.formats.base import RangeScan, count_byte, undivided
 from singer_arrow.formats.blocks import FilePosition, deliver, until
 from singer_arrow.formats.csv_dialect import (
     HEAD_BYTES,
+    QUOTE_HINT,
     CsvHeader,
+    Damage,
     Dialect,
     Scan,
     count_lines,
@@ -38,6 +40,7 @@ from singer_arrow.formats.csv_dialect import (
     take_header,
 )
 from singer_arrow.formats.text import SAMPLE, MismatchError, TextDrift, TextRows, infer_type, nulls_of, present
+from singer_arrow.naming import counted
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.chunks import (
     MAX_RECORD_BYTES,
@@ -54,25 +57,32 @@ from singer_arrow.reading.parallel import ROW_LOCK, map_ordered
 
 # Find the rows of a block of CSV that cannot be read. Pure.
 #
-# A quote that is never closed makes unreadable the line on which it opens, and the lines of the same row before it. The
-# next line begins a row again.
+# A quote that is never closed, or that is closed with text after it, makes unreadable the line on which it opens, and
+# the lines of the same row before it. The next line begins a row again.
 
 _UNCLOSED = "a quote is opened in this row and never closed"
-_QUOTE_HINT = "Check csv.quote and csv.escape"
 _INVALID = "invalid UTF-8"
 _ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1 or cp1252"
 
 
 def find_unread(
-    block: bytes, scan: Scan, dialect: Dialect, names: Sequence[str], selected: Container[str], *, is_utf8: bool
+    block: bytes,
+    scan: Scan,
+    dialect: Dialect,
+    names: Sequence[str],
+    selected: Container[str],
+    *,
+    is_utf8: bool,
+    quote_hint: str = QUOTE_HINT,
 ) -> tuple[dict[int, RowError], bytes]:
-    """Return the errors of rows with an open quote or with invalid UTF-8, by row, and the text of the other rows.
+    """Return the errors of rows with wrong quotes or with invalid UTF-8, by row, and the text of the other rows.
 
     The block begins with a record, and comments are empty lines. Of the columns `names` those `selected` must be UTF-8.
     """
-    unread, removed = dict[int, RowError](), list(scan.damage.values())
-    for row, (start, end) in scan.damage.items():
-        unread[row] = RowError(row, _UNCLOSED, hint=_QUOTE_HINT, text=block[start:end])
+    unread, removed = dict[int, RowError](), [(found.start, found.end) for found in scan.damage.values()]
+    for row, found in scan.damage.items():
+        text, line = block[found.start : found.end], count_lines(block[: found.quote]) + 1
+        unread[row] = RowError(row, _damage_in_words(block, found), hint=quote_hint, text=text, line=line)
     if not is_utf8:
         required = [name in selected for name in names]
         for row, (start, following) in enumerate(pairwise([*scan.starts, len(block)])):
@@ -89,6 +99,14 @@ def find_unread(
         pieces.append(block[at:start])
         at = end
     return unread, b"".join((*pieces, block[at:])) if pieces else block
+
+
+def _damage_in_words(block: bytes, found: Damage) -> str:
+    if found.closed is None:
+        return _UNCLOSED
+    below = count_lines(block[found.quote : found.closed])
+    where = f" {counted(below, 'line')} below" if below else ""
+    return f"a quote that opens on this line is closed{where}, and text follows the closing quote"
 
 
 def wrong_fields(fields: int, due: int) -> str:
@@ -146,7 +164,7 @@ class CsvBlockParser:
         text = self.dialect.without_comments(concatenated((block, line_end, self._end.encode(), b"\n")))
         lines = count_byte(text, b"\n") - 1 or bytes(text).count(b"\r")
         cause: Exception | None = None
-        if is_utf8 := _is_utf8(text):
+        if (is_utf8 := _is_utf8(text)) and self.dialect.is_regular(text):
             invalid = _InvalidRows(self._end)
             try:
                 table = self._parse(text, invalid, self._types)
@@ -169,7 +187,8 @@ class CsvBlockParser:
         if scan.damage and not ends_exactly:
             return None
         names = [*(f.name for f in self._selected), *self._texts]
-        unread, others = find_unread(data, scan, self.dialect, self._names, names, is_utf8=is_utf8)
+        hint = self._quote_hint(data) if scan.damage else QUOTE_HINT
+        unread, others = find_unread(data, scan, self.dialect, self._names, names, is_utf8=is_utf8, quote_hint=hint)
         invalid = _InvalidRows(self._end)
         try:
             text = b"".join((others, self._end.encode(), b"\n"))
@@ -192,6 +211,19 @@ class CsvBlockParser:
         errors = [unread[row] for row in sorted(unread)]
         return self._rows.examine(texts, numbers, errors, lambda row: count_lines(data[: scan.starts[row]]) + 1)
 
+    def _quote_hint(self, data: bytes) -> str:
+        """Return what to do about wrong quotes: read without any, if each row of a text then has its fields."""
+        plain = CsvBlockParser(self._rows, replace(self.dialect, quote=None))
+        invalid = _InvalidRows(self._end)
+        text = b"".join((data, self._end.encode(), b"\n"))
+        try:
+            plain._parse(text, invalid, lambda: {self._names[0]: pa.binary()})
+        except pa.ArrowException:
+            return QUOTE_HINT
+        if invalid.fields or not invalid.ends:
+            return QUOTE_HINT
+        return f'{QUOTE_HINT}; with csv.quote: "" each of these rows has {counted(len(self._names), "field")}'
+
     def together(self, texts: Sequence[bytes]) -> list[pa.RecordBatch] | None:
         """Return the rows of each of several texts of whole records; None unless all rows are good.
 
@@ -200,7 +232,7 @@ class CsvBlockParser:
         mark = self._end.encode() + b"\n"
         parts = (part for text in texts for part in (text, b"" if text.endswith((b"\n", b"\r")) else b"\n", mark))
         joined, invalid = self.dialect.without_comments(b"".join(parts)), _InvalidRows(self._end)
-        if not _is_utf8(joined):
+        if not (_is_utf8(joined) and self.dialect.is_regular(joined)):
             return None
         try:
             table = self._parse(joined, invalid, self._types)
@@ -327,8 +359,9 @@ def _is_read(t: pa.DataType) -> bool:
 # it begins.
 #
 # Empty fields without quotes are null; `""` is empty text, and null in columns of other types. With `on_bad_row` skip
-# or rescue, a quote that is not closed within 64 MiB makes unreadable the line on which it opens, and the lines of the
-# same row before it; the next line begins a row again. A longer line is always an error.
+# or rescue, a quote that is not closed within 64 MiB, or has text after its closing quote, makes unreadable the line on
+# which it opens, and the lines of the same row before it; the next line begins a row again. A longer line is always an
+# error.
 
 logger = logging.getLogger(__name__)
 _LONGEST_SAMPLE = 64 << 20

@@ -3,7 +3,8 @@
 A column whose cells are all of one type has that type: whole numbers are integers, dates without a time are dates,
 times of a day are times; elapsed times are text if one is a day or longer (`30:00:00`). A column of several types is
 text. Empty cells are null, and so are cells that a merged cell hides. Errors such as `#N/A` are text: in a column of
-another type they do not fit, and their rows are bad rows. A formula has the value that was saved with it.
+another type they do not fit, and their rows are bad rows. A formula has the value that was saved with it; a row with
+one that has none is a bad row.
 
 Rows without a cell are ignored. The options `csv.header`, `csv.skip_rows` (from the first row with a cell) and
 `csv.null_values` apply.
@@ -30,8 +31,10 @@ import pyarrow.compute as pc
 from singer_arrow.casting.from_text import TIMESTAMP
 from singer_arrow.casting.spelling import all_match
 from singer_arrow.compression import strip_suffix
+from singer_arrow.enforcement.bad_rows import BlockResult, RowError
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.blocks import FilePosition, deliver
+from singer_arrow.formats.excel_repair import UNSAVED
 from singer_arrow.formats.text import TextDrift, TextRows, distinct, numbered
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.chunks import unpacked
@@ -75,12 +78,36 @@ class ExcelFormat:
         with _sheet(reader, options) as sheet:
             rows = TextRows(sheet.names, schema, options, pa.array([""]))
             selected = {f.name for f in rows.selected}.union(rows.rescued_columns)
-            results = (rows.read(columns, len(numbers), numbers.to_pylist) for numbers, columns in sheet.rows(selected))
+            results = (self._result(rows, *part) for part in sheet.rows(selected))
             drift = TextDrift(rows, sheet.types).refuse if options.on_drift == "raise" else None
             for batch in deliver(results, FilePosition(reader.url, ResumePoint()), progress, drift):
                 progress.resume_point = None  # a reading cannot begin within a workbook
                 yield batch
             progress.resume_point = None
+
+    @staticmethod
+    def _result(rows: TextRows, numbers: pa.Array, columns: dict[str, pa.Array]) -> BlockResult:
+        """Return the rows of a part of a sheet, without those in which a formula has no saved value."""
+        unsaved = dict[int, RowError]()
+        is_bad = pa.repeat(pa.scalar(value=False), len(numbers))
+        for name, column in columns.items():
+            has_none = pc.fill_null(pc.starts_with(column, UNSAVED), fill_value=False)
+            is_bad = pc.or_(is_bad, has_none)
+            for number, cell in zip(
+                numbers.filter(has_none).to_pylist(), column.filter(has_none).to_pylist(), strict=True
+            ):
+                where = cell.removeprefix(UNSAVED)
+                reason = (
+                    f"the formula of cell {where} has no saved value" if where else "its formula has no saved value"
+                )
+                hint = "Open the workbook in Excel or LibreOffice and save it"
+                unsaved.setdefault(number, RowError(number, reason, name, hint, text=reason.encode()))
+        if not unsaved:
+            return rows.read(columns, len(numbers), numbers.to_pylist)
+        is_good = pc.invert(is_bad)
+        columns = {name: column.filter(is_good) for name, column in columns.items()}
+        good = numbers.filter(is_good)
+        return rows.read(columns, len(good), good.to_pylist, [unsaved[number] for number in sorted(unsaved)])
 
 
 @dataclass(frozen=True)
@@ -126,6 +153,8 @@ class _Sheet:
     def _type(self, i: int) -> pa.DataType:
         kinds, made, cells = self.kinds[i], self._text_of(i), self._column(i)
         if len(cells) == 0:
+            return pa.null()
+        if not kinds and pc.all(pc.starts_with(cells, UNSAVED)).as_py():
             return pa.null()
         if len(kinds) != 1 or kinds[0] not in _TYPES:
             return pa.string()
@@ -212,6 +241,11 @@ def _run(source: Path, target: Path, options: ReadOptions, url: object) -> dict[
     if error == "sheet":
         sheets = ", ".join(repr(name) for name in sheet["sheets"][:20])
         raise DataError(f"it has no sheet {options.sheet!r}", url=url, hint=f"Set excel.sheet to one of {sheets}")
+    if error == "no cell":
+        sheets = ", ".join(repr(name) for name in sheet["sheets"][:20])
+        raise DataError(
+            f"its first sheet {sheet['first']!r} has no cell", url=url, hint=f"Set excel.sheet to one of {sheets}"
+        )
     if error and ("password" in error.lower() or _ENCRYPTED in source.read_bytes()):
         raise DataError("it is encrypted, which cannot be read", url=url, hint="Save it without a password")
     if error:

@@ -8,7 +8,8 @@ Arguments: the workbook; the Arrow file to write; and as JSON `sheet` (name, num
 `batch_rows`, `batch_cells`, `memory` (bytes) and `seconds`.
 
 Prints JSON: `header`, `first` (number of rows of the sheet before the first row of data), and `kinds` (of each column,
-those of number, boolean, text, date and elapsed that occur; empty cells and errors have no kind); or `error`.
+those of number, boolean, text, date and elapsed that occur; empty cells, errors and formulas without a saved value have
+no kind); or `error`.
 
 The library returns a sheet in one type, with null for cells of other types. So the sheet is loaded in several types,
 which together show the type of each cell. The library's text of a number has nine digits, so numbers are printed here.
@@ -20,11 +21,14 @@ import json
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import fastexcel
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from singer_arrow.formats.excel_repair import UNSAVED, repair
 
 _ERRORS = {
     "Div0": "#DIV/0!",
@@ -47,6 +51,7 @@ def main(source: str, target: str, options: dict[str, Any]) -> dict[str, Any]:
     """Write the cells of a sheet; returns what the program prints."""
     _limit(options["memory"], options["seconds"])
     try:
+        repair(Path(source))
         return _convert(fastexcel.read_excel(source), target, options)
     except MemoryError:  # Arrow's too
         return {"error": "memory"}
@@ -80,6 +85,7 @@ class _Column:
         boolean = pc.and_(scalar, self._is_one_of(["true", "false"]))
         date = self.elapsed.is_valid()  # or elapsed: `_separate_dates` separates them
         text = pc.and_not(pc.and_not(self.text.is_valid(), pc.or_(scalar, date)), self._is_one_of(nulls))
+        text = pc.and_not(text, pc.fill_null(pc.starts_with(self.text, UNSAVED), fill_value=False))
         return {"number": pc.and_not(scalar, boolean), "boolean": boolean, "date": date, "text": text}
 
     def _is_one_of(self, texts: list[str]) -> pa.Array:
@@ -100,6 +106,8 @@ def _convert(reader: fastexcel.ExcelReader, target: str, options: dict[str, Any]
         return {"error": "sheet", "sheets": sheets}
     columns = _columns(reader, name)
     rows = len(columns[0].text) if columns else 0
+    if not rows and sheet is None and len(sheets) > 1:
+        return {"error": "no cell", "first": name, "sheets": sheets[1:]}
     found = [column.kinds(options["nulls"]) for column in columns]
     texts = [column.printed(kinds["number"]) for column, kinds in zip(columns, found, strict=True)]
     top = min((_first(text) for text in texts), default=0) + options["skip"]

@@ -1,7 +1,8 @@
 """Tar archives, also compressed: each regular file is read as an object.
 
 An archive is read once, in order; each member is copied to local disk while it is read. Folders, links, empty members
-and macOS metadata (`._name`) are skipped. A truncated or damaged archive is an error, even between two members.
+and files that macOS and Windows add (`._name`, `.DS_Store`, `Thumbs.db`) are skipped. A truncated or damaged archive is
+an error, even between two members.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from singer_arrow.compression import ARCHIVES, ChunkFile, decompress, detect
+from singer_arrow.compression import ARCHIVES, ChunkFile, decompress, detect, is_system_file
 from singer_arrow.errors import DataError
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.process import no_room, temporary_folder
@@ -109,7 +110,7 @@ def tar_members(reader: ObjectReader) -> Generator[TarMember]:
         try:
             with tarfile.open(fileobj=source, mode="r|", tarinfo=_headers_of(reader.url)) as archive:  # type: ignore[call-overload]
                 for info in archive:
-                    if not info.isfile() or not info.size or Path(info.name).name.startswith("._"):
+                    if not info.isfile() or not info.size or is_system_file(info.name):
                         continue
                     path = _extract(archive, info, folder / "member", reader.url)
                     name = info.name.encode(errors="replace").decode()

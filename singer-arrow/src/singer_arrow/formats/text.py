@@ -57,6 +57,9 @@ from singer_arrow.schema.arrow_schema import is_json
 # fit, and applies the policy for bad rows. `read` tries the first and falls back to the second.
 
 
+_MOST_NAMED, _LONGEST_NAMES = 10, 200  # columns in a message, and characters of their names
+
+
 class MismatchError(BadValueError):
     """A value does not fit its column."""
 
@@ -99,6 +102,17 @@ class TextRows:
         new = unknown_columns(self.names, self.schema, self.options) if self.options.on_drift == "rescue" else []
         return [*new, *([RESCUED] if self.options.rescues and RESCUED in self.names else [])]
 
+    @property
+    def _is_foreign(self) -> bool:
+        """Whether the file has none of the columns: its rows would be nulls."""
+        return len(self._own) > 0 and not self.selected and not self.rescued_columns
+
+    def _foreign(self) -> BlockResult:
+        own, names = (", ".join(map(repr, list(some)[:_MOST_NAMED])) for some in (self._own.names, self.names))
+        reason = f"it has none of the columns that are read ({own[:_LONGEST_NAMES]}), but {names[:_LONGEST_NAMES]}"
+        hint = "Leave it out by path, or correct its header or the stream's columns"
+        return BlockResult(failed=RowError(0, reason, hint=hint))
+
     @cached_property
     def _own(self) -> pa.Schema:
         return without_rescued(self.schema, self.options)
@@ -132,6 +146,8 @@ class TextRows:
             for f in self.selected:
                 if json_fault(made[f.name]):
                     raise MismatchError(BadValueError(0, None, ""), f)
+        if rows and self._is_foreign:
+            return self._foreign()
         found = ParsedRows(self._batch(made, rows), range(rows), unknown=self._unknown(columns, range(rows)))
         locate = partial(self._locate, line=lambda _: None)
         return replace(apply_row_policy(found, self.schema, self.options, locate), cuts=cuts)
@@ -161,6 +177,8 @@ class TextRows:
                 record = {name: column[at].as_py() for name, column in columns.items()}
             return found._replace(text=msgspec.json.encode(record))
 
+        if numbers and self._is_foreign:
+            return self._foreign()
         with ROW_LOCK:
             with collect_truncated() as cuts:
                 made, mismatches = self._fit(columns, numbers)
@@ -193,7 +211,7 @@ class TextRows:
     def _locate(self, error: RowError, line: Callable[[int], int | None]) -> RowError:
         if error.column in self.rescued_columns:
             return error._replace(reason="the schema lacks the column")
-        found = error._replace(line=line(error.row))
+        found = error if error.line is not None else error._replace(line=line(error.row))
         if error.raw is None:
             return found
         value, t = msgspec.json.decode(error.raw), self.schema.field(error.column).type

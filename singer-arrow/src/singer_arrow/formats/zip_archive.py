@@ -1,9 +1,9 @@
 """Any format inside zip and tar archives: each member is a file with its own header or footer. Or in encrypted objects.
 
 Zip members are found in the directory at the end of the archive and decompressed as streams, so memory is bounded
-whatever their claimed size; for tar see `tar_archive`. Folders, empty members and macOS metadata (`__MACOSX/`) are
-skipped. Archives are recognised by name or the option `compression`, not by their first bytes, because columnar formats
-are read from the end of a file.
+whatever their claimed size; for tar see `tar_archive`. Folders, empty members and files that macOS and Windows add
+(`__MACOSX/`, `.DS_Store`, `Thumbs.db`) are skipped. Archives are recognised by name or the option `compression`, not by
+their first bytes, because columnar formats are read from the end of a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 from isal import igzip_lib
 
-from singer_arrow.compression import ARCHIVES, ChunkFile, IsalError, archive_of
+from singer_arrow.compression import ARCHIVES, ChunkFile, IsalError, archive_of, is_system_file
 from singer_arrow.errors import DataError, EmptyObjectError
 from singer_arrow.formats.base import Format, JoiningFormat, naming_file
 from singer_arrow.read_options import Decryption, ReadOptions, ReadProgress, ResumePoint
@@ -137,7 +137,7 @@ def zip_members(archive: ObjectReader, url: Url) -> Iterator[MemberReader]:
     infos = directory.infolist()
     ends = sorted({*(i.header_offset for i in infos), directory.start_dir, size})
     for info in infos:
-        if not info.is_dir() and info.file_size and not info.filename.startswith("__MACOSX/"):
+        if not info.is_dir() and info.file_size and not is_system_file(info.filename):
             end = ends[bisect_right(ends, info.header_offset)]
             yield MemberReader(archive, info, end, Url(url.scheme, url.bucket, f"{url.key}!/{info.filename}"))
 

@@ -169,7 +169,9 @@ def decoded(
         return reader.chunks(offset + start, None if end is None else offset + end)
     chunks = reader.chunks()
     first = next(chunks, b"")
-    codec = _codec(reader, compression, bytes(memoryview(first)[:_MAGIC]))
+    codec = _codec(reader, compression, head := bytes(memoryview(first)[:_MAGIC]))
+    if codec == "none":
+        _refuse_binary(head, reader)
     text = _transcode(decompress(chain([first], chunks), codec, url=reader.url), encoding, reader.url)
     return text if not start and end is None else _between(text, start, end)
 
@@ -187,6 +189,23 @@ def text_offset(reader: ObjectReader, compression: str = "auto", encoding: str =
 
 def _codec(reader: ObjectReader, compression: str, head: bytes) -> str:
     return detect(reader.url.name, head) if compression == "auto" else compression
+
+
+_BINARY = (
+    (b"PK\x03\x04", "a zip archive or a workbook", "compression to zip, or its format to excel"),
+    (b"\xd0\xcf\x11\xe0", "a workbook", "format to excel"),
+    (b"PAR1\x15", "a Parquet file", "format to parquet"),
+    (b"Obj\x01", "an Avro file", "format to avro"),
+    (b"ARROW1\x00\x00", "an Arrow file", "format to arrow"),
+)
+
+
+def _refuse_binary(head: bytes, reader: ObjectReader) -> None:
+    """Raise DataError for an object that is no text by its first bytes."""
+    for mark, what, setting in _BINARY:
+        if head.startswith(mark):
+            reason = f"it is {what} by its first bytes, and its name or the settings say text"
+            raise DataError(reason, url=reader.url, hint=f"Set the stream's {setting}, or leave the file out")
 
 
 def _between(chunks: Iterable[Any], start: int, end: int | None) -> Iterator[memoryview]:
@@ -211,6 +230,8 @@ def read_sample(
     head = reader.head_bytes(size)
     whole = len(head) < size if reader.size is None else reader.size <= len(head)
     codec = _codec(reader, compression, bytes(head[:_MAGIC]))
+    if codec == "none":
+        _refuse_binary(bytes(head[:_MAGIC]), reader)
     found, length = [], 0
     try:
         for piece in _transcode(decompress([head], codec, url=reader.url), encoding, reader.url, final=whole):

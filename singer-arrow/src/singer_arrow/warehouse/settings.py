@@ -8,24 +8,19 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from pathlib import Path
 from typing import Any, Literal, Self
-from urllib.parse import unquote
 
 from singer_arrow.errors import ConfigError, DataError, SchemaError, nearest
 from singer_arrow.load.convert import UploadColumn
 from singer_arrow.naming import NamingRules, digest, distinct_table_name, table_name
 from singer_arrow.settings import json_schema, read_settings, setting, settings_in, without_defaults
 from singer_arrow.storage.aws import AwsOptions
-from singer_arrow.storage.urls import CONTROL, Url, shown
+from singer_arrow.storage.places import OBJECT_STORAGE, is_within, place_of
+from singer_arrow.storage.urls import Url, shown
 
 logger = logging.getLogger("singer-arrow")
 
 # Where the files of a BATCH message may be: a manifest can name any URL, so its writer need not be trusted.
-
-_OBJECT_STORAGE = ("s3", "gs", "az")
-_SEPARATOR = re.compile(r"[/\\]")
-_MOST_DECODED = 5  # a key that is still percent-encoded after so many decodings hides something
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +30,6 @@ class Roots:
     Without any, files may be on object storage, where what the target's credentials allow is the limit, and in the
     local folders of `own`. Nothing else: any file of this machine, or any server that it reaches, could be loaded
     otherwise by the writer of the messages.
-
-    A root is a bucket or a folder, never a beginning of a name: `s3://bucket/ab` holds `s3://bucket/ab/1.parquet`, and
-    not `s3://bucket/abc`. Scheme, bucket and key must be equal letter by letter (`s3a` is `s3`). Of local files the
-    place counts to which symbolic links lead. Keys with a `.` or `..` between slashes, also percent-encoded or with
-    control characters in between, are in no root, because programs differ in what they make of them.
     """
 
     roots: tuple[Url, ...] = ()
@@ -53,72 +43,35 @@ class Roots:
         """
         roots = []
         for text in texts:
-            try:
-                url = Url.parse(text)
-                roots.append(_real(url) if url.scheme == "file" else url)
-            except (ConfigError, OSError, ValueError, RuntimeError):
-                url = None
-            if url is None or (url.scheme != "file" and _climbs(url.key)):
+            if (root := place_of(text)) is None:
                 msg = f"Setting 'manifest_roots' has {shown(text)!r}; a root reads s3://bucket/folder or /local/folder"
                 raise ConfigError(msg)
-        try:
-            folder = Url.parse(own or "")
-            local = (_real(folder),) if folder.scheme == "file" else ()
-        except (ConfigError, OSError, ValueError, RuntimeError):
-            local = ()
-        return cls(tuple(roots), local)
+            roots.append(root)
+        folder = place_of(own or "")
+        return cls(tuple(roots), (folder,) if folder is not None and folder.scheme == "file" else ())
 
     def check(self, stream: str, manifest: Iterable[str]) -> None:
         """Refuse a manifest with a file elsewhere: the DataError names it without what may be secret in its URL."""
         for text in manifest:
             which = f"{shown(text)!r} in the manifest of stream {stream!r}"
-            try:
-                url = Url.parse(text)
-                place: Url | None = _real(url) if url.scheme == "file" else url
-            except (ConfigError, OSError, ValueError, RuntimeError):  # no URL; a NUL in it; links in a circle
-                place = None
+            place = place_of(text, may_climb=not self.roots)
             if self.roots:
-                climbs = place is not None and place.scheme != "file" and _climbs(place.key)
-                if place is None or climbs or not any(_is_below(place, root) for root in self.roots):
+                if not is_within(place, self.roots):
                     places = ", ".join(shown(str(root)) for root in self.roots)
                     reason = f"{which} is outside of manifest_roots ({places})"
                     raise DataError(reason, hint="Add its folder there if the tap may write to it")
             elif place is None:
                 raise DataError(f"{which} names no place", hint="Correct it in the tap")
-            elif place.scheme not in ("file", *_OBJECT_STORAGE):
+            elif place.scheme not in ("file", *OBJECT_STORAGE):
                 server = shown(f"{place.scheme}://{place.bucket}")
                 reason = f"{which} is not on object storage (s3, gs, az)"
                 raise DataError(reason, hint=f"If the tap may write there, set manifest_roots, with {server!r} in it")
-            elif place.scheme == "file" and not any(_is_below(place, root) for root in self.own):
+            elif place.scheme == "file" and not is_within(place, self.own):
                 folder = shown(str(place.local_path().parent))
                 places = ", ".join(shown(str(root)) for root in self.own) or "which is not set"
                 reason = f"{which} is a local file outside of the target's own batch_config.storage.root ({places})"
                 hint = f"If the tap may write there, set that to {folder!r}, or set manifest_roots"
                 raise DataError(reason, hint=f"{hint}, with {folder!r} in it")
-
-
-def _is_below(url: Url, root: Url) -> bool:
-    if (url.scheme, url.bucket) != (root.scheme, root.bucket):
-        return False
-    folder = root.key.rstrip("/")
-    return not folder or url.key == folder or url.key.startswith(f"{folder}/")
-
-
-def _real(url: Url) -> Url:
-    """Return the path of a local file with links and `..` resolved."""
-    return Url("file", "", Path("/" + url.key).resolve().as_posix().lstrip("/"))
-
-
-def _climbs(key: str) -> bool:
-    """Return whether any reading of a key has a part that is no name."""
-    for _ in range(_MOST_DECODED):
-        key = CONTROL.sub("", key)
-        if any(part in (".", "..") for part in _SEPARATOR.split(key)):
-            return True
-        if (decoded := unquote(key)) == key:
-            return False
-        key = decoded
-    return True
 
 
 # Variant columns: where the values of a property go that do not fit the type its column has. Pure.

@@ -22,7 +22,7 @@ from pyarrow import types as pt
 from singer_arrow.errors import DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.storage.store import Storage
-from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
+from singer_arrow.storage.urls import Url
 from tap_s3_files.lake.table import (
     ANEW,
     ANEW_HINT,
@@ -33,12 +33,15 @@ from tap_s3_files.lake.table import (
     RowsLeft,
     TableColumns,
     TableFile,
+    TablePlaces,
     TableSettings,
     TableVersion,
+    file_info,
     library,
     moment,
     rows_left,
     sends_added,
+    value_text,
 )
 
 _READS_AT_ONCE = 16
@@ -72,6 +75,7 @@ class DeltaTable:
     def __init__(self, storage: Storage, url: Url, settings: TableSettings) -> None:
         self._library = library("deltalake", "delta")
         self.url, self._storage, self._settings = url, storage, settings
+        self._places = TablePlaces(url, url, settings.allowed_roots)
         self.opened = datetime.now(UTC)
         self.rows_left: RowsLeft | None = partial(rows_left, (DeltaTable, url, settings))
         self._options = _storage_options(storage, url)
@@ -113,6 +117,13 @@ class DeltaTable:
             if at is not None:
                 what, hint = f"version {at}", "Its log may have newer ones only, or none of that number"
             raise DataError(f"{what} cannot be read ({reason})", url=self.url, hint=hint) from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of the library, which is no Exception
+                raise
+            hint = "Write a checkpoint, or read a copy of it that another writer made"
+            raise DataError(
+                f"its log makes the library fail ({one_line(str(error))})", url=self.url, hint=hint
+            ) from None
 
     def _check_features(self) -> None:
         """Refuse a table whose files have more in them, or less, than its rows."""
@@ -157,10 +168,10 @@ class DeltaTable:
             columns = [c.cast(pa.string()).to_pylist() for c in values.flatten()]
             places = (batch[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
             for path, size, modified, *texts in zip(*places, *columns, strict=True):
-                info = ObjectInfo(self._file_url(path), size, IMMUTABLE, min(moment(modified), version.at))
+                info = file_info(self._file_url(path), size, min(moment(modified), version.at), self.url)
                 own = {DELETED.name: None} if self._settings.change_feed else {}
                 key = version.key if info.url in vectors else ""
-                yield TableFile(info, dict(zip(names, texts, strict=True)) | own, key)
+                yield TableFile(info, dict(zip(names, map(value_text, texts), strict=True)) | own, key)
 
     def _commit(self, number: int) -> list[dict[str, Any]]:
         url = self.url.join("_delta_log", f"{number:020d}.json")
@@ -202,10 +213,12 @@ class DeltaTable:
 
     def _file(self, action: Mapping[str, Any], at: datetime, number: int, **more: str | None) -> TableFile:
         """Return the file of an action, whose deleted rows are those of a version."""
-        info = ObjectInfo(self._file_url(action["path"]), int(action["size"]), IMMUTABLE, at)
+        info = file_info(self._file_url(action["path"]), action.get("size"), at, self.url)
         texts = action.get("partitionValues") or {}
         key = replace(self.version, number=number).key if action.get("deletionVector") else ""
-        return TableFile(info, {self._names.get(n, n): text or None for n, text in texts.items()} | more, key)
+        return TableFile(
+            info, {self._names.get(n, n): value_text(text or None) for n, text in texts.items()} | more, key
+        )
 
     def _changes(
         self, number: int, actions: list[dict[str, Any]], at: datetime, after: datetime
@@ -229,19 +242,61 @@ class DeltaTable:
             yield self._file(action, after, number, **{DELETED.name: None})
 
     def _file_url(self, path: str) -> Url:
-        """Return the URL of a file, whose path in the log is percent-encoded."""
+        """Return the URL of a file, whose path in the log is percent-encoded; DataError if it may not be there."""
         if "://" in path:
-            return Url.parse(path if path.startswith("file:") else unquote(path))
+            return self._places.check(path if path.startswith("file:") else unquote(path))
         if path.startswith("/"):  # of the bucket
-            return self.url._replace(key=unquote(path[1:]))
-        return self.url.join(unquote(path))
+            return self._places.check(self.url._replace(key=unquote(path[1:])))
+        return self._places.check(self.url.join(unquote(path)))
+
+    def _check_vectors(self, upto: int) -> None:
+        """Refuse deletion vectors that may not be where the log says; the library would read them anywhere."""
+        folder, found = self.url.join("_delta_log"), dict[Url, tuple[int, bool]]()
+        for info in self._storage.list(folder._replace(key=f"{folder.key}/")):
+            if (name := _LOG_FILE.fullmatch(info.url.key.removeprefix(f"{folder.key}/"))) is not None:
+                found[info.url] = int(name["number"] or 0), bool(name["checkpoint"])
+        since = max((n for n, is_checkpoint in found.values() if is_checkpoint and n <= upto), default=0)
+        for url, (number, is_checkpoint) in found.items():
+            is_sidecar = "/_sidecars/" in url.key
+            if not is_sidecar and not (number == since if is_checkpoint else since <= number <= upto):
+                continue
+            for vector in _vectors(bytes(self._storage.get(url).data), url):
+                if vector["storageType"] == "p":
+                    self._places.check(vector["pathOrInlineDv"])
 
     def masks(self, table: Any = None) -> Mapping[Url, pa.BooleanArray]:
         """Return true for each row of a file that is not deleted, for the files of which some are."""
+        self._check_vectors(int((table or self._known).version()))
         with self._errors():
             batches = list(pa.RecordBatchReader.from_stream((table or self._known).deletion_vectors()))
         rows = (zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True) for batch in batches)
         return {self._file_url(path): row.values for pairs in rows for path, row in pairs}
+
+
+_LOG_FILE = re.compile(
+    r"(?:_sidecars/[^/]+\.parquet|(?P<number>\d{20})(?P<checkpoint>\.checkpoint(?:\.[^/]+)?)?\.(?:json|parquet))"
+)
+
+
+def _vectors(data: bytes, url: Url) -> Iterator[dict[str, str]]:
+    """Yield the descriptions of deletion vectors in a file of a log."""
+    if url.name.endswith(".json"):
+        try:
+            adds = [action.get("add") for line in data.splitlines() if line.strip() for action in [json.loads(line)]]
+            yield from (add["deletionVector"] for add in adds if add and add.get("deletionVector"))
+        except (AttributeError, TypeError, ValueError):
+            raise DataError("it is no commit of Delta Lake", url=url, hint="Restore it") from None
+        return
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        names = [f"add.deletionVector.{name}" for name in ("storageType", "pathOrInlineDv")]
+        known = {file.schema.column(n).path for n in range(len(file.schema))}
+        for batch in file.iter_batches(columns=names) if known.issuperset(names) else ():
+            yield from (add["deletionVector"] for add in batch["add"].to_pylist() if add and add["deletionVector"])
+    except pa.ArrowException as error:
+        raise DataError(f"it is no checkpoint ({one_line(str(error))})", url=url, hint="Restore it") from None
 
 
 def _with_marks(columns: list[pa.Field], fields: list[dict[str, Any]]) -> list[pa.Field]:

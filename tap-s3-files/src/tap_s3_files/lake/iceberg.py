@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import repeat
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
-from pyarrow import types as pt
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.storage.store import Storage
-from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url
+from singer_arrow.storage.urls import Url
 from tap_s3_files.lake.table import (
     ANEW,
     ANEW_HINT,
@@ -27,12 +27,15 @@ from tap_s3_files.lake.table import (
     RowsLeft,
     TableColumns,
     TableFile,
+    TablePlaces,
     TableSettings,
     TableVersion,
+    file_info,
     library,
     moment,
     rows_left,
     sends_added,
+    value_text,
 )
 
 _METADATA = re.compile(r"(?:v?(\d+))?[^/]*\.metadata\.json(?:\.gz)?")
@@ -55,6 +58,7 @@ class IcebergTable:
         self.rows_left: RowsLeft | None = partial(rows_left, (IcebergTable, url, settings))
         with self._errors():
             self._table = self._load()
+            self._places = TablePlaces(url, self._folder(), settings.allowed_roots)
             snapshot = self._snapshot(settings.as_of)
             schemas, number = self._table.schemas(), snapshot.schema_id if snapshot is not None else None
             is_old = settings.as_of is not None and number is not None
@@ -112,9 +116,21 @@ class IcebergTable:
             raise DataError("its folder metadata has files of several tables", url=self.url, hint=hint)
         return max(tables, key=lambda t: t.metadata.last_updated_ms)
 
+    def _folder(self) -> Url:
+        """Return the folder of the table: that of its metadata, whose place a setting or the catalog names."""
+        if not self._settings.catalog and not self.url.name.endswith(".metadata.json"):
+            return self.url
+        folder = Url.parse(self._table.metadata_location)
+        folder = folder._replace(key=folder.key.rpartition("/")[0])
+        return folder._replace(key=folder.key.rpartition("/")[0]) if folder.name == "metadata" else folder
+
     def _snapshot(self, at: int | str | None) -> Any:
         if at is None:
-            return self._table.current_snapshot()
+            number, found = self._table.metadata.current_snapshot_id, self._table.current_snapshot()
+            if found is None and number not in (None, -1):
+                reason = f"its metadata has no snapshot {number}, which it names as the current one"
+                raise DataError(reason, url=self.url, hint="Restore an earlier metadata file")
+            return found
         if isinstance(at, int):
             found = self._table.snapshot_by_id(at)
         else:
@@ -153,9 +169,17 @@ class IcebergTable:
 
     def _live(self, snapshot: Any, content: int) -> Iterator[Any]:
         """Yield the data files of a snapshot, or its delete files."""
-        for manifest in snapshot.manifests(self._table.io):
+        for manifest in self._manifests(snapshot):
             if int(manifest.content) == content:
                 yield from (entry.data_file for entry in manifest.fetch_manifest_entry(self._table.io))
+
+    def _manifests(self, snapshot: Any) -> list[Any]:
+        """Return the manifests of a snapshot; DataError if its list or one of them may not be where it is."""
+        self._places.check(snapshot.manifest_list)
+        found = list(snapshot.manifests(self._table.io))
+        for manifest in found:
+            self._places.check(manifest.manifest_path)
+        return found
 
     def masks(self) -> Mapping[Url, pa.BooleanArray]:
         """Return true for each row of a file that delete files do not have, for the files of which some are deleted."""
@@ -186,7 +210,7 @@ class IcebergTable:
         from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
         from pyiceberg.table.puffin import PuffinFile
 
-        url, kind = Url.parse(file.file_path), file.file_format.value
+        url, kind = self._places.check(file.file_path), file.file_format.value
         data = bytes(self._storage.get(url).data)
         if kind == "PUFFIN":
             for vector in deletion_vectors_from_puffin_file(PuffinFile(data)):
@@ -227,7 +251,7 @@ class IcebergTable:
             before = max(before + timedelta(microseconds=1), moment(snapshot.timestamp_ms))
             if operation == "replace":
                 continue
-            own = [m for m in snapshot.manifests(io) if m.added_snapshot_id == snapshot.snapshot_id]
+            own = [m for m in self._manifests(snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
             entries = [entry for m in own for entry in m.fetch_manifest_entry(io, discard_deleted=False)]
             entries.sort(key=lambda e: str(e.data_file.file_path))
             added, removed = (
@@ -294,6 +318,8 @@ class IcebergTable:
         return fields
 
     def _file(self, file: Any, at: datetime, deletes: str = "", **more: str | None) -> TableFile:
+        from pyiceberg.types import UUIDType
+
         if str(file.file_format.value).lower() != "parquet":
             reason = f"{file.file_path} is {file.file_format.value}, and files of tables are read as Parquet only"
             raise DataError(reason, url=self.url)
@@ -301,10 +327,14 @@ class IcebergTable:
         for number, part in enumerate(self._parts(file)):
             name = self._table.schema().find_column_name(part.source_id)
             column = self.schema.get_field_index(name) if name else -1
-            if str(part.transform) == "identity" and column >= 0 and not pt.is_binary(self.schema.types[column]):
+            if str(part.transform) == "identity" and column >= 0:
                 value, kind = file.partition[number], self._table.schema().find_type(part.source_id)
-                values[str(name)] = None if value is None else part.transform.to_human_string(kind, value)
-        info = ObjectInfo(Url.parse(file.file_path), file.file_size_in_bytes, IMMUTABLE, at)
+                if isinstance(kind, UUIDType) and isinstance(value, bytes):
+                    value = UUID(bytes=value)
+                if value is not None and not isinstance(value, (bytes, UUID)):
+                    value = part.transform.to_human_string(kind, value)
+                values[str(name)] = value_text(value)
+        info = file_info(self._places.check(file.file_path), file.file_size_in_bytes, at, self.url)
         return TableFile(info, values | more, deletes)
 
 

@@ -16,16 +16,18 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from uuid import UUID
 
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.errors import ConfigError, DataError, NotFoundError, SingerArrowError
 from singer_arrow.read_options import ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.settings import setting
 from singer_arrow.storage.listing import EPOCH
-from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
+from singer_arrow.storage.places import OBJECT_STORAGE, is_within, place_of
+from singer_arrow.storage.urls import IMMUTABLE, ObjectInfo, Url, has_glob, shown
 
 if TYPE_CHECKING:
     from singer_arrow.formats.base import JoiningFormat
@@ -45,8 +47,21 @@ DELETED = pa.field("_sdc_deleted_at", pa.timestamp("us", "UTC"))
 CHANGES = "_change_type"
 """The column of files of changes; among the values of a file, the time of these."""
 GONE = f"a vacuum, or the expiry of a version, has removed it before it was read; {ANEW}"
+_OF_TABLES = ("as_of", "catalog", "change_feed", "ignore_deletes", "allowed_roots")
+"""Settings of streams that are tables only."""
 NO_VALUES: Mapping[str, str | None] = {}
 """Partition columns of files that have none."""
+
+
+def _roots(given: Iterable[str]) -> tuple[Url, ...]:
+    """Read the setting `allowed_roots`."""
+    roots = {text: place_of(text) for text in given}
+    for text, root in roots.items():
+        if root is None or root.scheme not in ("file", *OBJECT_STORAGE):
+            raise ConfigError(
+                f"Setting 'allowed_roots' has {shown(text)!r}; a root reads s3://bucket/folder or /folder"
+            )
+    return tuple(root for root in roots.values() if root is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +88,18 @@ class TableSettings:
         "upsert. Otherwise such a version ends the run.",
         default=False,
     )
+    allowed_roots: tuple[Url, ...] = setting(
+        "For a table: folders or buckets, such as `s3://other/lake`, that may hold files of it, like its own folder. "
+        "A shallow clone of Delta Lake, and a table of Iceberg with `add_files` or `write.data.path`, has such files.",
+        default=(),
+        kind=tuple[str, ...],
+        parse=_roots,
+    )
 
     def check(self, given: Mapping[str, Any], urls: Sequence[Url], where: str) -> None:
         """Refuse settings of a stream that contradict each other."""
         if given.get("format") not in TABLES:
-            if name := next((n for n in ("as_of", "catalog", "change_feed", "ignore_deletes") if given.get(n)), ""):
+            if name := next((n for n in _OF_TABLES if given.get(n)), ""):
                 msg = f"Setting '{where}{name}' is for tables; set format to {' or '.join(TABLES)}, or leave it out"
                 raise ConfigError(msg)
             return
@@ -87,6 +109,12 @@ class TableSettings:
         if self.as_of is not None and given.get("replication_method") != "FULL_TABLE":
             msg = f"Setting '{where}as_of' reads one version of a table: set replication_method to FULL_TABLE"
             raise ConfigError(msg)
+        for root in self.allowed_roots if not self.catalog else ():
+            if root.scheme != urls[0].scheme:
+                msg = (
+                    f"Setting '{where}allowed_roots' has {root}, and the files of {urls[0]} can only be on its storage"
+                )
+                raise ConfigError(f"{msg}; leave it out")
         if self.catalog and kind != "iceberg":
             raise ConfigError(f"Setting '{where}catalog' is for iceberg, and format is {kind}; leave it out")
         if self.change_feed and (self.ignore_deletes or not given.get("key_properties")):
@@ -98,6 +126,38 @@ class TableSettings:
         if given.get("on_drift") == "rescue":
             msg = f"Setting '{where}on_drift' is rescue, and the columns of a table are known; use evolve or fail"
             raise ConfigError(msg)
+
+
+# Where the files of a table may be.
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlaces:
+    """The places that the log of a table may name: its own folder, and what `allowed_roots` has.
+
+    The log is data, and anyone who writes it could otherwise have any file of this machine, of any bucket or of any
+    server read.
+    """
+
+    table: Url
+    own: Url
+    allowed: tuple[Url, ...] = ()
+
+    def check(self, address: str | Url) -> Url:
+        """Return the URL of an address in the log; DataError if it is elsewhere."""
+        place, text = place_of(address), shown(str(address))
+        own = place_of(self.own)
+        roots = (*([own] if own is not None else []), *self.allowed)
+        if place is not None and is_within(place, roots):
+            return Url.parse(address) if isinstance(address, str) else address
+        reason = f"its log names {text!r}, which is not in the folder of the table ({self.own})"
+        if self.allowed:
+            reason = f"{reason}, nor in allowed_roots ({', '.join(map(str, self.allowed))})"
+        if place is None or place.scheme not in {root.scheme for root in roots}:
+            raise DataError(f"{reason}, nor on its storage", url=self.table, hint="Copy such files into the table")
+        folder = shown(str(place._replace(key=place.key.rpartition("/")[0])))
+        hint = f"If its files may be there, set the stream's allowed_roots, with {folder!r} in it"
+        raise DataError(reason, url=self.table, hint=hint)
 
 
 # A version of a table, and a file that it adds.
@@ -154,6 +214,28 @@ class TableFile(NamedTuple):
     deletes: str = ""
 
 
+_LARGEST = 1 << 50
+
+
+def file_info(url: Url, size: object, at: datetime, table: Url) -> ObjectInfo:
+    """Return a file of a table with the size that its log says; DataError if no file can have that."""
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < _LARGEST:
+        raise DataError(f"its log says that {url} has {size} bytes", url=table, hint="Restore the log")
+    return ObjectInfo(url, size, IMMUTABLE, at)
+
+
+def unlike_its_log(storage: Storage, info: ObjectInfo) -> SingerArrowError:
+    """Return the error for a file of a table that cannot be read as the log has it."""
+    try:
+        found = storage.head(info.url)
+    except NotFoundError:
+        return NotFoundError(f"{info.url} was planned, and is gone: {GONE}")
+    reason = f"the log of its table says that it has {info.size:,} bytes, and it has {found.size:,}"
+    if found.size == info.size:
+        reason = "it is empty, and so no Parquet" if not info.size else "it was replaced while it was read"
+    return DataError(reason, url=info.url, hint="Restore the file, or the log that its writer made")
+
+
 RowsLeft = Callable[["Storage", str, Url], pa.BooleanArray]
 
 
@@ -202,6 +284,18 @@ def rows_left(source: TableSource, storage: Storage, key: str, file: Url) -> pa.
     return pc.invert(left) if earlier is None else pc.and_not(earlier, left)
 
 
+_MARK = "\0"
+
+
+def value_text(value: str | bytes | UUID | None) -> str | None:
+    """Return a partition value as `TableFile.values` has it: bytes and UUIDs are marked, and text like a mark too."""
+    if isinstance(value, UUID):
+        return f"{_MARK}u{value}"
+    if isinstance(value, bytes):
+        return f"{_MARK}b{value.hex()}"
+    return f"{_MARK}s{value}" if value is not None and value.startswith(_MARK) else value
+
+
 def partition_value(text: str | None, field: pa.Field, url: Url) -> Any:
     """Return the value of a partition column of a file, whose text is in the table's log."""
     from singer_arrow.casting.from_arrow import fit
@@ -209,10 +303,17 @@ def partition_value(text: str | None, field: pa.Field, url: Url) -> Any:
 
     if text is None:
         return None
-    if pa.types.is_binary(field.type):
-        return text.encode()
+    kind, rest = (text[1:2], text[2:]) if text.startswith(_MARK) else ("", text)
+    if not kind and pa.types.is_binary(field.type):
+        return rest.encode()
     try:
-        return fit(pa.array([text], pa.string()), field)[0].as_py()
+        if kind == "b":
+            found = pa.array([bytes.fromhex(rest)], pa.binary())
+        elif kind == "u":
+            found = pa.array([UUID(rest).bytes], pa.uuid())
+        else:
+            found = pa.array([rest], pa.string())
+        return fit(found, field)[0].as_py()
     except (BadValueError, pa.ArrowException):
         raise DataError(f"its partition value {text!r} is no {field.type}", url=url, column=field.name) from None
 

@@ -52,7 +52,7 @@ def _tar(members: dict[str, bytes], kind: int = tarfile.PAX_FORMAT) -> bytes:
 )
 @pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_each_member_has_its_own_header(objects: Any, suffix: str, pack: Callable[[bytes], bytes], kind: int) -> None:
-    members = {"folder/": b"", "empty.csv": b"", "folder/._b.csv": b"\x00\x05", **TWO}
+    members = {"folder/": b"", "empty.csv": b"", "folder/._b.csv": b"\x00\x05", ".DS_Store": b"\x00", **TWO}
     if kind != tarfile.USTAR_FORMAT:
         members = {"long/" * 40 + "é.csv": b"id,t\n", **members}
     data = pack(_tar(members, kind))

@@ -54,6 +54,7 @@ def test_other_formats_and_compressed_members(objects: Any) -> None:
 
 def test_folders_empty_members_and_what_macos_adds_are_left_out(objects: Any) -> None:
     more = {"folder/": b"", "empty.csv": b"", "__MACOSX/._a.csv": b"\x00\x05\x16\x07"}
+    more |= dict.fromkeys(("._a.csv", "folder/.DS_Store", "Thumbs.db", "folder/desktop.ini"), b"\x00\x05")
     assert objects.read(_zip({**more, **TWO}), "a.csv.zip").to_pydict() == ROWS
     for data in (_zip({}), _zip(more)):
         with pytest.raises(EmptyObjectError, match="it contains no file with content"):
@@ -169,3 +170,12 @@ def test_a_bomb_takes_little_memory(objects: Any) -> None:
     tracemalloc.stop()
     assert rows == 256 << 10
     assert peak < 100 << 20
+
+
+def test_a_member_that_is_no_data_is_named(objects: Any) -> None:
+    with pytest.raises(DataError, match="a.csv.zip!/notes.bin, line 1: the header has the character NUL"):
+        objects.infer(_zip({**TWO, "notes.bin": b"\0\0\1Bud1 \0\n"}), "a.csv.zip")
+    readme = _zip({**TWO, "README.txt": b"Exported by\nhello\n"})
+    for on_bad_row in ("fail", "skip"):
+        with pytest.raises(DataError, match="a.csv.zip!/README.txt: it has none of the columns that are read"):
+            objects.read(readme, "a.csv.zip", IDS, on_bad_row=on_bad_row)

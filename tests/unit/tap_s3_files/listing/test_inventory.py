@@ -72,3 +72,12 @@ def test_a_row_that_is_not_complete_is_an_error(tmp_path: Path, bad: str, words:
     with pytest.raises(DataError, match=words) as caught:
         listed(tmp_path, row("b"), bad)
     assert "rows.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize(("bucket", "key"), [("other", "a.csv"), ("", "a\0.csv"), ("", 5)])
+def test_files_outside_of_the_own_bucket_of_a_manifest_are_refused(tmp_path: Path, bucket: str, key: object) -> None:
+    files = {"fileFormat": "Parquet", "fileSchema": "", "files": [{"key": key}]}
+    (tmp_path / "manifest.json").write_text(json.dumps({"destinationBucket": f"arn:aws:s3:::{bucket}", **files}))
+    manifest = Url("file", "", str(tmp_path / "manifest.json").lstrip("/"))
+    with pytest.raises(DataError, match="it names files outside of its own bucket"):
+        list(read_inventory(Storage(), manifest, Budget()))

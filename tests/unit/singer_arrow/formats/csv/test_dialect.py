@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.base import count_byte
+from singer_arrow.formats.base import count_byte, places_of
 from singer_arrow.formats.csv_dialect import Dialect, detect_delimiter
 from singer_arrow.read_options import ReadOptions, ReadProgress
 
@@ -23,6 +23,13 @@ _TEXT = random.Random(7).randbytes(200_001)
 def test_counts_as_bytes_do(start: int, end: int | None) -> None:
     for character in (b"\n", b'"', b"\xff"):
         assert count_byte(_TEXT, character, start, end) == _TEXT.count(character, start, end)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 1000])
+def test_places_of_characters_are_bits(size: int) -> None:
+    found = places_of(_TEXT[:size], b"\n,A")
+    assert found == sum(1 << n for n, byte in enumerate(_TEXT[:size]) if byte in b"\n,A")
+    assert count_byte(_TEXT, b"A") == _TEXT.count(b"A")
 
 
 @pytest.mark.parametrize(

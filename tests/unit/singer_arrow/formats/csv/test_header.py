@@ -79,3 +79,45 @@ def test_the_byte_order_of_other_texts_has_to_be_set(objects: Any) -> None:
     with pytest.raises(DataError, match="with its byte order: utf-16-le or utf-16-be"):
         objects.read(data, "a.csv", encoding="utf-16")
     assert objects.read(data, "a.csv", encoding="utf-16-le").num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (b"sep=;\r\nid;amount\r\n1;9,50\r\n", {}),
+        (b'"sep=,"\nid,amount\n1,"9,50"\n', {}),
+        (b"\xef\xbb\xbfSEP=|\rid|amount\r1|9,50\r", {}),
+        (b"sep=\t\nid\tamount\n1\t9,50", {}),
+        (b"a title\nsep=;\nid;amount\n1;9,50\n", {"skip_rows": 1}),
+        (b"sep=,\nid;amount\n1;9,50\n", {"delimiter": ";"}),
+    ],
+)
+def test_a_line_that_names_the_delimiter_is_believed_and_skipped(
+    objects: Any, text: bytes, options: dict[str, Any]
+) -> None:
+    assert objects.read(text, "a.csv", **options).to_pylist() == [{"id": 1, "amount": "9,50"}]
+    schema = pa.schema([("id", pa.int64()), ("amount", pa.int64())])
+    with pytest.raises(DataError, match="line [34]"):
+        objects.read(text, "a.csv", schema, **options)
+
+
+def test_a_column_that_begins_like_such_a_line_is_a_column(objects: Any) -> None:
+    assert objects.read(b"sep=x\n1\n", "a.csv").to_pylist() == [{"sep=x": 1}]
+    assert objects.read(b"sep=;,b\n1,2\n", "a.csv").to_pylist() == [{"sep=;": 1, "b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            b"PK\x03\x04\x14\x00",
+            "it is a zip archive or a workbook by its first bytes.*Set the stream's compression to zip",
+        ),
+        (b"\xd0\xcf\x11\xe0\xa1", "it is a workbook by its first bytes.*format to excel"),
+        (b"PAR1\x15\x04", "it is a Parquet file by its first bytes.*format to parquet"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named_with_its_setting(objects: Any, data: bytes, words: str) -> None:
+    for name in ("a.csv", "a.jsonl"):
+        with pytest.raises(DataError, match=words):
+            objects.infer(data, name)
