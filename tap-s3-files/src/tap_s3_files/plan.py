@@ -23,6 +23,7 @@ from tap_s3_files.listing import Listing
 from tap_s3_files.paths import ObjectFilter, has_date
 from tap_s3_files.plan_log import GUIDE, PlanLog, SegmentRange
 from tap_s3_files.plan_model import (
+    Cuts,
     Division,
     PendingTask,
     Segment,
@@ -210,7 +211,7 @@ class StreamPlan:
         own = PlannedPaths(paths, end.astimezone(UTC).isoformat() if end else "", "inventory" if is_inventory else "")
         self._own, self._planned = own, PlannedPaths(*newest.paths.split(" ")) if newest is not None else own
         self._has_new_paths = not from_queue and not self._planned.has_all_of(own)
-        if sends and self.bookmark.left_out not in ("", own.paths):
+        if sends and {*self.bookmark.left_out} - {own.paths}:
             raise IdentityError(
                 f"Stream {object_filter.stream!r}: a run with another path passed over objects that were planned "
                 "before, whose rows would be missing; nothing was read. Run once without STATE (singer-arrow run: "
@@ -274,11 +275,26 @@ class StreamPlan:
         for pending in unsent(self.bookmark, [segment], self.selects, self.shard):
             task = pending.task
             cuts = log.cuts(segment, task) if log is not None and task.may_be_cut else None
+            if pending.start.rows:
+                self._check_rows(task, pending.start.rows, cuts)
             starts = log.range_starts(task) if log is not None else None
             any_date, planned = replace(self.object_filter, dates=(None, None)), segment.tasks[pending.number].objects
             is_left_out = pending.passes and not task.objects and not any(any_date.matches(o.url) for o in planned)
             left_out = self._own.paths if is_left_out else ""
             yield replace(pending, cuts=cuts, starts=starts, reading=reading, left_out=left_out)
+
+    def _check_rows(self, task: Task, rows: int, cuts: Cuts | None) -> None:
+        """Raise IdentityError unless an earlier run has cut the object of a task behind so many rows, as STATE says."""
+        if cuts is None or all(cut.after is None or cut.after.rows != rows for cut in cuts.known()):
+            where = (
+                f"{cuts.place[0]} does not have" if cuts is not None else "no batch can end there, so no run has made"
+            )
+            raise IdentityError(
+                f"Stream {self.object_filter.stream!r}: its STATE is behind row {rows:,} of {task.objects[0].url}, and "
+                f"{where} a batch that ends there; rows would be lost or sent twice, so nothing was read. Were files "
+                "of that folder removed, or was the STATE mixed of two runs? Restore them, or run without STATE: a "
+                f"target leaves out what it has loaded ({GUIDE})"
+            )
 
     def unfinished_segments(self) -> Iterator[Segment]:
         """Yield the segments that earlier runs planned and the STATE has not passed."""

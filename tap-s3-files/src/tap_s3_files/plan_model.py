@@ -387,7 +387,7 @@ def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bo
     if not durable:
         return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
     bookmark = _within(bookmark, segment).sent(pending.number)
-    bookmark = replace(bookmark, left_out=pending.left_out or bookmark.left_out)
+    bookmark = replace(bookmark, left_out=(pending.left_out,) if pending.left_out else bookmark.left_out)
     if bookmark.done < len(segment.tasks):
         return bookmark
     after = latest(bookmark.watermark, segment.after)

@@ -370,7 +370,7 @@ class FileStream(ArrowStream):
         return count
 
     def _state(self, at: Bookmark) -> dict[str, Any]:
-        return {**at.to_state(), **({"shard": self.shard} if self.shard else {})}
+        return {**at.to_state(), "shard": self.shard or ""}
 
     def _start(self, target_bytes: int) -> StreamPlan:
         if self.settings.rescues and RESCUED not in self.selected_schema["properties"]:

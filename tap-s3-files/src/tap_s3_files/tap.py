@@ -240,6 +240,10 @@ class TapS3Files(ArrowTap):
         for line in tap.preview_lines(preview) if preview is not None else tap.plan_lines(targets, shard_count):
             click.echo(line)
 
+    def start_state(self, stream: str) -> Mapping[str, Any]:  # noqa: ARG002 - of all streams alike
+        shard = self.settings.shard
+        return {**Bookmark().to_state(), "shard": str(shard) if shard else ""}
+
     def write_plan(self) -> None:
         """List objects, and append those that are new to the plan logs."""
         if self.settings.sqs or self.settings.shard:
