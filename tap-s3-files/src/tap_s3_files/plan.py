@@ -227,6 +227,8 @@ class StreamPlan:
         self._tries: dict[str, int] = {}
         self._queued: set[Version] = set()
         self._counts: dict[Version, int] = {}
+        self._last: dict[Version, tuple[int, int]] = {}
+        self._looked_through = self.bookmark.segment
         self._listed: datetime | None = None
         self.complete_until: datetime | None = None
         """All that was there at this time is in the plan; None: that is not known, as where others plan."""
@@ -243,6 +245,11 @@ class StreamPlan:
         if self._known is None or self._known.newest is None:
             return {}
         return self._known.latest(self.since or self._known.newest - self._overlap)
+
+    @property
+    def plans_first(self) -> bool:
+        """Whether what is new is planned before segments of earlier runs are sent, of which there are some."""
+        return self.log is not None and not self.log.is_read_only and self._end > self.bookmark.segment
 
     @property
     def is_begun(self) -> bool:
@@ -272,16 +279,46 @@ class StreamPlan:
     def pending_tasks(self, segment: Segment) -> Iterator[PendingTask]:
         """Yield the tasks of a segment that are still to be sent, with what the log has about their objects."""
         log, reading = self.log, digest(segment.log if self.log is not None else self._run)
-        for pending in unsent(self.bookmark, [segment], self.selects, self.shard):
+        self._look_through(segment.number + 1)
+        for found in unsent(self.bookmark, [segment], self.selects, self.shard):
+            pending = self._without_sent_later(found)
             task = pending.task
             cuts = log.cuts(segment, task) if log is not None and task.may_be_cut else None
             if pending.start.rows:
                 self._check_rows(task, pending.start.rows, cuts)
             starts = log.range_starts(task) if log is not None else None
             any_date, planned = replace(self.object_filter, dates=(None, None)), segment.tasks[pending.number].objects
-            is_left_out = pending.passes and not task.objects and not any(any_date.matches(o.url) for o in planned)
+            is_left = pending.passes and not (task.objects or pending.is_sent_later)
+            is_left_out = is_left and not any(any_date.matches(o.url) for o in planned)
             left_out = self._own.paths if is_left_out else ""
             yield replace(pending, cuts=cuts, starts=starts, reading=reading, left_out=left_out)
+
+    def _look_through(self, end: int) -> None:
+        """Find the last task that sends a version which the log has again, up to the end of what is planned.
+
+        A run that sends several tasks with one version of an object, which had another content in between, would send
+        its rows as often, as they are there again: each time it is read as it is now.
+        """
+        end, start = max(end, self._next), self._looked_through
+        if self.log is None or start >= end:
+            return
+        self._looked_through = end
+        for segment in self.log.segments(start, end, with_again=True):
+            for number, task in enumerate(segment.tasks):
+                if task.again and not (task.range and task.range.number) and self.selects(segment, task):
+                    places = (place for place, _ in task.again)
+                    self._last.update({version_of(task.objects[place]): (segment.number, number) for place in places})
+
+    def _without_sent_later(self, pending: PendingTask) -> PendingTask:
+        """Return a task without the objects that a later task sends in the same version."""
+        if not self._last:
+            return pending
+        objects, nowhere = pending.task.objects, (-1, -1)
+        at = pending.segment.number, pending.number - (pending.task.range.number if pending.task.range else 0)
+        later = frozenset(n for n, o in enumerate(objects) if self._last.get(version_of(o), nowhere) > at)
+        if later and len(later) == len(objects):
+            return replace(pending, task=Task(()), is_sent_later=True)
+        return replace(pending, task=replace(pending.task, sent_later=later)) if later else pending
 
     def _check_rows(self, task: Task, rows: int, cuts: Cuts | None) -> None:
         """Raise IdentityError unless an earlier run has cut the object of a task behind so many rows, as STATE says."""
@@ -296,12 +333,12 @@ class StreamPlan:
                 f"target leaves out what it has loaded ({GUIDE})"
             )
 
-    def unfinished_segments(self) -> Iterator[Segment]:
-        """Yield the segments that earlier runs planned and the STATE has not passed."""
+    def unfinished_segments(self, *, with_new: bool = False) -> Iterator[Segment]:
+        """Yield the segments that earlier runs planned and the STATE has not passed; `with_new`: of this run too."""
         if self.log is None:
             return
-        for segment in self.log.segments(self.bookmark.segment, self._end):
-            if self._is_rerun:
+        for segment in self.log.segments(self.bookmark.segment, self._next if with_new else self._end):
+            if self._is_rerun and segment.number < self._end:
                 self._warn_of_settings(segment)
             if segment.as_records and not self.as_records:
                 self._warn_once(
@@ -514,7 +551,8 @@ class StreamPlan:
         planned = PlannedVersions(self.log.objects_of({str(o.url) for o in changed}) if self.log is not None else ())
         due: list[ObjectInfo] = []
         now: list[ObjectInfo] = []
-        for changed_url in dict.fromkeys(o.url for o in changed):
+        ours = (url for url in dict.fromkeys(o.url for o in changed) if self.object_filter.matches(url))
+        for changed_url in ours:  # others are read in the version that was planned, as others are read with them
             with suppress(NotFoundError):  # it is gone
                 now.append(storage.head(changed_url))
         for info in in_order(now):

@@ -226,6 +226,11 @@ class CheckpointReader:
                 rows = self._file.read_row_group(group, _OF_OBJECTS).filter(found)
                 yield from (_object(*row) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
 
+    def has_again(self, group: int) -> bool:
+        """Return whether an object of a row group got a former content back."""
+        heads = self._file.read_row_group(group, ["segment"])["segment"].unique().to_pylist()
+        return any("again" in json.loads(head) for head in heads)
+
     def segments(self, group: int) -> Iterator[Segment]:
         """Yield the segments of a row group, in order."""
         columns = [c.to_pylist() for c in self._table(group).columns]
@@ -312,7 +317,7 @@ class PlanLog:
     """
 
     def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
-        self._storage, self._stream, self._read_only = storage, stream, read_only
+        self._storage, self._stream, self.is_read_only = storage, stream, read_only
         self.url = root.join("_plans", folder_name(stream))
         self._cuts = root.join("_plans", f"{folder_name(stream)}.cuts")
         self._checkpoints: OrderedDict[str, CheckpointReader] = OrderedDict()
@@ -374,11 +379,14 @@ class PlanLog:
             raise SupersededError(f"{folder} was begun anew by another run at the same time; run again")
         return folder.join(head_name(first))
 
-    def segments(self, start: int, end: int) -> Iterator[Segment]:
-        """Yield the segments from number `start` on, before `end`, in order; one group of them in memory at a time."""
+    def segments(self, start: int, end: int, *, with_again: bool = False) -> Iterator[Segment]:
+        """Yield the segments from number `start` on, before `end`, in order; one group of them in memory at a time.
+
+        `with_again`: only those in which an object got a former content back.
+        """
         while (file := next((f for f in self._files if f.last >= start), None)) is not None and start < end:
             try:
-                for segment in self._segments_of(file, start, end):
+                for segment in self._segments_of(file, start, end, with_again=with_again):
                     yield segment
                     start = segment.number + 1
                 start = file.last + 1
@@ -436,7 +444,7 @@ class PlanLog:
 
     def append(self, segment: Segment) -> Segment:
         """Make a segment durable, under the number that it has; return it with the id of the log."""
-        if self._read_only:
+        if self.is_read_only:
             return segment
         segment = self._with_ids(replace(segment, log=self._identify(segment)))
         data = entry_to_bytes(segment)
@@ -508,17 +516,21 @@ class PlanLog:
                 "empty table, for the objects that are still there (docs/clean-up.md#sources)"
             )
 
-    def _segments_of(self, file: LogFile, start: int = 0, end: int = sys.maxsize) -> Iterator[Segment]:
+    def _segments_of(
+        self, file: LogFile, start: int = 0, end: int = sys.maxsize, *, with_again: bool = False
+    ) -> Iterator[Segment]:
         if not file.is_checkpoint:
             if file.first < end:
                 self._fetch([file.first])
-                yield self._recent[file.first]
+                found = self._recent[file.first]
+                yield from [found] if not with_again or found.has_again else []
             return
         checkpoint = self._open(file)
         for n, group in enumerate(checkpoint.groups()):
-            if group.last >= start and group.first < end:
+            if group.last >= start and group.first < end and (not with_again or checkpoint.has_again(n)):
                 url = self.url.join(file.name)
-                yield from (self._checked(s, url) for s in checkpoint.segments(n) if start <= s.number < end)
+                some = (s for s in checkpoint.segments(n) if start <= s.number < end)
+                yield from (self._checked(s, url) for s in some if not with_again or s.has_again)
 
     def _fetch(self, numbers: Iterable[int]) -> None:
         """Read entries at once; they stay in memory until they are compacted."""

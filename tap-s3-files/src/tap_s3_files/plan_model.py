@@ -217,9 +217,11 @@ class Task:
     """Objects that are read by one worker, in this order, or a range of one object.
 
     `again` counts, for an object that got a former content back, how often the log had that version before: its place
-    among the objects, and the count. `log` is the id of its plan log if that begins at a STATE, as such a log does not
-    know how often. Where objects are files of a table, `values` are those of its partition columns for each of them,
-    and `deletes` the version, by its key, whose deleted rows are left out of one, or "".
+    among the objects, and the count. `sent_later` are the places of objects that are not read, as a later task of the
+    run has the same version; they are part of its identity nevertheless. `log` is the id of its plan log if that begins
+    at a STATE, as such a log does not know how often. Where objects are files of a table, `values` are those of its
+    partition columns for each of them, and `deletes` the version, by its key, whose deleted rows are left out of one,
+    or "".
     """
 
     objects: tuple[ObjectInfo, ...]
@@ -228,6 +230,7 @@ class Task:
     values: tuple[Mapping[str, str | None], ...] = field(default=(), hash=False)
     deletes: tuple[str, ...] = ()
     log: str = field(default="", compare=False)
+    sent_later: frozenset[int] = field(default=frozenset(), compare=False)
 
     @property
     def bytes(self) -> int:
@@ -241,6 +244,11 @@ class Task:
     def ended_objects(self) -> tuple[ObjectInfo, ...]:
         """The objects whose last row it has: so each object counts once."""
         return self.objects if self.range is None or self.range.number + 1 == self.range.count else ()
+
+    @property
+    def read_objects(self) -> tuple[ObjectInfo, ...]:
+        """The objects that are read, in this order."""
+        return tuple(o for n, o in enumerate(self.objects) if n not in self.sent_later)
 
     @property
     def may_be_cut(self) -> bool:
@@ -279,6 +287,11 @@ class Segment:
         """All objects, in order."""
         return (o for t in self.tasks for o in t.objects)
 
+    @property
+    def has_again(self) -> bool:
+        """Whether an object of it got a former content back."""
+        return any(task.again for task in self.tasks)
+
 
 @dataclass(frozen=True, slots=True)
 class PendingTask:
@@ -286,7 +299,8 @@ class PendingTask:
 
     A task without objects sends nothing; `passes`: whether STATE may pass it. `cuts` has where earlier runs cut its
     object, and `starts` where the ranges of that begin. `reading` identifies the log, or without one the run: within it
-    an object is cut in the same places. `left_out`: see `Bookmark`.
+    an object is cut in the same places. `left_out`: see `Bookmark`. `is_sent_later`: it has no objects because later
+    tasks have the same versions of all.
     """
 
     segment: Segment
@@ -298,6 +312,7 @@ class PendingTask:
     starts: RangeStarts | None = None
     reading: str = ""
     left_out: str = ""
+    is_sent_later: bool = False
 
 
 def place_in_order(info: ObjectInfo) -> Watermark:

@@ -191,7 +191,8 @@ class TapRun:
         if plan.shard is not None and not plan.is_begun:
             msg = f"Stream {stream.name!r}: setting 'shard' needs a plan, and there is none; run --write-plan first"
             raise ConfigError(msg)
-        yield from plan.unfinished_segments()
+        if plan.shard is not None or isinstance(plan, TablePlan) or not plan.plans_first:
+            yield from plan.unfinished_segments()
         if plan.shard is not None:
             return
         if isinstance(plan, TablePlan):
@@ -202,7 +203,12 @@ class TapRun:
         if not found and plan.since is None and not plan.is_begun and not may_be_empty:
             raise no_match(stream)
         expect(*plan.probably_new(found))
-        yield from plan.plan_listed(found)
+        if not plan.plans_first:
+            yield from plan.plan_listed(found)
+            return
+        for _ in plan.plan_listed(found):  # so that a version which is there again is sent once, by its last task
+            pass
+        yield from plan.unfinished_segments(with_new=True)
 
 
 def make_budget(memory: int) -> Budget:

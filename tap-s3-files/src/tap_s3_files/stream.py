@@ -235,7 +235,8 @@ class FileStream(ArrowStream):
     def _replan_and_may_pass(self, plan: StreamPlan, pending: PendingTask) -> bool:
         """Plan new versions of objects that changed; return whether STATE may pass a task: no earlier one waits."""
         planned = pending.segment.tasks[pending.number].objects
-        is_left = not pending.task.objects and pending.passes and plan.shard is None  # by the window, or the path
+        # by the window, or the path
+        is_left = not (pending.task.objects or pending.is_sent_later) and pending.passes and plan.shard is None
         left = planned if is_left else [o for o in planned if o in self.progress.skipped_objects]
         if left and plan.log is not None:
             plan.log.leave_out(pending.segment, pending.number, left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,6 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from meltano.core.utils import merge
 from tap_source import Source, ids_of, moment, state_of
@@ -301,3 +304,45 @@ def test_a_run_continues_at_a_state_that_meltano_has_merged(source: Source) -> N
     ran = source.tap("tap-s3-files", config=config, state={"bookmarks": {"rows": stale}})
     assert f"its STATE is behind row {stale['rows']} of s3://{source.bucket}/in/1.csv" in ran.stderr
     assert not source.rows(ran)
+
+
+@pytest.mark.parametrize("mode", ["BATCH", "RECORD", "passthrough"])
+def test_content_that_is_there_again_is_sent_once_by_a_run_without_state(source: Source, mode: str) -> None:
+    """An object with a neighbour gets another content, then its former one back; a run comes after each."""
+    passes = mode == "passthrough"
+    more = {"passthrough": True, "metadata_columns": False} if passes else {}
+    more |= {"plan_root": f"s3://{source.bucket}/plans"} if mode == "RECORD" else {"batch_config": source.batches()}
+    path = f"s3://{source.bucket}/in/*.{'parquet' if passes else 'csv'}"
+    config = source.config(**more, stream={"path": path})
+
+    def put(name: str, first: int, second: int) -> None:
+        if not passes:
+            source.csv(f"in/{name}.csv", first, 2, at=moment(second))
+            return
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"id": [first, first + 1]}), buffer)
+        source.put(f"in/{name}.parquet", buffer.getvalue(), at=moment(second))
+
+    put("z", 50, 0)
+    state, sent = {}, list[str]()
+    for second, first in enumerate((0, 10, 0)):
+        put("a", first, second)
+        ran = source.run(config, **({"state": state} if state else {}))
+        state, sent = state_of(ran), [*sent, *ids_of(ran)]
+    whole = source.run(config)
+    assert [row["id"] for row in source.rows(whole)] == [50, 51, 0, 1]
+    assert set(ids_of(whole)) <= set(sent)
+    put("a", 20, 3)
+    assert [row["id"] for row in source.rows(source.run(config))] == [50, 51, 20, 21]
+
+
+def test_an_object_that_the_path_no_longer_names_is_read_as_it_was_planned_alone(source: Source) -> None:
+    """A bundle of the log holds it, with one that the path names."""
+    source.csv("in/x/a.csv", 0)
+    source.csv("in/y/b.csv", 10)
+    source.run()
+    narrow = {"path": f"s3://{source.bucket}/in/x/*.csv"}
+    config = source.config(batch_config=source.batches(), stream=narrow)
+    assert len(source.rows(source.run(config))) == 20
+    source.csv("in/y/b.csv", 20)
+    assert [row["id"] for row in source.rows(source.run(config))] == list(range(10))
