@@ -153,6 +153,16 @@ class PlannedPaths(NamedTuple):
     end: str = ""
     source: str = ""
 
+    @classmethod
+    def of(cls, object_filter: ObjectFilter, *, is_inventory: bool) -> PlannedPaths:
+        """Return those of a run that lists, or reads an inventory."""
+        end = object_filter.dates[1] if any(map(has_date, object_filter.paths)) else None
+        paths = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
+        return cls(paths, end.astimezone(UTC).isoformat() if end else "", "inventory" if is_inventory else "")
+
+    def __str__(self) -> str:
+        return " ".join(self).rstrip()
+
     def has_all_of(self, other: PlannedPaths) -> bool:
         is_longer = not self.end or "" < other.end <= self.end
         return self.paths == other.paths and is_longer and self.source in ("", other.source)
@@ -201,14 +211,13 @@ class StreamPlan:
         self._warned = set[str]()
         self.as_records = False
         """Whether this run sends RECORD messages; set before its first segment."""
-        self.newest = newest = log.read(self._end - 1) if log is not None and self.is_begun else None
+        has_entries = log is not None and self._end > log.first_number
+        self.newest = newest = log.read(self._end - 1) if log is not None and has_entries else None
         if newest is not None and not self._is_rerun:
             self._warn_of_settings(newest)
         if newest is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, newest.after)
-        end = object_filter.dates[1] if any(map(has_date, object_filter.paths)) else None
-        paths = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
-        own = PlannedPaths(paths, end.astimezone(UTC).isoformat() if end else "", "inventory" if is_inventory else "")
+        own = PlannedPaths.of(object_filter, is_inventory=is_inventory)
         self._own, self._planned = own, PlannedPaths(*newest.paths.split(" ")) if newest is not None else own
         self._has_new_paths = not from_queue and not self._planned.has_all_of(own)
         if sends and {*self.bookmark.left_out} - {own.paths}:
@@ -220,7 +229,8 @@ class StreamPlan:
             )
         since = None if from_queue else self.since
         self._known = KnownVersions(log, since) if log is not None else None
-        self._floor = None if from_queue else self.bookmark.watermark if log is None or log.is_new else log.before
+        floor = self.bookmark.watermark if log is None or log.is_new else None if log.knows_before else log.before
+        self._floor = None if from_queue else floor
         """Objects up to this place count as read although no log holds them: they were read before there was one."""
         self._waiting = deque[tuple[int, Segment | None]]()
         self._waiting_versions: set[Version] = set()
@@ -254,7 +264,7 @@ class StreamPlan:
     @property
     def is_begun(self) -> bool:
         """Whether an earlier run has planned something."""
-        return self._end > (self.log.first_number if self.log is not None else 0)
+        return self._end > (self.log.begin if self.log is not None else 0)
 
     def log_id(self, segment: Segment, task: int = 0, row: int = 0) -> PlanLogId | None:
         """Return what identifies the log, and a batch in it by its first row, to a target; None: there is none."""
@@ -474,7 +484,7 @@ class StreamPlan:
                 tasks=tuple(tasks),
                 from_queue=self._from_queue,
                 settings=self._settings or "",
-                paths="" if self._from_queue else " ".join(self._planned).rstrip(),
+                paths="" if self._from_queue else str(self._planned),
                 as_records=self.as_records,
             )
             if self.log is not None:
@@ -585,7 +595,7 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
     """
     if log is None:
         return Bookmark(state.watermark if state is not None else None)
-    head, start, end, before = log.head, log.first_number, log.next_number, log.before
+    head, start, end, before = log.head, log.begin, log.next_number, log.before
     own = head.log if head is not None else ""
     begin = Bookmark(before, start, log=own)
     if state is None:

@@ -27,11 +27,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import pyarrow as pa
 
+from singer_arrow.batch.message import ContinuedLog
 from singer_arrow.errors import DataError, IdentityError, NotFoundError, SupersededError
 from singer_arrow.naming import folder_name
 from singer_arrow.storage.log_head import (
@@ -48,7 +49,7 @@ from singer_arrow.storage.log_head import (
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.after_load import Mark, marks_in
-from tap_s3_files.plan_model import Cuts, ObjectRange, RangeStarts, Segment, Task
+from tap_s3_files.plan_model import SEGMENT_OBJECTS, Cuts, ObjectRange, RangeStarts, Segment, Task
 from tap_s3_files.settings import Watermark
 
 # The files of a plan log, as bytes. Pure.
@@ -56,6 +57,8 @@ from tap_s3_files.settings import Watermark
 VERSION = 2
 ROWS_AT_ONCE = 8192
 """Objects of a row group, about: segments are not divided."""
+KNOWN_AT_ONCE = 200 * SEGMENT_OBJECTS
+"""Object versions of a file that holds what was read before a log began."""
 _ENTRY = re.compile(r"(\d{6,})\.json")
 _CHECKPOINT = re.compile(r"checkpoint-(\d{6,})-(\d{6,})-(\d{8}T\d{12})\.parquet")
 _TIME = "%Y%m%dT%H%M%S%f"
@@ -188,6 +191,25 @@ def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, dat
             group.append(table)
         writer.write_table(pa.concat_tables(group))
     return buffer.getvalue(), newest
+
+
+def known_files(like: Segment, first: int, known: Iterable[ObjectInfo]) -> tuple[int, dict[str, bytes]]:
+    """Return the files, by name, of a log that begins at number `first` with object versions which were read before.
+
+    They are in segments like this one, whose number is returned too.
+    """
+    count, files, objects = 0, dict[str, bytes](), iter(known)
+    while some := list(islice(objects, KNOWN_AT_ONCE)):
+        parts = [some[n : n + SEGMENT_OBJECTS] for n in range(0, len(some), SEGMENT_OBJECTS)]
+        numbers = range(first + count, first + count + len(parts))
+        made = [replace(like, number=n, tasks=(Task(tuple(part)),)) for n, part in zip(numbers, parts, strict=True)]
+        count += len(made)
+        if len(made) == 1:
+            files[entry_name(numbers[0])] = entry_to_bytes(made[0])
+        else:
+            data, newest = checkpoint_to_bytes([[to_table([segment]) for segment in made]])
+            files[checkpoint_name(numbers[0], numbers[-1], newest)] = data
+    return count, files
 
 
 class CheckpointReader:
@@ -335,6 +357,16 @@ class PlanLog:
         return self.head.first if self.head else self._files[0].first if self._files else 0
 
     @property
+    def begin(self) -> int:
+        """The number of the first segment that is sent: those before it hold what was read before the log began."""
+        return self.first_number + (self.head.known or 0 if self.head else 0)
+
+    @property
+    def knows_before(self) -> bool:
+        """Whether it begins with the object versions that were read before."""
+        return self.head is not None and self.head.known is not None
+
+    @property
     def next_number(self) -> int:
         """The number of the next segment."""
         return self._files[-1].last + 1 if self._files else self.first_number
@@ -363,11 +395,21 @@ class PlanLog:
 
     @staticmethod
     def begin_anew(
-        storage: Storage, root: Url, stream: str, before: Watermark | None, follows: Mapping[str, Any] | None
+        storage: Storage,
+        root: Url,
+        stream: str,
+        before: Watermark | None,
+        follows: Mapping[str, Any] | None,
+        *,
+        continues: ContinuedLog | None = None,
+        known: Iterable[ObjectInfo] | None = None,
+        like: Segment | None = None,
     ) -> Url:
         """Begin a new log on purpose, in place of what is there, which is not read any more; return its head's URL.
 
-        The stream is at `before`; with the STATE `follows` a run begins at the first segment of the new log.
+        The stream is at `before`; with the STATE `follows` a run begins at the first segment of the new log, which
+        `continues` another one. The log begins with the `known` object versions, which were read before, in segments
+        `like` this one.
         """
         folder = root.join("_plans", folder_name(stream))
         names = [o.url.name for o in storage.list(Url(folder.scheme, folder.bucket, folder.key + "/"))]
@@ -375,8 +417,13 @@ class PlanLog:
         gone = [mark.gone for mark in marks_in(names)]
         first = max([*gone, *(n + 1 for n in (*used, *head_numbers(names)))], default=0)
         head = LogHead.new(stream, first, before.to_json() if before else None, follows=follows)
+        like = replace(like or Segment(0, stream, 1, None, None, ()), before=before, after=before, log=head.log)
+        count, files = known_files(like, first, known) if known is not None else (None, {})
+        head = replace(head, known=count, continues=continues._asdict() if continues else None)
         if write_head(storage, folder, head) != head:
             raise SupersededError(f"{folder} was begun anew by another run at the same time; run again")
+        for name, data in files.items():
+            storage.put(folder.join(name), data)
         return folder.join(head_name(first))
 
     def segments(self, start: int, end: int, *, with_again: bool = False) -> Iterator[Segment]:
@@ -491,7 +538,7 @@ class PlanLog:
     def passed_objects(self, start: int, end: int) -> Iterator[tuple[int, ObjectInfo, str]]:
         """Yield the objects of segments, with the segment's number, and why one may not be loaded, or ""."""
         files: dict[int, list[Url]] = {}
-        prefix = self._cuts.join(f"left-{self.head.log if self.head else ''}-")
+        start, prefix = max(start, self.begin), self._cuts.join(f"left-{self.head.log if self.head else ''}-")
         for info in self._storage.list(prefix):
             files.setdefault(int(info.url.key[len(prefix.key) :].partition("-")[0]), []).append(info.url)
         for segment in self.segments(start, end):
@@ -593,7 +640,8 @@ class PlanLog:
         listed = [file for name, size in names.items() if (file := parse_name(name, size)) and file.first >= start]
         found = newest_cover(listed)
         gap = next((n for n in range(len(found) - 1, 0, -1) if found[n - 1].last + 1 != found[n].first), 0)
-        is_begun = self.head is None or not found or found[0].first == start
+        is_whole = found[0].first == start and found[-1].last + 1 >= self.begin if found else self.begin == start
+        is_begun = self.head is None or is_whole
         if (gap or not is_begun) and attempts > 1:
             return self._refresh(attempts - 1)
         if gap:

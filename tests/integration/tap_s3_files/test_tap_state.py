@@ -21,6 +21,7 @@ from meltano.core.utils import merge
 from tap_source import Source, ids_of, moment, state_of
 
 from local_cloud.programs import Programs, Ran
+from singer_arrow.batch.message import place_in_log
 from tap_s3_files.settings import Bookmark
 
 
@@ -346,3 +347,24 @@ def test_an_object_that_the_path_no_longer_names_is_read_as_it_was_planned_alone
     assert len(source.rows(source.run(config))) == 20
     source.csv("in/y/b.csv", 20)
     assert [row["id"] for row in source.rows(source.run(config))] == list(range(10))
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["beside the former one", "in another place"])
+def test_a_new_plan_log_knows_what_was_read_before(source: Source, is_gone: bool) -> None:
+    """By version: an object that was uploaded again without a change is not read again."""
+    roots = [f"s3://{source.bucket}/plans", f"s3://{source.bucket}/{'other' if is_gone else 'plans'}"]
+    former, config = (source.config(batch_config=source.batches(), plan_root=root) for root in roots)
+    source.csv("in/a.csv", 0, at=moment(0))
+    source.csv("in/b.csv", 10, at=moment(1))
+    first = source.run(former)
+    state, (batch,) = state_of(first), first.of_type("BATCH")
+    source.tap("tap-s3-files", "--new-plan-log", config=config, state=state).check()
+    source.csv("in/a.csv", 0, at=moment(9))
+    source.csv("in/c.csv", 20, at=moment(9))
+    second = source.run(config, state=state)
+    assert [row["id"] for row in source.rows(second)] == list(range(20, 30))
+    said = second.of_type("BATCH")[0]["plan_log"]
+    continued = {"log": batch["plan_log"]["log"], "batch": batch["batch_id"], "place": place_in_log(1)}
+    assert (said["continues"], said["follows"], said["has_state"]) == (continued, batch["batch_id"], True)
+    assert batch["plan_log"]["place"] == place_in_log(0)
+    assert source.rows(source.run(config, state=state_of(second))) == []

@@ -15,11 +15,12 @@ import plan_runs
 import pytest
 from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_of, segment, stream
 
+from singer_arrow.batch.message import ContinuedLog, place_in_log
 from singer_arrow.errors import ConfigError, DataError, IdentityError, SupersededError
 from singer_arrow.storage import log_head
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
-from tap_s3_files import plan_model
+from tap_s3_files import plan_log, plan_model
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog, task_name
 from tap_s3_files.settings import Bookmark, Watermark
@@ -160,9 +161,13 @@ def test_a_new_log_replaces_one_that_is_there(tmp_path: Path) -> None:
     assert day(tmp_path, 5, None)[0] == ["00", "01", "02", "03", "04"]
 
 
-def begin_anew(folder: Path, state: Bookmark | None) -> None:
-    follows = state.to_state() if state else None
-    PlanLog.begin_anew(Storage(), Url.parse(str(folder)), "orders", state.watermark if state else None, follows)
+def begin_anew(
+    folder: Path, state: Bookmark | None, known: Iterable[ObjectInfo] | None = None, storage: Storage | None = None
+) -> None:
+    follows, before = (state.to_state(), state.watermark) if state else (None, None)
+    continues = ContinuedLog(state.log, state.batch, place_in_log(state.segment)) if state else None
+    root = Url.parse(str(folder))
+    PlanLog.begin_anew(storage or Storage(), root, "orders", before, follows, continues=continues, known=known)
 
 
 def test_streams_of_the_same_paths_are_no_other_logs_of_each_other(tmp_path: Path) -> None:
@@ -457,3 +462,54 @@ def test_a_new_log_that_begins_at_a_state_gives_ids_of_its_own(tmp_path: Path, s
     assert len(set(given)) == 8
     assert any(path.suffix == ".parquet" for path in folder_of(tmp_path).iterdir())
     assert ids(run(log_in(tmp_path), [], state)) == given[4:]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 7])
+def test_a_new_log_begins_with_the_versions_that_were_read(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not sent again where they are there unchanged, whenever; what the former log lacked is."""
+    monkeypatch.setattr(plan_log, "SEGMENT_OBJECTS", 2)
+    monkeypatch.setattr(plan_log, "KNOWN_AT_ONCE", 4)
+    monkeypatch.setattr(log_head, "FANOUT", 3)
+    state = days(tmp_path / "former")
+    known = [info(f"n{n}", 180 + n) for n in range(count)]
+    begin_anew(tmp_path, state, known)
+    log = log_in(tmp_path)
+    assert log.begin == -(-count // 2)
+    later = [o._replace(modified=o.modified + timedelta(days=9)) for o in known]
+    changed = [info("n0", 9 * DAY + 60, etag="other"), info("late", 179)]
+    at: Bookmark | None = state
+    for listed, new in (known, []), (later, []), ([*later[1:], *changed], ["late", "n0"]), ([*later[1:], *changed], []):
+        found = list(run(log_in(tmp_path), listed, at))
+        at = found[-1][1] if found else at
+        assert names(o for task, _ in found for o in task.objects) == new
+    for n in range(9):  # until the log is compacted
+        found = list(run(log_in(tmp_path), [info(f"m{n}", 20 * DAY + n)], at))
+        at = found[-1][1]
+    plan = plan_for(run_of([], at, None), log_in(tmp_path))
+    log_id = plan.log_id(segment(12))
+    assert log_id is not None
+    assert log_id.continues == ContinuedLog(state.log, state.batch, place_in_log(4))
+    assert all(plan.is_known(o) for o in known[1:])
+    with pytest.raises(IdentityError, match="a run without STATE sends all"):
+        day(tmp_path, 5, None)
+
+
+class BreaksLater(Storage):
+    """A storage that fails when something is written behind the head of a log."""
+
+    def put(self, url: Url, data: Any, **options: Any) -> bool:
+        if not url.name.startswith("log-"):
+            raise OSError
+        return super().put(url, data, **options)
+
+
+def test_a_new_log_of_which_known_versions_are_missing_sends_nothing(tmp_path: Path) -> None:
+    state = days(tmp_path)
+    with pytest.raises(OSError):  # noqa: PT011 - of the storage
+        begin_anew(tmp_path, state, objects(4), BreaksLater())
+    with pytest.raises(DataError, match="the beginning of the plan log is gone"):
+        day(tmp_path, 5, state)
+    begin_anew(tmp_path, state, objects(4))
+    assert day(tmp_path, 5, state)[0] == ["04"]
