@@ -20,7 +20,7 @@ from singer_arrow.naming import digest
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.listing import Listing
-from tap_s3_files.paths import ObjectFilter, has_date
+from tap_s3_files.paths import ObjectFilter, has_date, last_date
 from tap_s3_files.plan_log import GUIDE, PlanLog, SegmentRange
 from tap_s3_files.plan_model import (
     Cuts,
@@ -143,10 +143,15 @@ def _second(info: ObjectInfo) -> datetime:
 # What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones.
 
 
+_DATES_FROM = "dates from "
+"""What an entry of `Bookmark.left_out` begins with if it says from which date on places were not listed."""
+
+
 class PlannedPaths(NamedTuple):
     """Of which paths, a digest, a log has all objects: those with dates before `end`, if there is one.
 
-    An `inventory` may lack those of its last hours.
+    Without an end_date that is what was listed: places of later dates may hold objects already. An `inventory` may lack
+    those of its last hours.
     """
 
     paths: str
@@ -156,7 +161,9 @@ class PlannedPaths(NamedTuple):
     @classmethod
     def of(cls, object_filter: ObjectFilter, *, is_inventory: bool) -> PlannedPaths:
         """Return those of a run that lists, or reads an inventory."""
-        end = object_filter.dates[1] if any(map(has_date, object_filter.paths)) else None
+        start, end = object_filter.dates if any(map(has_date, object_filter.paths)) else (None, None)
+        if start is not None and end is None and not is_inventory:
+            end = last_date(object_filter.now)
         paths = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
         return cls(paths, end.astimezone(UTC).isoformat() if end else "", "inventory" if is_inventory else "")
 
@@ -166,6 +173,11 @@ class PlannedPaths(NamedTuple):
     def has_all_of(self, other: PlannedPaths) -> bool:
         is_longer = not self.end or "" < other.end <= self.end
         return self.paths == other.paths and is_longer and self.source in ("", other.source)
+
+    def ends_before(self, other: PlannedPaths) -> bool:
+        """Return whether the other one has more, but only in places of later dates."""
+        is_alike = (self.paths, self.source) == (other.paths, other.source)
+        return is_alike and "" < self.end < other.end
 
 
 logger = logging.getLogger("tap-s3-files")
@@ -219,8 +231,14 @@ class StreamPlan:
             self._before = latest(self._before, newest.after)
         own = PlannedPaths.of(object_filter, is_inventory=is_inventory)
         self._own, self._planned = own, PlannedPaths(*newest.paths.split(" ")) if newest is not None else own
-        self._has_new_paths = not from_queue and not self._planned.has_all_of(own)
-        if sends and {*self.bookmark.left_out} - {own.paths}:
+        ends = (text.removeprefix(_DATES_FROM) for text in self.bookmark.left_out if text.startswith(_DATES_FROM))
+        if newest is None and (end := max(ends, default=None)):
+            self._planned = self._planned._replace(end=end)
+        is_ahead = not from_queue and self._planned.ends_before(own)
+        self.listed_before = datetime.fromisoformat(self._planned.end) if is_ahead and state is not None else None
+        """The date up to which places were listed, if they are to be listed further; None: all that is listed is."""
+        self._has_new_paths = not (from_queue or is_ahead) and not self._planned.has_all_of(own)
+        if sends and {text for text in self.bookmark.left_out if not text.startswith(_DATES_FROM)} - {own.paths}:
             raise IdentityError(
                 f"Stream {object_filter.stream!r}: a run with another path passed over objects that were planned "
                 "before, whose rows would be missing; nothing was read. Run once without STATE (singer-arrow run: "
@@ -283,8 +301,13 @@ class StreamPlan:
         )
 
     def end(self, at: Bookmark) -> Bookmark:
-        """Return the bookmark of a run that has sent all, which is `at` where its tasks end."""
-        return at
+        """Return the bookmark of a run that has sent all, which is `at` where its tasks end.
+
+        Without a log, it has up to which date places were listed.
+        """
+        if self.log is not None or not self._own.end:
+            return at
+        return replace(at, left_out=(f"{_DATES_FROM}{max(self._own.end, self._planned.end)}",))
 
     def pending_tasks(self, segment: Segment) -> Iterator[PendingTask]:
         """Yield the tasks of a segment that are still to be sent, with what the log has about their objects."""
@@ -403,8 +426,11 @@ class StreamPlan:
             *self.object_filter.window, after=max([*known, *([newest] if newest else [])], default=None)
         )
 
-    def plan_listed(self, found: Listing) -> Iterator[Segment]:
-        """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
+    def plan_listed(self, found: Listing, ahead: Listing | None = None) -> Iterator[Segment]:
+        """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile.
+
+        `ahead` has those of places that were not listed before, which are new however old they are.
+        """
         reason = "its path was changed" if self._planned.paths else "a queue named its objects before"
         if self._planned.paths != self._own.paths and self._floor is not None:
             text = "Stream %r: %s; objects from before %s, where its plan log begins, are not read"
@@ -414,6 +440,10 @@ class StreamPlan:
         since = max((time for time in (start, self.since) if time is not None), default=None)
 
         def new_objects() -> Iterator[ObjectInfo]:
+            early = list(ahead.in_order(before=since)) if ahead is not None and since is not None else []
+            urls = {str(o.url) for o in early}
+            planned = PlannedVersions(self.log.objects_of(urls) if self.log is not None and urls else ())
+            yield from (o for o in early if o not in planned)
             for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
                 if self._planned.paths != self._own.paths and not self._is_rerun:
                     self._warn_once(
@@ -594,7 +624,7 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
     removed objects: rows would be lost, or sent twice.
     """
     if log is None:
-        return Bookmark(state.watermark if state is not None else None)
+        return Bookmark(state.watermark, left_out=state.left_out) if state is not None else Bookmark()
     head, start, end, before = log.head, log.begin, log.next_number, log.before
     own = head.log if head is not None else ""
     begin = Bookmark(before, start, log=own)

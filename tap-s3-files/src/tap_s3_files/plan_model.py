@@ -398,9 +398,9 @@ def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bo
     segment = pending.segment
     if not durable and segment.table_version:  # a version is passed as a whole
         is_last = pending.number + 1 == len(segment.tasks)
-        return Bookmark(segment.after) if is_last else bookmark
+        return replace(bookmark, watermark=segment.after) if is_last else bookmark
     if not durable:
-        return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
+        return replace(bookmark, watermark=watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
     bookmark = _within(bookmark, segment).sent(pending.number)
     bookmark = replace(bookmark, left_out=(pending.left_out,) if pending.left_out else bookmark.left_out)
     if bookmark.done < len(segment.tasks):
