@@ -245,6 +245,8 @@ class StreamPlan:
                 "--full-refresh): a target leaves out what it has loaded. Or set the path as before; or, to do without "
                 f"those rows, begin a new log on purpose with --new-plan-log ({GUIDE})"
             )
+        if sends and log is not None:
+            log.check_cuts(self.bookmark.segment)
         since = None if from_queue else self.since
         self._known = KnownVersions(log, since) if log is not None else None
         floor = self.bookmark.watermark if log is None or log.is_new else None if log.knows_before else log.before

@@ -5,6 +5,7 @@
 <plan_root>/_plans/<stream>/checkpoint-000000-000015-20260501T101500000000.parquet
                                                      segments 0 to 15; the newest object in them is of that time
 <plan_root>/_plans/<stream>/after-load-...           which objects may be gone: `after_load.Mark`
+<plan_root>/_plans/<stream>/cuts-000017.json         large objects of segments up to this one were cut
 <plan_root>/_plans/<stream>.cuts/                    where large objects were cut: `Cuts` and `RangeStarts`
 <plan_root>/_plans/<stream>.cuts/left-<log>-000017-3-<hash>.json
                                                      objects of task 3 of segment 17 that a run did not load
@@ -61,6 +62,8 @@ KNOWN_AT_ONCE = 200 * SEGMENT_OBJECTS
 """Object versions of a file that holds what was read before a log began."""
 _ENTRY = re.compile(r"(\d{6,})\.json")
 _CHECKPOINT = re.compile(r"checkpoint-(\d{6,})-(\d{6,})-(\d{8}T\d{12})\.parquet")
+_CUT_MARK = re.compile(r"cuts-(\d{6,})\.json")
+_CUT = re.compile(r"[0-9a-f]{32}-\d+\.json")
 _TIME = "%Y%m%dT%H%M%S%f"
 _COLUMNS = pa.schema(
     [
@@ -345,6 +348,7 @@ class PlanLog:
         self._checkpoints: OrderedDict[str, CheckpointReader] = OrderedDict()
         self.head: LogHead | None = None
         self.marks: list[Mark] = []
+        self._cut_marks: list[int] = []
         self._files: list[LogFile] = []
         self._recent: dict[int, Segment] = {}
         self._range_starts: dict[str, RangeStarts] = {}
@@ -517,8 +521,21 @@ class PlanLog:
 
     def cuts(self, segment: Segment, task: Task) -> Cuts:
         """Return the cuts of a task of a segment."""
-        name = task_name(self._stream, task)
-        return Cuts(self._storage, self._cuts, name, is_new=segment.number >= self._new_from)
+        name, is_marked = task_name(self._stream, task), segment.number <= max(self._cut_marks, default=-1)
+        mark = None if is_marked else self.url.join(f"cuts-{segment.number:06d}.json")
+        return Cuts(self._storage, self._cuts, name, mark, is_new=segment.number >= self._new_from)
+
+    def check_cuts(self, start: int) -> None:
+        """Raise IdentityError if objects of segments from a number on were cut, and no one knows any more where."""
+        if start > max(self._cut_marks, default=-1) or any(
+            _CUT.fullmatch(o.url.name) for o in self._storage.list(self._cuts._replace(key=f"{self._cuts.key}/"))
+        ):
+            return
+        raise IdentityError(
+            f"Stream {self._stream!r}: large objects were sent in parts, and the files below {self._cuts}, which say "
+            "where they were cut, were removed; rows would be lost or sent twice, so nothing was read. Restore them; "
+            "or begin a new plan log with --new-plan-log, and with an empty table"
+        )
 
     def range_starts(self, task: Task) -> RangeStarts | None:
         """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""
@@ -633,6 +650,7 @@ class PlanLog:
         prefix = Url(self.url.scheme, self.url.bucket, self.url.key + "/")
         names = {o.url.name: o.size for o in self._storage.list(prefix)}
         self.marks = marks_in(names)
+        self._cut_marks = sorted(int(found[1]) for found in map(_CUT_MARK.fullmatch, names) if found)
         heads = head_numbers(names)
         if not heads or self.head is None or self.head.first != heads[-1]:
             self.head = read_head(self._storage, self.url, heads[-1], self._stream) if heads else None
@@ -670,6 +688,8 @@ class PlanLog:
             self._recent = {n: s for n, s in self._recent.items() if n > made.last}
             with suppress(NotFoundError):
                 self._storage.delete([self.url.join(file.name) for file in files])
+                old_marks, self._cut_marks = self._cut_marks[:-1], self._cut_marks[-1:]
+                self._storage.delete([self.url.join(f"cuts-{number:06d}.json") for number in old_marks])
 
     def _superseded(self, url: Url) -> SupersededError:
         msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"

@@ -95,12 +95,21 @@ class Cut:
 
 
 class Cuts:
-    """The cuts of one task, an object or a range, which `name` identifies; `is_new`: no earlier run has begun it."""
+    """The cuts of one task, an object or a range, which `name` identifies; `is_new`: no earlier run has begun it.
 
-    def __init__(self, storage: Storage, folder: Url, name: str, *, is_new: bool = False) -> None:
-        self._storage, self._folder, self._name = storage, folder, name
+    `mark` is a file outside the folder which says that cuts were made, so that it is noticed if the folder is removed.
+    """
+
+    def __init__(
+        self, storage: Storage, folder: Url, name: str, mark: Url | None = None, *, is_new: bool = False
+    ) -> None:
+        self._storage, self._folder, self._name, self._mark = storage, folder, name, mark
         self._known: list[Cut] | None = [] if is_new else None
-        self.place = folder, name  # with which another process finds them; any of them may have been made meanwhile
+        self.place = (
+            folder,
+            name,
+            mark,
+        )  # with which another process finds them; any of them may have been made meanwhile
         self.lock = threading.Lock()  # for one reading of the object at a time
 
     def known(self) -> list[Cut]:
@@ -122,6 +131,9 @@ class Cuts:
             if theirs is None or theirs.after != cut.after:
                 msg = f"{url} was written by another run of the stream at the same time; run again to follow it"
                 raise SupersededError(msg)
+        if self._mark is not None:
+            self._storage.put(self._mark, b"{}")
+            self._mark = None
         self.known().append(cut)
 
     def _get(self, first_row: int) -> Cut | None:

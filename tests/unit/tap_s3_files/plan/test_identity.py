@@ -23,6 +23,7 @@ from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files import plan_log, plan_model
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog, task_name
+from tap_s3_files.plan_model import Cut
 from tap_s3_files.settings import Bookmark, Watermark
 
 
@@ -513,3 +514,33 @@ def test_a_new_log_of_which_known_versions_are_missing_sends_nothing(tmp_path: P
         day(tmp_path, 5, state)
     begin_anew(tmp_path, state, objects(4))
     assert day(tmp_path, 5, state)[0] == ["04"]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_cuts_that_are_removed_end_a_run_that_needs_them(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that cut a large object elsewhere would send its rows under other ids."""
+    monkeypatch.setattr(log_head, "FANOUT", 3)
+    monkeypatch.setattr(plan_model, "SEGMENT_OBJECTS", 1)
+    listed = [info(f"{n}", n, size=9 << 20) for n in range(count)]
+    plan = plan_for(run_of(listed, None, None), log_in(tmp_path))
+    for made in run_of(listed, None, None).listed_segments(stream(), plan):
+        for pending in plan.pending_tasks(made):
+            assert pending.cuts is not None
+            pending.cuts.add(Cut("file:///x", 0, 7, 7, None))
+    folder, log = tmp_path / "_plans" / "orders.cuts", log_in(tmp_path)
+    assert len(list(folder_of(tmp_path).glob("cuts-*"))) < max(count, 2)  # compacted like the log
+    assert len(day_of(tmp_path, listed, None)) == count
+    shutil.rmtree(folder)
+    with pytest.raises(IdentityError, match=r"which say where they were cut, were removed"):
+        day_of(tmp_path, listed, None)
+    assert log.head is not None
+    behind = Bookmark(log.read(count - 1).after, count, log=log.head.log)
+    assert day_of(tmp_path, listed, behind) == []  # it needs none of them
+    begin_anew(tmp_path, None)
+    assert len(day_of(tmp_path, listed, None)) == count
+
+
+def day_of(folder: Path, listed: list[ObjectInfo], state: Bookmark | None) -> list[str]:
+    return [n for task, _ in run(log_in(folder), listed, state) for n in names(task.objects)]
