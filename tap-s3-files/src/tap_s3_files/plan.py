@@ -260,6 +260,7 @@ class StreamPlan:
         self._last: dict[Version, tuple[int, int]] = {}
         self._looked_through = self.bookmark.segment
         self._listed: datetime | None = None
+        self._unchanged: Watermark | None = None
         self.complete_until: datetime | None = None
         """All that was there at this time is in the plan; None: that is not known, as where others plan."""
 
@@ -305,8 +306,11 @@ class StreamPlan:
     def end(self, at: Bookmark) -> Bookmark:
         """Return the bookmark of a run that has sent all, which is `at` where its tasks end.
 
-        Without a log, it has up to which date places were listed.
+        It passes objects that were written again without a change, as they count as read. Without a log, it has up to
+        which date places were listed.
         """
+        if self._unchanged is not None and self._listed is not None and self._unchanged.last_modified <= self._listed:
+            at = replace(at, watermark=latest(at.watermark, self._unchanged))
         if self.log is not None or not self._own.end:
             return at
         return replace(at, left_out=(f"{_DATES_FROM}{max(self._own.end, self._planned.end)}",))
@@ -544,6 +548,7 @@ class StreamPlan:
                 yield info
 
     def _warn_of_unchanged(self, info: ObjectInfo) -> None:
+        self._unchanged = latest(self._unchanged, place_in_order(info))
         self._warn_once(
             "%s was written again without a change since it was planned (the same ETag), and is not read again; nor "
             "are others like it, which are not named. If it was gone when it was to be read, its rows may be missing: "

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from forked_programs import ForkedPrograms
+from google.api_core.exceptions import NotFound
 from meltano.core.utils import merge
 from tap_source import TapBucket
 from warehouses import WAREHOUSES, Warehouse
@@ -121,6 +122,7 @@ class Teller:
         self._root, self._settings = "stage", dict[str, Any]()
         self._tables = {stream: Table() for stream in STREAMS}
         self._state: Any = None
+        self._passed = list[Any]()  # STATEs of the tap and of the target
         self._now = self._number = 0
         self._is_anew = self._must_refresh = False
         """A run without STATE is refused, as the log begins at one; the tables are empty, and one must come."""
@@ -224,7 +226,7 @@ class Teller:
         if self._is_anew or self._state is None:
             return
         for stream, table in self._tables.items():
-            if stream in self._warehouse.tables():
+            if self._there(stream):
                 self._warehouse.query(f"TRUNCATE TABLE {{{stream}}}")
             table.empty()
         self._must_refresh = True
@@ -274,6 +276,10 @@ class Teller:
             f"--- tap {tap.code}, target {target.code}: {self.steps[-1:]}\n{tap.stderr[-3000:]}{target.stderr[-3000:]}"
         )
         said = [json.loads(line) for line in target.stdout.splitlines()]
+        sent = [m["value"] for m in map(json.loads, lines) if m["type"] == "STATE"]
+        self._passed += [state for state in (*sent, *said) if state not in self._passed]
+        if not all(_survives(former, new) for former in self._passed for new in (*sent, *said)):
+            self.problems.append("a STATE that is merged into a former one is another one")
         if not said or (is_killed and self._chance.random() < 0.4):
             said = []
         elif (is_whole and self._state is not None) or self._chance.random() < 0.5:
@@ -302,7 +308,11 @@ class Teller:
         self._pipe(None)  # the former STATE was of rows that were removed
 
     def _there(self, stream: str) -> Rows:
-        if stream not in self._warehouse.tables():
+        try:
+            is_there = stream in self._warehouse.tables()
+        except NotFound:  # the dataset: no target has come so far
+            is_there = False
+        if not is_there:
             return Rows()
         return Rows((row["id"], row["v"]) for row in self._warehouse.query(f"SELECT id, v FROM {{{stream}}}"))
 
@@ -331,6 +341,12 @@ class Teller:
             step()
         differences = [table.difference(self._there(stream), settles=False) for stream, table in self._tables.items()]
         return Comparison(*(sum(rows.total() for rows in some) for some in zip(*differences, strict=True)))
+
+
+def _survives(former: Any, new: Any) -> bool:
+    """Return whether the entries of a STATE are the same after Meltano has merged it into a former one."""
+    merged: Any = merge(deepcopy(new), deepcopy(former))
+    return bool(merged["bookmarks"] == former["bookmarks"] | new["bookmarks"])
 
 
 def _shown(rows: Rows) -> str:

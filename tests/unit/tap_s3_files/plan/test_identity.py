@@ -23,7 +23,7 @@ from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files import plan_log, plan_model
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog, task_name
-from tap_s3_files.plan_model import Cut
+from tap_s3_files.plan_model import Cut, place_in_order
 from tap_s3_files.settings import Bookmark, Watermark
 
 
@@ -544,3 +544,21 @@ def test_cuts_that_are_removed_end_a_run_that_needs_them(
 
 def day_of(folder: Path, listed: list[ObjectInfo], state: Bookmark | None) -> list[str]:
     return [n for task, _ in run(log_in(folder), listed, state) for n in names(task.objects)]
+
+
+def test_state_passes_what_was_written_again_without_a_change(tmp_path: Path) -> None:
+    """A new log that is begun at the STATE, where the former one is gone, then takes it as read."""
+    state = days(tmp_path)
+    again = [replace_time(o, 9 * DAY + n) for n, o in enumerate(objects(4))]
+    runs = run_of(again, state, None)
+    plan = plan_for(runs, log_in(tmp_path))
+    assert list(runs.listed_segments(stream(), plan)) == []
+    end = plan.end(plan.bookmark)
+    assert end.watermark == place_in_order(again[-1])
+    assert day(tmp_path, 5, end)[0] == []  # older than the overlap by now
+    begin_anew(tmp_path / "other", end, [o for o in again if place_in_order(o) <= end.watermark])
+    assert list(run(log_in(tmp_path / "other"), again, end)) == []
+
+
+def replace_time(o: ObjectInfo, seconds: int) -> ObjectInfo:
+    return o._replace(modified=START + timedelta(seconds=seconds))
