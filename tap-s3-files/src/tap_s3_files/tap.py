@@ -241,7 +241,9 @@ class TapS3Files(ArrowTap):
         for line in tap.preview_lines(preview) if preview is not None else tap.plan_lines(targets, shard_count):
             click.echo(line)
 
-    def start_state(self, stream: str) -> Mapping[str, Any]:  # noqa: ARG002 - of all streams alike
+    def start_state(self, stream: str) -> Mapping[str, Any]:
+        if placeholders(stream):  # of which no folder was found
+            return {}
         shard = self.settings.shard
         return {**Bookmark().to_state(), "shard": str(shard) if shard else ""}
 

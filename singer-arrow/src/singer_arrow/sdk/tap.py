@@ -212,13 +212,13 @@ class ArrowTap(CheckedPlugin, Tap):
             self._has_whole_state, bookmarks = True, self.state.setdefault("bookmarks", {})
             selected = (s.name for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected)
             new = (name for name in (*selected, *self.failures) if not any(self.given_state(name).values()))
-            bookmarks.update({name: dict(self.start_state(name)) for name in new})
+            bookmarks.update({name: dict(entry) for name in new if (entry := self.start_state(name))})
 
     @abc.abstractmethod
     def start_state(self, stream: str) -> Mapping[str, Any]:
         """Return the entry in STATE of a stream of which nothing was sent: with every key, no null and no object.
 
-        A run with it is one without STATE.
+        A run with it is one without STATE. Empty: the name is that of no single stream.
         """
 
     def setup_mapper(self) -> None:
