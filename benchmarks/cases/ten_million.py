@@ -109,8 +109,8 @@ def build(bench: Workbench) -> Case:
         return {"replication": {"method": "inventory", "manifest_url": str(folder / "manifest.json")}}
 
     mark = {"last_modified": (START + timedelta(seconds=SPAN)).isoformat(), "key": ""}
-    state = {"watermark": mark, "segment": 0, "done": 0, "ahead": []}
-    last = {**state, "watermark": {**mark, "key": f"s3://{BUCKET}/{Keys(large, 0)[large - 1]}"}}
+    state = {**mark, "segment": 0, "done": 0, "ahead": [], "rows": 0, "log": "", "batch": "", "left_out": []}
+    last = {**state, "key": f"s3://{BUCKET}/{Keys(large, 0)[large - 1]}"}
     ascend = {"method": "polling", "keys_ascend": True, "overlap_minutes": 0}
     many = [{"name": f"s{n}", "path": f"s3://{BUCKET}/events/day={n:05d}/**/*.csv"} for n in range(streams)]
     first, second = f"{small:,} objects, all new", f"{large:,} objects, all new"

@@ -13,13 +13,14 @@ from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.listing import Listing
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog
-from tap_s3_files.plan_model import Segment, Task, after_task, make_tasks, place_in_order, unsent
+from tap_s3_files.plan_model import Segment, Task, after_task, make_tasks, place_in_order
 from tap_s3_files.run import TapRun
 from tap_s3_files.settings import Bookmark, Watermark
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 OVERLAP = timedelta(minutes=10)
 TARGET_BYTES = 1 << 20
+PATH = "s3://b/in/*"
 
 
 def info(name: str, seconds: float = 0, *, size: int = 10, etag: str | None = "e") -> ObjectInfo:
@@ -74,14 +75,14 @@ def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetim
     return Listed(shared, lambda _: state.to_state() if state else {})
 
 
-def plan_for(tap_run: TapRun, log: PlanLog | None, identity: str = "") -> StreamPlan:
+def plan_for(tap_run: TapRun, log: PlanLog | None, identity: str = "", path: str = "") -> StreamPlan:
     """Return the stream's plan in a run."""
-    return tap_run.plan(stream(), log, TARGET_BYTES, rows_identity=identity)
+    return tap_run.plan(stream(path) if path else stream(), log, TARGET_BYTES, rows_identity=identity)
 
 
-def stream() -> Any:
+def stream(path: str = PATH) -> Any:
     """Return the settings of the stream that planning reads."""
-    return SimpleNamespace(name="orders", replication_method=None, is_table=False, paths=(Url("s3", "b", "in/*"),))
+    return SimpleNamespace(name="orders", replication_method=None, is_table=False, paths=(Url.parse(path),))
 
 
 def run(
@@ -97,7 +98,8 @@ def run(
     tap_run = run_of(objects, state, began, **settings)
     plan = plan_for(tap_run, log, identity)
     at = plan.bookmark
-    for pending in unsent(at, tap_run.listed_segments(stream(), plan), plan.selects):
-        at = after_task(at, pending, durable=log is not None)
-        if pending.task.objects:
-            yield pending.task, at
+    for found in tap_run.listed_segments(stream(), plan):
+        for pending in plan.pending_tasks(found):
+            at = after_task(at, pending, durable=log is not None)
+            if pending.task.objects:
+                yield pending.task, at

@@ -63,6 +63,10 @@ class TapThings(ArrowTap):
     name = "tap-things"
     config_jsonschema = {"type": "object", "properties": {"batches": {"type": "boolean"}, "n": {"type": "integer"}}}  # noqa: RUF012 - as the SDK declares it
 
+    def start_state(self, stream: str) -> dict[str, Any]:
+        """Return an entry of no number."""
+        return {"done": -1}
+
     def check_settings(self) -> None:
         """Refuse the number 13."""
         if self.config.get("n") == 13:

@@ -52,8 +52,9 @@ def watermark_of(state: Mapping[str, Any] | None, stream: str) -> datetime | Non
     entry = ((state or {}).get("bookmarks") or {}).get(stream)
     if not isinstance(entry, Mapping):
         return None
-    mark = entry.get("watermark")
-    value = mark.get("last_modified") if isinstance(mark, Mapping) else entry.get("replication_key_value")
+    mark = entry.get("watermark")  # of earlier versions
+    mark = mark if isinstance(mark, Mapping) else entry
+    value = mark.get("last_modified") or entry.get("replication_key_value")
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:

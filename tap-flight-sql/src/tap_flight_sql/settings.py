@@ -197,7 +197,8 @@ class Settings:
 
 # What the STATE of a stream holds. Pure.
 #
-#     {"replication_key": "updated_at", "replication_key_value": "2024-05-01T10:00:00", "window": 17, "log": "5f0c..."}
+#     {"replication_key": "updated_at", "replication_key_value": "2024-05-01T10:00:00", "window": 17, "log": "5f0c...",
+#      "batch": "3f9c..."}
 #
 # All rows up to the value were sent, and all windows before this number of the window log with this id.
 
@@ -212,17 +213,18 @@ class Bookmark:
     batch: str = ""
 
     def to_state(self, key: str) -> dict[str, Any]:
-        """Return the stream's entry in STATE."""
-        value = {"replication_key_value": self.value} if self.value is not None else {}
-        ids = {name: text for name, text in (("log", self.log), ("batch", self.batch)) if text}
-        return {"replication_key": key, **value, "window": self.window, **ids}
+        """Return the stream's entry in STATE: flat, and with every key, as Meltano merges it into the former one."""
+        value = self.value if self.value is not None else ""
+        ids = {"window": self.window, "log": self.log, "batch": self.batch}
+        return {"replication_key": key, "replication_key_value": value, **ids}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], stream: str, key: str) -> Bookmark:
         """Read the stream's entry in STATE, which may be empty."""
         value, window, own = state.get("replication_key_value"), state.get("window", 0), state.get("replication_key")
         value = float(value) if isinstance(value, Decimal) else value  # the SDK reads fractions as decimals
-        if own is not None and own != key:
+        value = None if value == "" and not window else value  # at its start
+        if own not in (None, "", key):
             raise ConfigError(
                 f"The STATE of stream {stream!r} is of the replication key {own!r}, and the setting is {key!r}; to "
                 "begin anew, run without the stream's state, set another plan_root and empty the table"

@@ -316,7 +316,7 @@ class QueryStream(ArrowStream):
 
     @property
     def is_sent_whole(self) -> bool:
-        return self._key is None or not self._tap.given_state(self.name)  # type: ignore[attr-defined]  # an ArrowTap
+        return self._key is None or self._bookmark() == Bookmark()
 
     def batch_encoding(self) -> tuple[str, str, str] | None:
         batch = self._run.batch
@@ -554,6 +554,10 @@ class TapFlightSql(ArrowTap):
 
     def check_settings(self) -> None:
         self.settings = Settings.from_config(self.config)
+
+    def start_state(self, stream: str) -> Mapping[str, Any]:
+        key = next((s.replication_key for s in self.settings.streams if s.name == stream), None)
+        return Bookmark().to_state(key or "")
 
     @cached_property
     def server(self) -> Server:

@@ -51,7 +51,7 @@ def passthrough_rows(context: TaskContext, task: Task) -> list[int | None] | Non
         reason = "its rows or names may not be all those of the table" if not task.values else "it lacks columns"
         logger.info("%s is converted although passthrough is on: %s", task.objects[0].url, reason)
         return None
-    for info in task.objects:
+    for info in task.read_objects:
         try:
             found, reason = _rows_or_reason(context, info)
         except (ArchivedError, EmptyObjectError, ObjectChangedError):  # reading it reports that
@@ -275,7 +275,8 @@ class _TaskFiles:
         self._name = task_name(job.stream, pending.task)
         self.schema = job.schema if job.made is None else job.sent
         columns = [[f.name, str(f.type), bool(f.metadata)] for f in self.schema]
-        self._content = identity(self._name, columns, job.settings, job.batch.compression)
+        later = sorted(pending.task.sent_later)
+        self._content = identity(self._name, columns, job.settings, job.batch.compression, *([later] if later else []))
 
     def url(self, first_row: int, rows: int) -> Url:
         """Return the URL of a batch file; it depends on all that decides what is in the file."""
@@ -321,7 +322,7 @@ class _TaskFiles:
 
     def passed(self, rows: int | None) -> Batch:
         """Return the message for objects that go as they are, with their rows if these are known."""
-        job, objects = self._job, self._task.objects
+        job, objects = self._job, self._task.read_objects
         return Batch(
             job.stream,
             format=job.passthrough,

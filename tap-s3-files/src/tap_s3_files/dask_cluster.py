@@ -62,7 +62,7 @@ class RemoteTask:
     resources: Resources
     job: StreamJob
     pending: PendingTask
-    cuts: tuple[Url, str] | None
+    cuts: tuple[Url, str, Url | None] | None
     starts: Url | None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from itertools import count
@@ -99,6 +99,11 @@ def check_moment(path: Url, moment: datetime | None, setting: str) -> None:
         )
 
 
+def last_date(now: datetime) -> datetime:
+    """Return before which date the places are that are listed without an end: clocks and zones differ."""
+    return now + _DAY
+
+
 def resolve_dates(
     paths: Iterable[Url],
     start: datetime | None,
@@ -109,12 +114,12 @@ def resolve_dates(
 ) -> list[Url]:
     """Replace the dates of paths by those of [start, end), or by wildcards without a start.
 
-    Without an end the last date is tomorrow's: clocks and zones differ. If keys ascend with time, and objects up to
+    Without an end it is tomorrow's. If keys ascend with time, and objects up to
     `begin` are known, the places before it are left out.
     """
     found: list[Url] = []
     for path in paths:
-        places = _dated(path, start, end or now + _DAY) if has_date(path) else [path]
+        places = _dated(path, start, end or last_date(now)) if has_date(path) else [path]
         known = (
             begin is not None and has_date(path) and any(glob_match(p.key, begin.key) for p in _dated(path, None, now))
         )
@@ -326,7 +331,8 @@ class ObjectFilter:
     """Filter of the objects that an inventory or a queue reports for a stream; in the folders `own` this tap writes.
 
     `dates` bound dates in paths, `window` the time of last modification: from the first on, before the second.
-    `moments` are both as they are given, where they are relative: they stay the same from run to run.
+    `moments` are both as they are given, where they are relative: they stay the same from run to run. `now` is when the
+    run began.
     """
 
     stream: str
@@ -335,6 +341,7 @@ class ObjectFilter:
     dates: Window = (None, None)
     window: Window = (None, None)
     moments: tuple[str, ...] = ()
+    now: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
     def matches(self, url: Url) -> bool:
         """Return whether `find` would yield an object of this URL if it existed."""

@@ -14,15 +14,16 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from singer_arrow.batch.message import PlanLogId
+from singer_arrow.batch.message import ContinuedLog, PlanLogId, place_in_log
 from singer_arrow.errors import IdentityError, NotFoundError, ObjectChangedError
 from singer_arrow.naming import digest
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.listing import Listing
-from tap_s3_files.paths import ObjectFilter, has_date
+from tap_s3_files.paths import ObjectFilter, has_date, last_date
 from tap_s3_files.plan_log import GUIDE, PlanLog, SegmentRange
 from tap_s3_files.plan_model import (
+    Cuts,
     Division,
     PendingTask,
     Segment,
@@ -142,19 +143,41 @@ def _second(info: ObjectInfo) -> datetime:
 # What one stream reads in one run: the segments of its plan log that its STATE has not passed, then new ones.
 
 
+_DATES_FROM = "dates from "
+"""What an entry of `Bookmark.left_out` begins with if it says from which date on places were not listed."""
+
+
 class PlannedPaths(NamedTuple):
     """Of which paths, a digest, a log has all objects: those with dates before `end`, if there is one.
 
-    An `inventory` may lack those of its last hours.
+    Without an end_date that is what was listed: places of later dates may hold objects already. An `inventory` may lack
+    those of its last hours.
     """
 
     paths: str
     end: str = ""
     source: str = ""
 
+    @classmethod
+    def of(cls, object_filter: ObjectFilter, *, is_inventory: bool) -> PlannedPaths:
+        """Return those of a run that lists, or reads an inventory."""
+        start, end = object_filter.dates if any(map(has_date, object_filter.paths)) else (None, None)
+        if start is not None and end is None and not is_inventory:
+            end = last_date(object_filter.now)
+        paths = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
+        return cls(paths, end.astimezone(UTC).isoformat() if end else "", "inventory" if is_inventory else "")
+
+    def __str__(self) -> str:
+        return " ".join(self).rstrip()
+
     def has_all_of(self, other: PlannedPaths) -> bool:
         is_longer = not self.end or "" < other.end <= self.end
         return self.paths == other.paths and is_longer and self.source in ("", other.source)
+
+    def ends_before(self, other: PlannedPaths) -> bool:
+        """Return whether the other one has more, but only in places of later dates."""
+        is_alike = (self.paths, self.source) == (other.paths, other.source)
+        return is_alike and "" < self.end < other.end
 
 
 logger = logging.getLogger("tap-s3-files")
@@ -200,33 +223,44 @@ class StreamPlan:
         self._warned = set[str]()
         self.as_records = False
         """Whether this run sends RECORD messages; set before its first segment."""
-        self.newest = newest = log.read(self._end - 1) if log is not None and self.is_begun else None
+        has_entries = log is not None and self._end > log.first_number
+        self.newest = newest = log.read(self._end - 1) if log is not None and has_entries else None
         if newest is not None and not self._is_rerun:
             self._warn_of_settings(newest)
         if newest is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, newest.after)
-        end = object_filter.dates[1] if any(map(has_date, object_filter.paths)) else None
-        paths = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
-        own = PlannedPaths(paths, end.astimezone(UTC).isoformat() if end else "", "inventory" if is_inventory else "")
+        own = PlannedPaths.of(object_filter, is_inventory=is_inventory)
         self._own, self._planned = own, PlannedPaths(*newest.paths.split(" ")) if newest is not None else own
-        self._has_new_paths = not from_queue and not self._planned.has_all_of(own)
-        if sends and self.bookmark.left_out not in ("", own.paths):
+        ends = (text.removeprefix(_DATES_FROM) for text in self.bookmark.left_out if text.startswith(_DATES_FROM))
+        if newest is None and (end := max(ends, default=None)):
+            self._planned = self._planned._replace(end=end)
+        is_ahead = not from_queue and self._planned.ends_before(own)
+        self.listed_before = datetime.fromisoformat(self._planned.end) if is_ahead and state is not None else None
+        """The date up to which places were listed, if they are to be listed further; None: all that is listed is."""
+        self._has_new_paths = not (from_queue or is_ahead) and not self._planned.has_all_of(own)
+        if sends and {text for text in self.bookmark.left_out if not text.startswith(_DATES_FROM)} - {own.paths}:
             raise IdentityError(
                 f"Stream {object_filter.stream!r}: a run with another path passed over objects that were planned "
                 "before, whose rows would be missing; nothing was read. Run once without STATE (singer-arrow run: "
                 "--full-refresh): a target leaves out what it has loaded. Or set the path as before; or, to do without "
                 f"those rows, begin a new log on purpose with --new-plan-log ({GUIDE})"
             )
+        if sends and log is not None:
+            log.check_cuts(self.bookmark.segment)
         since = None if from_queue else self.since
         self._known = KnownVersions(log, since) if log is not None else None
-        self._floor = None if from_queue else self.bookmark.watermark if log is None or log.is_new else log.before
+        floor = self.bookmark.watermark if log is None or log.is_new else None if log.knows_before else log.before
+        self._floor = None if from_queue else floor
         """Objects up to this place count as read although no log holds them: they were read before there was one."""
         self._waiting = deque[tuple[int, Segment | None]]()
         self._waiting_versions: set[Version] = set()
         self._tries: dict[str, int] = {}
         self._queued: set[Version] = set()
         self._counts: dict[Version, int] = {}
+        self._last: dict[Version, tuple[int, int]] = {}
+        self._looked_through = self.bookmark.segment
         self._listed: datetime | None = None
+        self._unchanged: Watermark | None = None
         self.complete_until: datetime | None = None
         """All that was there at this time is in the plan; None: that is not known, as where others plan."""
 
@@ -244,41 +278,106 @@ class StreamPlan:
         return self._known.latest(self.since or self._known.newest - self._overlap)
 
     @property
-    def is_begun(self) -> bool:
-        """Whether an earlier run has planned something."""
-        return self._end > (self.log.first_number if self.log is not None else 0)
+    def plans_first(self) -> bool:
+        """Whether what is new is planned before segments of earlier runs are sent, of which there are some."""
+        return self.log is not None and not self.log.is_read_only and self._end > self.bookmark.segment
 
     @property
-    def log_id(self) -> PlanLogId | None:
-        """What identifies the log to a target; None: there is none, or nothing is in it."""
+    def is_begun(self) -> bool:
+        """Whether an earlier run has planned something."""
+        return self._end > (self.log.begin if self.log is not None else 0)
+
+    def log_id(self, segment: Segment, task: int = 0, row: int = 0) -> PlanLogId | None:
+        """Return what identifies the log, and a batch in it by its first row, to a target; None: there is none."""
         if self.log is None or self.log.head is None:
             return None
         own = self.object_filter
         source = [own.stream, *sorted(map(str, own.paths)), *(own.moments or map(str, (*own.dates, *own.window)))]
-        return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun, self.bookmark.batch)
+        head = self.log.head
+        return PlanLogId(
+            head.log,
+            digest("\n".join(source), 16),
+            has_state=not self._is_rerun,
+            follows=self.bookmark.batch,
+            place=place_in_log(segment.number, task, row),
+            continues=ContinuedLog(**head.continues) if head.continues else None,
+        )
 
     def end(self, at: Bookmark) -> Bookmark:
-        """Return the bookmark of a run that has sent all, which is `at` where its tasks end."""
-        return at
+        """Return the bookmark of a run that has sent all, which is `at` where its tasks end.
+
+        It passes objects that were written again without a change, as they count as read. Without a log, it has up to
+        which date places were listed.
+        """
+        if self._unchanged is not None and self._listed is not None and self._unchanged.last_modified <= self._listed:
+            at = replace(at, watermark=latest(at.watermark, self._unchanged))
+        if self.log is not None or not self._own.end:
+            return at
+        return replace(at, left_out=(f"{_DATES_FROM}{max(self._own.end, self._planned.end)}",))
 
     def pending_tasks(self, segment: Segment) -> Iterator[PendingTask]:
         """Yield the tasks of a segment that are still to be sent, with what the log has about their objects."""
         log, reading = self.log, digest(segment.log if self.log is not None else self._run)
-        for pending in unsent(self.bookmark, [segment], self.selects, self.shard):
+        self._look_through(segment.number + 1)
+        for found in unsent(self.bookmark, [segment], self.selects, self.shard):
+            pending = self._without_sent_later(found)
             task = pending.task
             cuts = log.cuts(segment, task) if log is not None and task.may_be_cut else None
+            if pending.start.rows:
+                self._check_rows(task, pending.start.rows, cuts)
             starts = log.range_starts(task) if log is not None else None
             any_date, planned = replace(self.object_filter, dates=(None, None)), segment.tasks[pending.number].objects
-            is_left_out = pending.passes and not task.objects and not any(any_date.matches(o.url) for o in planned)
+            is_left = pending.passes and not (task.objects or pending.is_sent_later)
+            is_left_out = is_left and not any(any_date.matches(o.url) for o in planned)
             left_out = self._own.paths if is_left_out else ""
             yield replace(pending, cuts=cuts, starts=starts, reading=reading, left_out=left_out)
 
-    def unfinished_segments(self) -> Iterator[Segment]:
-        """Yield the segments that earlier runs planned and the STATE has not passed."""
+    def _look_through(self, end: int) -> None:
+        """Find the last task that sends a version which the log has again, up to the end of what is planned.
+
+        A run that sends several tasks with one version of an object, which had another content in between, would send
+        its rows as often, as they are there again: each time it is read as it is now.
+        """
+        end, start = max(end, self._next), self._looked_through
+        if self.log is None or start >= end:
+            return
+        self._looked_through = end
+        for segment in self.log.segments(start, end, with_again=True):
+            for number, task in enumerate(segment.tasks):
+                if task.again and not (task.range and task.range.number) and self.selects(segment, task):
+                    places = (place for place, _ in task.again)
+                    self._last.update({version_of(task.objects[place]): (segment.number, number) for place in places})
+
+    def _without_sent_later(self, pending: PendingTask) -> PendingTask:
+        """Return a task without the objects that a later task sends in the same version."""
+        if not self._last:
+            return pending
+        objects, nowhere = pending.task.objects, (-1, -1)
+        at = pending.segment.number, pending.number - (pending.task.range.number if pending.task.range else 0)
+        later = frozenset(n for n, o in enumerate(objects) if self._last.get(version_of(o), nowhere) > at)
+        if later and len(later) == len(objects):
+            return replace(pending, task=Task(()), is_sent_later=True)
+        return replace(pending, task=replace(pending.task, sent_later=later)) if later else pending
+
+    def _check_rows(self, task: Task, rows: int, cuts: Cuts | None) -> None:
+        """Raise IdentityError unless an earlier run has cut the object of a task behind so many rows, as STATE says."""
+        if cuts is None or all(cut.after is None or cut.after.rows != rows for cut in cuts.known()):
+            where = (
+                f"{cuts.place[0]} does not have" if cuts is not None else "no batch can end there, so no run has made"
+            )
+            raise IdentityError(
+                f"Stream {self.object_filter.stream!r}: its STATE is behind row {rows:,} of {task.objects[0].url}, and "
+                f"{where} a batch that ends there; rows would be lost or sent twice, so nothing was read. Were files "
+                "of that folder removed, or was the STATE mixed of two runs? Restore them, or run without STATE: a "
+                f"target leaves out what it has loaded ({GUIDE})"
+            )
+
+    def unfinished_segments(self, *, with_new: bool = False) -> Iterator[Segment]:
+        """Yield the segments that earlier runs planned and the STATE has not passed; `with_new`: of this run too."""
         if self.log is None:
             return
-        for segment in self.log.segments(self.bookmark.segment, self._end):
-            if self._is_rerun:
+        for segment in self.log.segments(self.bookmark.segment, self._next if with_new else self._end):
+            if self._is_rerun and segment.number < self._end:
                 self._warn_of_settings(segment)
             if segment.as_records and not self.as_records:
                 self._warn_once(
@@ -333,8 +432,11 @@ class StreamPlan:
             *self.object_filter.window, after=max([*known, *([newest] if newest else [])], default=None)
         )
 
-    def plan_listed(self, found: Listing) -> Iterator[Segment]:
-        """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile."""
+    def plan_listed(self, found: Listing, ahead: Listing | None = None) -> Iterator[Segment]:
+        """Yield new segments for the listed objects that are not in the log; before each, those queued meanwhile.
+
+        `ahead` has those of places that were not listed before, which are new however old they are.
+        """
         reason = "its path was changed" if self._planned.paths else "a queue named its objects before"
         if self._planned.paths != self._own.paths and self._floor is not None:
             text = "Stream %r: %s; objects from before %s, where its plan log begins, are not read"
@@ -344,6 +446,10 @@ class StreamPlan:
         since = max((time for time in (start, self.since) if time is not None), default=None)
 
         def new_objects() -> Iterator[ObjectInfo]:
+            early = list(ahead.in_order(before=since)) if ahead is not None and since is not None else []
+            urls = {str(o.url) for o in early}
+            planned = PlannedVersions(self.log.objects_of(urls) if self.log is not None and urls else ())
+            yield from (o for o in early if o not in planned)
             for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
                 if self._planned.paths != self._own.paths and not self._is_rerun:
                     self._warn_once(
@@ -414,7 +520,7 @@ class StreamPlan:
                 tasks=tuple(tasks),
                 from_queue=self._from_queue,
                 settings=self._settings or "",
-                paths="" if self._from_queue else " ".join(self._planned).rstrip(),
+                paths="" if self._from_queue else str(self._planned),
                 as_records=self.as_records,
             )
             if self.log is not None:
@@ -442,6 +548,7 @@ class StreamPlan:
                 yield info
 
     def _warn_of_unchanged(self, info: ObjectInfo) -> None:
+        self._unchanged = latest(self._unchanged, place_in_order(info))
         self._warn_once(
             "%s was written again without a change since it was planned (the same ETag), and is not read again; nor "
             "are others like it, which are not named. If it was gone when it was to be read, its rows may be missing: "
@@ -491,7 +598,8 @@ class StreamPlan:
         planned = PlannedVersions(self.log.objects_of({str(o.url) for o in changed}) if self.log is not None else ())
         due: list[ObjectInfo] = []
         now: list[ObjectInfo] = []
-        for changed_url in dict.fromkeys(o.url for o in changed):
+        ours = (url for url in dict.fromkeys(o.url for o in changed) if self.object_filter.matches(url))
+        for changed_url in ours:  # others are read in the version that was planned, as others are read with them
             with suppress(NotFoundError):  # it is gone
                 now.append(storage.head(changed_url))
         for info in in_order(now):
@@ -523,8 +631,8 @@ def start_of(log: PlanLog | None, state: Bookmark | None, stream: str, *, sends:
     removed objects: rows would be lost, or sent twice.
     """
     if log is None:
-        return Bookmark(state.watermark if state is not None else None)
-    head, start, end, before = log.head, log.first_number, log.next_number, log.before
+        return Bookmark(state.watermark, left_out=state.left_out) if state is not None else Bookmark()
+    head, start, end, before = log.head, log.begin, log.next_number, log.before
     own = head.log if head is not None else ""
     begin = Bookmark(before, start, log=own)
     if state is None:

@@ -5,6 +5,7 @@
 <plan_root>/_plans/<stream>/checkpoint-000000-000015-20260501T101500000000.parquet
                                                      segments 0 to 15; the newest object in them is of that time
 <plan_root>/_plans/<stream>/after-load-...           which objects may be gone: `after_load.Mark`
+<plan_root>/_plans/<stream>/cuts-000017.json         large objects of segments up to this one were cut
 <plan_root>/_plans/<stream>.cuts/                    where large objects were cut: `Cuts` and `RangeStarts`
 <plan_root>/_plans/<stream>.cuts/left-<log>-000017-3-<hash>.json
                                                      objects of task 3 of segment 17 that a run did not load
@@ -27,11 +28,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import pyarrow as pa
 
+from singer_arrow.batch.message import ContinuedLog
 from singer_arrow.errors import DataError, IdentityError, NotFoundError, SupersededError
 from singer_arrow.naming import folder_name
 from singer_arrow.storage.log_head import (
@@ -48,7 +50,7 @@ from singer_arrow.storage.log_head import (
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
 from tap_s3_files.after_load import Mark, marks_in
-from tap_s3_files.plan_model import Cuts, ObjectRange, RangeStarts, Segment, Task
+from tap_s3_files.plan_model import SEGMENT_OBJECTS, Cuts, ObjectRange, RangeStarts, Segment, Task
 from tap_s3_files.settings import Watermark
 
 # The files of a plan log, as bytes. Pure.
@@ -56,8 +58,12 @@ from tap_s3_files.settings import Watermark
 VERSION = 2
 ROWS_AT_ONCE = 8192
 """Objects of a row group, about: segments are not divided."""
+KNOWN_AT_ONCE = 200 * SEGMENT_OBJECTS
+"""Object versions of a file that holds what was read before a log began."""
 _ENTRY = re.compile(r"(\d{6,})\.json")
 _CHECKPOINT = re.compile(r"checkpoint-(\d{6,})-(\d{6,})-(\d{8}T\d{12})\.parquet")
+_CUT_MARK = re.compile(r"cuts-(\d{6,})\.json")
+_CUT = re.compile(r"[0-9a-f]{32}-\d+\.json")
 _TIME = "%Y%m%dT%H%M%S%f"
 _COLUMNS = pa.schema(
     [
@@ -190,6 +196,25 @@ def checkpoint_to_bytes(files: Iterable[Iterable[pa.Table]]) -> tuple[bytes, dat
     return buffer.getvalue(), newest
 
 
+def known_files(like: Segment, first: int, known: Iterable[ObjectInfo]) -> tuple[int, dict[str, bytes]]:
+    """Return the files, by name, of a log that begins at number `first` with object versions which were read before.
+
+    They are in segments like this one, whose number is returned too.
+    """
+    count, files, objects = 0, dict[str, bytes](), iter(known)
+    while some := list(islice(objects, KNOWN_AT_ONCE)):
+        parts = [some[n : n + SEGMENT_OBJECTS] for n in range(0, len(some), SEGMENT_OBJECTS)]
+        numbers = range(first + count, first + count + len(parts))
+        made = [replace(like, number=n, tasks=(Task(tuple(part)),)) for n, part in zip(numbers, parts, strict=True)]
+        count += len(made)
+        if len(made) == 1:
+            files[entry_name(numbers[0])] = entry_to_bytes(made[0])
+        else:
+            data, newest = checkpoint_to_bytes([[to_table([segment]) for segment in made]])
+            files[checkpoint_name(numbers[0], numbers[-1], newest)] = data
+    return count, files
+
+
 class CheckpointReader:
     """A checkpoint in memory, whose row groups are decoded one at a time.
 
@@ -225,6 +250,11 @@ class CheckpointReader:
             if pc.any(found).as_py():
                 rows = self._file.read_row_group(group, _OF_OBJECTS).filter(found)
                 yield from (_object(*row) for row in zip(*(c.to_pylist() for c in rows.columns), strict=True))
+
+    def has_again(self, group: int) -> bool:
+        """Return whether an object of a row group got a former content back."""
+        heads = self._file.read_row_group(group, ["segment"])["segment"].unique().to_pylist()
+        return any("again" in json.loads(head) for head in heads)
 
     def segments(self, group: int) -> Iterator[Segment]:
         """Yield the segments of a row group, in order."""
@@ -312,12 +342,13 @@ class PlanLog:
     """
 
     def __init__(self, storage: Storage, root: Url, stream: str, *, read_only: bool = False) -> None:
-        self._storage, self._stream, self._read_only = storage, stream, read_only
+        self._storage, self._stream, self.is_read_only = storage, stream, read_only
         self.url = root.join("_plans", folder_name(stream))
         self._cuts = root.join("_plans", f"{folder_name(stream)}.cuts")
         self._checkpoints: OrderedDict[str, CheckpointReader] = OrderedDict()
         self.head: LogHead | None = None
         self.marks: list[Mark] = []
+        self._cut_marks: list[int] = []
         self._files: list[LogFile] = []
         self._recent: dict[int, Segment] = {}
         self._range_starts: dict[str, RangeStarts] = {}
@@ -328,6 +359,16 @@ class PlanLog:
     def first_number(self) -> int:
         """The number of its first segment, or of the one that will be."""
         return self.head.first if self.head else self._files[0].first if self._files else 0
+
+    @property
+    def begin(self) -> int:
+        """The number of the first segment that is sent: those before it hold what was read before the log began."""
+        return self.first_number + (self.head.known or 0 if self.head else 0)
+
+    @property
+    def knows_before(self) -> bool:
+        """Whether it begins with the object versions that were read before."""
+        return self.head is not None and self.head.known is not None
 
     @property
     def next_number(self) -> int:
@@ -358,11 +399,21 @@ class PlanLog:
 
     @staticmethod
     def begin_anew(
-        storage: Storage, root: Url, stream: str, before: Watermark | None, follows: Mapping[str, Any] | None
+        storage: Storage,
+        root: Url,
+        stream: str,
+        before: Watermark | None,
+        follows: Mapping[str, Any] | None,
+        *,
+        continues: ContinuedLog | None = None,
+        known: Iterable[ObjectInfo] | None = None,
+        like: Segment | None = None,
     ) -> Url:
         """Begin a new log on purpose, in place of what is there, which is not read any more; return its head's URL.
 
-        The stream is at `before`; with the STATE `follows` a run begins at the first segment of the new log.
+        The stream is at `before`; with the STATE `follows` a run begins at the first segment of the new log, which
+        `continues` another one. The log begins with the `known` object versions, which were read before, in segments
+        `like` this one.
         """
         folder = root.join("_plans", folder_name(stream))
         names = [o.url.name for o in storage.list(Url(folder.scheme, folder.bucket, folder.key + "/"))]
@@ -370,15 +421,23 @@ class PlanLog:
         gone = [mark.gone for mark in marks_in(names)]
         first = max([*gone, *(n + 1 for n in (*used, *head_numbers(names)))], default=0)
         head = LogHead.new(stream, first, before.to_json() if before else None, follows=follows)
+        like = replace(like or Segment(0, stream, 1, None, None, ()), before=before, after=before, log=head.log)
+        count, files = known_files(like, first, known) if known is not None else (None, {})
+        head = replace(head, known=count, continues=continues._asdict() if continues else None)
         if write_head(storage, folder, head) != head:
             raise SupersededError(f"{folder} was begun anew by another run at the same time; run again")
+        for name, data in files.items():
+            storage.put(folder.join(name), data)
         return folder.join(head_name(first))
 
-    def segments(self, start: int, end: int) -> Iterator[Segment]:
-        """Yield the segments from number `start` on, before `end`, in order; one group of them in memory at a time."""
+    def segments(self, start: int, end: int, *, with_again: bool = False) -> Iterator[Segment]:
+        """Yield the segments from number `start` on, before `end`, in order; one group of them in memory at a time.
+
+        `with_again`: only those in which an object got a former content back.
+        """
         while (file := next((f for f in self._files if f.last >= start), None)) is not None and start < end:
             try:
-                for segment in self._segments_of(file, start, end):
+                for segment in self._segments_of(file, start, end, with_again=with_again):
                     yield segment
                     start = segment.number + 1
                 start = file.last + 1
@@ -436,7 +495,7 @@ class PlanLog:
 
     def append(self, segment: Segment) -> Segment:
         """Make a segment durable, under the number that it has; return it with the id of the log."""
-        if self._read_only:
+        if self.is_read_only:
             return segment
         segment = self._with_ids(replace(segment, log=self._identify(segment)))
         data = entry_to_bytes(segment)
@@ -462,8 +521,21 @@ class PlanLog:
 
     def cuts(self, segment: Segment, task: Task) -> Cuts:
         """Return the cuts of a task of a segment."""
-        name = task_name(self._stream, task)
-        return Cuts(self._storage, self._cuts, name, is_new=segment.number >= self._new_from)
+        name, is_marked = task_name(self._stream, task), segment.number <= max(self._cut_marks, default=-1)
+        mark = None if is_marked else self.url.join(f"cuts-{segment.number:06d}.json")
+        return Cuts(self._storage, self._cuts, name, mark, is_new=segment.number >= self._new_from)
+
+    def check_cuts(self, start: int) -> None:
+        """Raise IdentityError if objects of segments from a number on were cut, and no one knows any more where."""
+        if start > max(self._cut_marks, default=-1) or any(
+            _CUT.fullmatch(o.url.name) for o in self._storage.list(self._cuts._replace(key=f"{self._cuts.key}/"))
+        ):
+            return
+        raise IdentityError(
+            f"Stream {self._stream!r}: large objects were sent in parts, and the files below {self._cuts}, which say "
+            "where they were cut, were removed; rows would be lost or sent twice, so nothing was read. Restore them; "
+            "or begin a new plan log with --new-plan-log, and with an empty table"
+        )
 
     def range_starts(self, task: Task) -> RangeStarts | None:
         """Return the record of where the ranges of the object of a task begin; None for tasks that are no range."""
@@ -483,7 +555,7 @@ class PlanLog:
     def passed_objects(self, start: int, end: int) -> Iterator[tuple[int, ObjectInfo, str]]:
         """Yield the objects of segments, with the segment's number, and why one may not be loaded, or ""."""
         files: dict[int, list[Url]] = {}
-        prefix = self._cuts.join(f"left-{self.head.log if self.head else ''}-")
+        start, prefix = max(start, self.begin), self._cuts.join(f"left-{self.head.log if self.head else ''}-")
         for info in self._storage.list(prefix):
             files.setdefault(int(info.url.key[len(prefix.key) :].partition("-")[0]), []).append(info.url)
         for segment in self.segments(start, end):
@@ -508,17 +580,21 @@ class PlanLog:
                 "empty table, for the objects that are still there (docs/clean-up.md#sources)"
             )
 
-    def _segments_of(self, file: LogFile, start: int = 0, end: int = sys.maxsize) -> Iterator[Segment]:
+    def _segments_of(
+        self, file: LogFile, start: int = 0, end: int = sys.maxsize, *, with_again: bool = False
+    ) -> Iterator[Segment]:
         if not file.is_checkpoint:
             if file.first < end:
                 self._fetch([file.first])
-                yield self._recent[file.first]
+                found = self._recent[file.first]
+                yield from [found] if not with_again or found.has_again else []
             return
         checkpoint = self._open(file)
         for n, group in enumerate(checkpoint.groups()):
-            if group.last >= start and group.first < end:
+            if group.last >= start and group.first < end and (not with_again or checkpoint.has_again(n)):
                 url = self.url.join(file.name)
-                yield from (self._checked(s, url) for s in checkpoint.segments(n) if start <= s.number < end)
+                some = (s for s in checkpoint.segments(n) if start <= s.number < end)
+                yield from (self._checked(s, url) for s in some if not with_again or s.has_again)
 
     def _fetch(self, numbers: Iterable[int]) -> None:
         """Read entries at once; they stay in memory until they are compacted."""
@@ -574,6 +650,7 @@ class PlanLog:
         prefix = Url(self.url.scheme, self.url.bucket, self.url.key + "/")
         names = {o.url.name: o.size for o in self._storage.list(prefix)}
         self.marks = marks_in(names)
+        self._cut_marks = sorted(int(found[1]) for found in map(_CUT_MARK.fullmatch, names) if found)
         heads = head_numbers(names)
         if not heads or self.head is None or self.head.first != heads[-1]:
             self.head = read_head(self._storage, self.url, heads[-1], self._stream) if heads else None
@@ -581,7 +658,8 @@ class PlanLog:
         listed = [file for name, size in names.items() if (file := parse_name(name, size)) and file.first >= start]
         found = newest_cover(listed)
         gap = next((n for n in range(len(found) - 1, 0, -1) if found[n - 1].last + 1 != found[n].first), 0)
-        is_begun = self.head is None or not found or found[0].first == start
+        is_whole = found[0].first == start and found[-1].last + 1 >= self.begin if found else self.begin == start
+        is_begun = self.head is None or is_whole
         if (gap or not is_begun) and attempts > 1:
             return self._refresh(attempts - 1)
         if gap:
@@ -610,6 +688,8 @@ class PlanLog:
             self._recent = {n: s for n, s in self._recent.items() if n > made.last}
             with suppress(NotFoundError):
                 self._storage.delete([self.url.join(file.name) for file in files])
+                old_marks, self._cut_marks = self._cut_marks[:-1], self._cut_marks[-1:]
+                self._storage.delete([self.url.join(f"cuts-{number:06d}.json") for number in old_marks])
 
     def _superseded(self, url: Url) -> SupersededError:
         msg = f"{url} was written by another run of the stream meanwhile; nothing is lost: run again to follow it"

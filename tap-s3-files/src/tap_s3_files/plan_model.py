@@ -95,12 +95,21 @@ class Cut:
 
 
 class Cuts:
-    """The cuts of one task, an object or a range, which `name` identifies; `is_new`: no earlier run has begun it."""
+    """The cuts of one task, an object or a range, which `name` identifies; `is_new`: no earlier run has begun it.
 
-    def __init__(self, storage: Storage, folder: Url, name: str, *, is_new: bool = False) -> None:
-        self._storage, self._folder, self._name = storage, folder, name
+    `mark` is a file outside the folder which says that cuts were made, so that it is noticed if the folder is removed.
+    """
+
+    def __init__(
+        self, storage: Storage, folder: Url, name: str, mark: Url | None = None, *, is_new: bool = False
+    ) -> None:
+        self._storage, self._folder, self._name, self._mark = storage, folder, name, mark
         self._known: list[Cut] | None = [] if is_new else None
-        self.place = folder, name  # with which another process finds them; any of them may have been made meanwhile
+        self.place = (
+            folder,
+            name,
+            mark,
+        )  # with which another process finds them; any of them may have been made meanwhile
         self.lock = threading.Lock()  # for one reading of the object at a time
 
     def known(self) -> list[Cut]:
@@ -122,6 +131,9 @@ class Cuts:
             if theirs is None or theirs.after != cut.after:
                 msg = f"{url} was written by another run of the stream at the same time; run again to follow it"
                 raise SupersededError(msg)
+        if self._mark is not None:
+            self._storage.put(self._mark, b"{}")
+            self._mark = None
         self.known().append(cut)
 
     def _get(self, first_row: int) -> Cut | None:
@@ -217,9 +229,11 @@ class Task:
     """Objects that are read by one worker, in this order, or a range of one object.
 
     `again` counts, for an object that got a former content back, how often the log had that version before: its place
-    among the objects, and the count. `log` is the id of its plan log if that begins at a STATE, as such a log does not
-    know how often. Where objects are files of a table, `values` are those of its partition columns for each of them,
-    and `deletes` the version, by its key, whose deleted rows are left out of one, or "".
+    among the objects, and the count. `sent_later` are the places of objects that are not read, as a later task of the
+    run has the same version; they are part of its identity nevertheless. `log` is the id of its plan log if that begins
+    at a STATE, as such a log does not know how often. Where objects are files of a table, `values` are those of its
+    partition columns for each of them, and `deletes` the version, by its key, whose deleted rows are left out of one,
+    or "".
     """
 
     objects: tuple[ObjectInfo, ...]
@@ -228,6 +242,7 @@ class Task:
     values: tuple[Mapping[str, str | None], ...] = field(default=(), hash=False)
     deletes: tuple[str, ...] = ()
     log: str = field(default="", compare=False)
+    sent_later: frozenset[int] = field(default=frozenset(), compare=False)
 
     @property
     def bytes(self) -> int:
@@ -241,6 +256,11 @@ class Task:
     def ended_objects(self) -> tuple[ObjectInfo, ...]:
         """The objects whose last row it has: so each object counts once."""
         return self.objects if self.range is None or self.range.number + 1 == self.range.count else ()
+
+    @property
+    def read_objects(self) -> tuple[ObjectInfo, ...]:
+        """The objects that are read, in this order."""
+        return tuple(o for n, o in enumerate(self.objects) if n not in self.sent_later)
 
     @property
     def may_be_cut(self) -> bool:
@@ -279,6 +299,11 @@ class Segment:
         """All objects, in order."""
         return (o for t in self.tasks for o in t.objects)
 
+    @property
+    def has_again(self) -> bool:
+        """Whether an object of it got a former content back."""
+        return any(task.again for task in self.tasks)
+
 
 @dataclass(frozen=True, slots=True)
 class PendingTask:
@@ -286,7 +311,8 @@ class PendingTask:
 
     A task without objects sends nothing; `passes`: whether STATE may pass it. `cuts` has where earlier runs cut its
     object, and `starts` where the ranges of that begin. `reading` identifies the log, or without one the run: within it
-    an object is cut in the same places. `left_out`: see `Bookmark`.
+    an object is cut in the same places. `left_out`: see `Bookmark`. `is_sent_later`: it has no objects because later
+    tasks have the same versions of all.
     """
 
     segment: Segment
@@ -298,6 +324,7 @@ class PendingTask:
     starts: RangeStarts | None = None
     reading: str = ""
     left_out: str = ""
+    is_sent_later: bool = False
 
 
 def place_in_order(info: ObjectInfo) -> Watermark:
@@ -383,11 +410,11 @@ def after_task(bookmark: Bookmark, pending: PendingTask, *, durable: bool) -> Bo
     segment = pending.segment
     if not durable and segment.table_version:  # a version is passed as a whole
         is_last = pending.number + 1 == len(segment.tasks)
-        return Bookmark(segment.after) if is_last else bookmark
+        return replace(bookmark, watermark=segment.after) if is_last else bookmark
     if not durable:
-        return Bookmark(watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
+        return replace(bookmark, watermark=watermark_after(bookmark.watermark, [segment.tasks[pending.number]], None))
     bookmark = _within(bookmark, segment).sent(pending.number)
-    bookmark = replace(bookmark, left_out=pending.left_out or bookmark.left_out)
+    bookmark = replace(bookmark, left_out=(pending.left_out,) if pending.left_out else bookmark.left_out)
     if bookmark.done < len(segment.tasks):
         return bookmark
     after = latest(bookmark.watermark, segment.after)

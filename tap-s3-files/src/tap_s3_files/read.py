@@ -222,9 +222,13 @@ def _read_objects(
     starts: RangeStarts | None,
 ) -> Generator[Piece]:
     progress, began = context.progress, perf_counter()
-    for group in prefetch_groups(storage, task.objects[at.object :], context.budget):
+    left = [o for n, o in enumerate(task.objects) if n >= at.object and n not in task.sent_later]
+    for group in prefetch_groups(storage, left, context.budget):
         joined = None if at.rows or len(group) == 1 or task.values else _joined(context.job, group)
         for reader, whole in zip(group, joined or [None] * len(group), strict=True):
+            while at.object in task.sent_later:
+                at = Position(at.object + 1)
+                yield Piece(None, at, Counts())
             counts, info, rows = Counts(objects=int(end is None and bool(task.ended_objects))), reader.info, 0
             assert info is not None
             try:

@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any
 
@@ -57,6 +58,11 @@ class TapRun:
         return Storage(self.settings.aws)
 
     @cached_property
+    def now(self) -> datetime:
+        """When the run began, for the dates in paths."""
+        return datetime.now(UTC)
+
+    @cached_property
     def pool(self) -> ThreadPoolExecutor:
         return ThreadPool(self.settings.max_workers, "task")
 
@@ -89,7 +95,8 @@ class TapRun:
         dates = (settings.start, settings.end)
         is_relative = any(text and not text[0].isdigit() for text in settings.moments)
         moments = settings.moments if is_relative else ()
-        return ObjectFilter(stream.name, stream.paths, tuple(self.own_roots), dates, settings.window(stream), moments)
+        window = settings.window(stream)
+        return ObjectFilter(stream.name, stream.paths, tuple(self.own_roots), dates, window, moments, self.now)
 
     def listing(self, stream: StreamSettings, *, begin: Url | None = None, keep: bool = False) -> Listing:
         """Return all objects of a stream; with `keep`, the next call returns the same. `begin`: see `list_objects`."""
@@ -103,6 +110,11 @@ class TapRun:
             found.compress()
             self._listings[stream.name] = found
         return found
+
+    def ahead(self, stream: StreamSettings, listed_before: datetime) -> Listing:
+        """Return all objects of a stream in places of dates that were not listed before."""
+        paths = replace(self._settings_of(stream), start=listed_before).paths(stream)
+        return list_objects(self.storage, paths, own=self.own_roots)
 
     def table(self, stream: StreamSettings) -> LakeTable:
         """Return the table that a stream is, at the version that this run reads."""
@@ -191,7 +203,8 @@ class TapRun:
         if plan.shard is not None and not plan.is_begun:
             msg = f"Stream {stream.name!r}: setting 'shard' needs a plan, and there is none; run --write-plan first"
             raise ConfigError(msg)
-        yield from plan.unfinished_segments()
+        if plan.shard is not None or isinstance(plan, TablePlan) or not plan.plans_first:
+            yield from plan.unfinished_segments()
         if plan.shard is not None:
             return
         if isinstance(plan, TablePlan):
@@ -202,7 +215,16 @@ class TapRun:
         if not found and plan.since is None and not plan.is_begun and not may_be_empty:
             raise no_match(stream)
         expect(*plan.probably_new(found))
-        yield from plan.plan_listed(found)
+        may_be_ahead = plan.listed_before is not None and not self.settings.replication.keys_ascend
+        ahead = self.ahead(stream, plan.listed_before) if plan.listed_before is not None and may_be_ahead else None
+        if not plan.plans_first:
+            yield from plan.plan_listed(found, ahead)
+            return
+        for _ in plan.plan_listed(
+            found, ahead
+        ):  # so that a version which is there again is sent once, by its last task
+            pass
+        yield from plan.unfinished_segments(with_new=True)
 
 
 def make_budget(memory: int) -> Budget:

@@ -382,7 +382,7 @@ class Settings:
         minimum=0,
     )
     sample_files: int = setting(
-        "From how many objects of a stream, newest and oldest, its schema is inferred.",
+        "From how many objects of a stream, newest and oldest of those that are new, its schema is inferred.",
         default=5,
         name="schema_sample_files",
         minimum=1,
@@ -596,17 +596,22 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
 
 # What the STATE of a stream holds, and how it moves. Pure.
 #
-#     {"watermark": {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://bucket/a.csv"} | null,
-#      "segment": 17, "done": 42, "ahead": [45, 47], "rows": 1310720, "log": "5f0c...", "batch": "3f9c...",
-#      "left_out": "81d4..."}
+#     {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://bucket/a.csv", "segment": 17, "done": 42,
+#      "ahead": [45, 47], "rows": 1310720, "log": "5f0c...", "batch": "3f9c...", "left_out": ["81d4..."], "shard": ""}
 #
-# `log` is the id of the plan log that the numbers are of; without a log, only the watermark counts. The watermark is
-# where the objects of segments before this one end; of this segment, the tasks below `done` and those in `ahead` are
-# sent, and of the task number `done`, if it reads one large object, the first `rows` rows. `batch` was sent last,
-# and planned objects of none of the paths of the digest `left_out` were passed over. Its size does not depend on them.
+# Every key is always there, and no value is null or an object. Meltano merges a STATE into the former one key by key,
+# so a key that is left out would keep its former value. At the start of a stream all values are empty.
+#
+# `log` is the id of the plan log that the numbers are of; without a log, only the watermark counts: `last_modified` and
+# `key`. It is where the objects of segments before this one end; of this segment, the tasks below `done` and those in
+# `ahead` are sent, and of the task number `done`, if it reads one large object, the first `rows` rows. `batch` was sent
+# last, and planned objects of none of the paths of the digest in `left_out` were passed over. Its size does not depend
+# on them. Earlier versions wrote the watermark as an object, and left out what was empty.
 
 _OF_THE_SDK = {"partitions", "progress_markers", "replication_key_signpost", "starting_replication_value"}
 """Keys that the SDK may leave in an entry; they are no part of a bookmark."""
+_PARTS = ("segment", "done", "ahead", "rows", "log", "batch", "left_out")
+"""Keys of a bookmark besides its watermark."""
 _YEARS = (1, 9999)  # of datetime
 
 
@@ -643,7 +648,7 @@ class Bookmark:
     rows: int = 0
     log: str = ""
     batch: str = field(default="", compare=False)
-    left_out: str = field(default="", compare=False)
+    left_out: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def is_begun(self) -> bool:
@@ -664,30 +669,34 @@ class Bookmark:
         return replace(self, done=done, ahead=tuple(sorted(t for t in ahead if t > done)), rows=rows)
 
     def to_state(self) -> dict[str, Any]:
-        """Return the stream's entry in STATE."""
-        return {
-            "watermark": self.watermark.to_json() if self.watermark else None,
-            "segment": self.segment,
-            "done": self.done,
-            "ahead": list(self.ahead),
-            **{name: found for name in ("rows", "log", "batch", "left_out") if (found := getattr(self, name))},
-        }
+        """Return the stream's entry in STATE: flat, and with every key."""
+        mark = self.watermark.to_json() if self.watermark else {"last_modified": "", "key": ""}
+        parts = {name: getattr(self, name) for name in _PARTS}
+        return mark | {name: list(part) if isinstance(part, tuple) else part for name, part in parts.items()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], stream: str) -> Bookmark | None:
-        """Read the stream's entry in STATE; None if it has no bookmark."""
+        """Read the stream's entry in STATE; None if it has no bookmark, or that of a stream at its start."""
         if not state.keys() - _OF_THE_SDK and not state.get("partitions"):  # these are of another tap
             return None
         try:
-            if state.keys().isdisjoint(("watermark", "segment", "done", "ahead")):
-                raise KeyError
-            mark = state.get("watermark")
-            segment, done, ahead = state.get("segment", 0), state.get("done", 0), tuple(state.get("ahead", ()))
-            rows, texts = state.get("rows", 0), tuple(state.get(name, "") for name in ("log", "batch", "left_out"))
-            numbers = segment, done, rows, *ahead
+            parts = {name: state[name] for name in ("last_modified", "key", *_PARTS)} if "key" in state else None
+            if parts is None:  # of an earlier version
+                if state.keys().isdisjoint(("watermark", "segment", "done", "ahead")):
+                    raise KeyError
+                mark, left_out = state.get("watermark"), state.get("left_out")
+                parts = {"last_modified": "", "key": "", "segment": 0, "done": 0, "ahead": (), "rows": 0}
+                parts |= {"log": "", "batch": "", **state, "left_out": [left_out] if left_out else ()}
+                parts |= {"last_modified": mark["last_modified"], "key": mark["key"]} if mark is not None else {}
+            segment, done, ahead, rows, log, batch, left_out = (parts[name] for name in _PARTS)
+            ahead, left_out = tuple(ahead), tuple(left_out)
+            numbers, texts = (segment, done, rows, *ahead), (log, batch, *left_out)
             if not (all(isinstance(n, int) and n >= 0 for n in numbers) and all(isinstance(t, str) for t in texts)):
                 raise TypeError
-            return cls(Watermark.from_json(mark) if mark is not None else None, segment, done, ahead, rows, *texts)
+            is_marked = parts["last_modified"] != "" or parts["key"] != ""
+            watermark = Watermark.from_json(parts) if is_marked else None
+            found = cls(watermark, segment, done, ahead, rows, log, batch, left_out)
+            return found if found != cls() or batch or left_out else None
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ConfigError(
                 f"The STATE of stream {stream!r} is not one that this tap wrote; "

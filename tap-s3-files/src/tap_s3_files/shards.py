@@ -45,7 +45,7 @@ def check_state(given: Mapping[str, Any], stream: str, shard: Shard | None) -> N
     That of another shard has passed tasks that were never sent.
     """
     theirs = given.get("shard")
-    if theirs is not None and theirs != (str(shard) if shard else None):
+    if theirs and theirs != (str(shard) if shard else None):
         ours = f"of shard {shard}" if shard else "without setting 'shard'"
         raise ConfigError(
             f"The STATE of stream {stream!r} is of shard {theirs} and this run is {ours}: give it a STATE of its own "

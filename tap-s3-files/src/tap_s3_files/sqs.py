@@ -112,12 +112,21 @@ class Queue:
                 self.release(found)
                 return
 
-    def approximate_size(self) -> int:
-        """Return the approximate number of waiting messages."""
-        name = "ApproximateNumberOfMessages"
+    def approximate_size(self, *, held: bool = False) -> int:
+        """Return the approximate number of waiting messages; `held`: of those that runs have received, instead."""
+        name = "ApproximateNumberOfMessagesNotVisible" if held else "ApproximateNumberOfMessages"
         with queue_errors(self.url):
             answer = self._client.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])
         return int(answer["Attributes"][name])
+
+    def named(self) -> set[Url]:
+        """Return the objects that waiting messages name; all messages are visible again then."""
+        found = dict[str, Message]()
+        with self.heartbeat():
+            while got := [m for m in self.receive(1) if m.id not in found]:  # a request that waits asks all servers
+                found.update((m.id, m) for m in got)
+        self.release(found.values())
+        return {url for m in found.values() for event in parse_events(m.body) or () for url in event.urls}
 
     def delete(self, messages: Iterable[Message]) -> None:
         """Delete messages. A warning counts failures: those come again, and their objects are known by then."""

@@ -110,7 +110,8 @@ class FileStream(ArrowStream):
                         self.send_schema(self._evolution.schema)
                         self.progress.add(step.counts)
                         if step.batch is not None:
-                            yield replace(step.batch, plan_log=plan.log_id)
+                            log_id = plan.log_id(pending.segment, pending.number, pending.start.rows)
+                            yield replace(step.batch, plan_log=log_id)
                             at = replace(at, batch=step.batch.batch_id or "") if step.batch.row_count != 0 else at
                         if step.after is not None and plan.log is not None and self._replan_and_may_pass(plan, pending):
                             at = after_rows(at, pending, step.after.rows)
@@ -234,7 +235,8 @@ class FileStream(ArrowStream):
     def _replan_and_may_pass(self, plan: StreamPlan, pending: PendingTask) -> bool:
         """Plan new versions of objects that changed; return whether STATE may pass a task: no earlier one waits."""
         planned = pending.segment.tasks[pending.number].objects
-        is_left = not pending.task.objects and pending.passes and plan.shard is None  # by the window, or the path
+        # by the window, or the path
+        is_left = not (pending.task.objects or pending.is_sent_later) and pending.passes and plan.shard is None
         left = planned if is_left else [o for o in planned if o in self.progress.skipped_objects]
         if left and plan.log is not None:
             plan.log.leave_out(pending.segment, pending.number, left)
@@ -369,7 +371,7 @@ class FileStream(ArrowStream):
         return count
 
     def _state(self, at: Bookmark) -> dict[str, Any]:
-        return {**at.to_state(), **({"shard": self.shard} if self.shard else {})}
+        return {**at.to_state(), "shard": self.shard or ""}
 
     def _start(self, target_bytes: int) -> StreamPlan:
         if self.settings.rescues and RESCUED not in self.selected_schema["properties"]:

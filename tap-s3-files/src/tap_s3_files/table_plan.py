@@ -97,7 +97,7 @@ class TablePlan(StreamPlan):
                     after=self._mark(version, self._before) if following is None else self._before,
                     tasks=tasks,
                     settings=self._settings or "",
-                    paths=" ".join(self._own).rstrip(),
+                    paths=str(self._own),
                     table_version=version.key,
                     as_records=self.as_records,
                 )

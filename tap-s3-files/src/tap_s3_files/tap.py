@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from singer_arrow.errors import ConfigError, DataError, IdentityError, SingerArrowError, with_code
+from singer_arrow.batch.message import ContinuedLog, place_in_log
+from singer_arrow.errors import ConfigError, DataError, IdentityError, NotFoundError, SingerArrowError, with_code
 from singer_arrow.load.stream_ends import ONLY
 from singer_arrow.naming import counted, folder_name
 from singer_arrow.schema.json_schema import from_json_schema
@@ -24,11 +25,11 @@ from tap_s3_files.after_load import clean_up, marks_in
 from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
 from tap_s3_files.folders import found_streams, same_name
 from tap_s3_files.paths import ObjectFilter, fill_placeholders, placeholders
-from tap_s3_files.plan import start_of
+from tap_s3_files.plan import PlannedPaths, start_of
 from tap_s3_files.plan_log import PlanLog
-from tap_s3_files.plan_model import unsent
+from tap_s3_files.plan_model import Segment, in_window, place_in_order, unsent
 from tap_s3_files.run import TapRun, no_match
-from tap_s3_files.settings import Bookmark, Settings, StreamSettings
+from tap_s3_files.settings import Bookmark, Settings, StreamSettings, Watermark
 from tap_s3_files.sqs import Queue, SqsEvents
 from tap_s3_files.stream import FileStream
 
@@ -240,6 +241,12 @@ class TapS3Files(ArrowTap):
         for line in tap.preview_lines(preview) if preview is not None else tap.plan_lines(targets, shard_count):
             click.echo(line)
 
+    def start_state(self, stream: str) -> Mapping[str, Any]:
+        if placeholders(stream):  # of which no folder was found
+            return {}
+        shard = self.settings.shard
+        return {**Bookmark().to_state(), "shard": str(shard) if shard else ""}
+
     def write_plan(self) -> None:
         """List objects, and append those that are new to the plan logs."""
         if self.settings.sqs or self.settings.shard:
@@ -326,7 +333,8 @@ class TapS3Files(ArrowTap):
         if root is None:
             raise ConfigError("--new-plan-log needs 'plan_root' or 'batch_config'")
         selected = {s.name for s in self.streams.values() if s.selected} if self.input_catalog else None
-        for name in (s.name for s in self.shared.settings.streams if selected is None or s.name in selected):
+        for stream in (s for s in self.shared.settings.streams if selected is None or s.name in selected):
+            name, former = stream.name, None
             given = {key: value for key, value in self.given_state(name).items() if key != "shard"}
             at = Bookmark.from_state(given, name)
             if has_state and at is None:
@@ -344,17 +352,68 @@ class TapS3Files(ArrowTap):
                     if log.next_number > begin:
                         msg = f"Stream {name!r}: its STATE has not passed segment {begin}; let a run send it first"
                         raise ConfigError(msg)
+                    former = log
             if at is not None and at.is_begun:
                 self.logger.warning(
                     "Stream %r: its STATE is within a segment that is gone. All objects of after %s are sent under new "
-                    "ids, also those of the segment that were sent: with append-only, remove their rows first",
+                    "ids, also those of the segment that were sent: with append-only, remove their rows first, and set "
+                    "replay: load for one run",
                     name,
                     at.watermark.last_modified if at.watermark else "the beginning",
                 )
             before = at.watermark if at is not None else None
-            url = PlanLog.begin_anew(self.shared.storage, root, name, before, given if at is not None else None)
+            begin_anew = partial(
+                PlanLog.begin_anew,
+                self.shared.storage,
+                root,
+                name,
+                before,
+                given if at is not None else None,
+                continues=ContinuedLog(at.log, at.batch, place_in_log(at.segment)) if at and at.log else None,
+            )
+            if before is None or stream.is_table:  # a table's own log says what was read
+                url = begin_anew()
+            else:
+                url = self._begin_with_known(stream, before, former, begin_anew)
             where = f"after {before.last_modified}, for runs with this STATE" if before else "at the beginning"
             self.logger.info("Stream %r: a new plan log begins %s: %s", name, where, url)
+
+    def _begin_with_known(
+        self, stream: StreamSettings, before: Watermark, former: PlanLog | None, begin_anew: Callable[..., Url]
+    ) -> Url:
+        """Begin a log with the object versions that were read: those of the former log, else those that are there."""
+        if former is not None and former.next_number > former.first_number:
+            try:
+                newest = former.read(former.next_number - 1)
+                segments = former.segments(former.first_number, former.next_number)
+                return begin_anew(known=(o for s in segments for t in s.tasks for o in t.ended_objects), like=newest)
+            except (DataError, NotFoundError) as error:
+                self.logger.warning("Stream %r: its former plan log cannot be read: %s", stream.name, error)
+        unread = set[Url]()  # their events wait
+        if self.settings.sqs:
+            if held := self.queue.approximate_size(held=True):
+                raise ConfigError(
+                    f"Stream {stream.name!r}: its former plan log is not there, and a run has received about {held:,} "
+                    f"messages of {self.queue.url}, whose objects may not be read; wait until it has ended, or until "
+                    "visibility_timeout is over, or copy the former '_plans' to plan_root instead"
+                )
+            unread = self.queue.named()
+        found, own = self.shared.listing(stream), self.shared.object_filter(stream)
+        paths = PlannedPaths.of(own, is_inventory=self.settings.replication.manifest is not None)
+        like = Segment(0, stream.name, 1, None, None, (), paths="" if self.settings.sqs else str(paths))
+        known = (
+            o
+            for o in found.in_order(lambda o: in_window(o, *own.window) and o.url not in unread)
+            if place_in_order(o) <= before
+        )
+        self.logger.warning(
+            "Stream %r: its former plan log is not there. All objects that are there now and were last changed up to "
+            "%s count as read%s",
+            stream.name,
+            before.last_modified,
+            ", but those of events that wait in the queue" if self.settings.sqs else "",
+        )
+        return begin_anew(known=known, like=like)
 
     def plan_lines(self, targets: Sequence[str], shard_count: int | None = None) -> Iterator[str]:
         """Yield the lines that show what a run would read, what targets need to load it, and what shards would read."""

@@ -58,7 +58,7 @@ def test_the_commands_of_the_page_run_as_they_are(tmp_path: Path) -> None:
     loads = re.findall(r"Loaded airports: ([\d,]+) rows", ran.stdout + ran.stderr)
     assert loads == ["1,458", "1,458", "0", "1,458", "0", "0"], loads
     assert "nothing was loaded, because earlier runs loaded all of its batches" in ran.stdout + ran.stderr
-    assert '"watermark"' in ran.stdout
+    assert '"last_modified"' in ran.stdout
 
 
 def test_settings_of_streams_are_those_that_meltano_writes(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_header_without_rows_is_no_error(source: Source) -> None:
     ran = source.run().check()
     assert list(ran.of_type("SCHEMA")[0]["schema"]["properties"])[:2] == ["id", "name"]
     assert ran.of_type("BATCH") == []
-    assert ran.of_type("STATE")[-1]["value"]["bookmarks"]["rows"]["watermark"]["key"].endswith("in/a.csv")
+    assert ran.of_type("STATE")[-1]["value"]["bookmarks"]["rows"]["key"].endswith("in/a.csv")
 
 
 def test_an_unknown_suffix_is_an_error(source: Source) -> None:
@@ -192,7 +192,7 @@ def test_contents_that_cannot_be_read(key: str, body: str | bytes, words: list[s
     assert [w for w in words if w not in line] == []
     sent = sum(m["row_count"] for m in ran.of_type("BATCH"))
     assert sent <= 1
-    assert not [m for m in ran.of_type("STATE") if m["value"]["bookmarks"]["rows"]["watermark"]]
+    assert not [m for m in ran.of_type("STATE") if m["value"]["bookmarks"]["rows"]["key"]]
 
 
 def test_text_in_one_file_and_a_number_in_another_become_text_when_both_are_sampled(source: Source) -> None:

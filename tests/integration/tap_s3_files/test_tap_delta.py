@@ -37,7 +37,7 @@ def test_what_was_appended_since_the_state_is_sent(lake: Lake, table: DeltaBucke
     table.add(range(3, 5))
     first = lake.sync(table)
     assert lake.ids(first) == [0, 1, 2, 3, 4]
-    assert state_of(first)["bookmarks"]["rows"]["watermark"]["key"].split(":")[2] == f"{1:020d}"
+    assert state_of(first)["bookmarks"]["rows"]["key"].split(":")[2] == f"{1:020d}"
     assert lake.ids(lake.sync(table, first)) == []
     table.add(range(5, 7))
     table.add([7])
@@ -69,7 +69,7 @@ def test_files_that_are_written_anew_without_a_change_send_nothing(lake: Lake, t
     assert lake.ids(second) == []
     # The STATE has passed these versions, whose log may be gone
     version = table.table.version()
-    assert state_of(second)["bookmarks"]["rows"]["watermark"]["key"].split(":")[2] == f"{version:020d}"
+    assert state_of(second)["bookmarks"]["rows"]["key"].split(":")[2] == f"{version:020d}"
     table.table.create_checkpoint()
     forget(lake.s3, lake.bucket, [f"lake/orders/_delta_log/{n:020d}.json" for n in range(version)])
     lake.refused(lake.sync(table, first), "version 4 is not in its log any more")

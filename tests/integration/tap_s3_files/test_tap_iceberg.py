@@ -39,7 +39,7 @@ def test_what_was_appended_since_the_state_is_sent(lake: Lake, table: IcebergBuc
     first = lake.sync(table)
     assert lake.ids(first) == [0, 1, 2, 3, 4]
     snapshot = table.table.current_snapshot().snapshot_id
-    assert state_of(first)["bookmarks"]["rows"]["watermark"]["key"].endswith(f":{snapshot}")
+    assert state_of(first)["bookmarks"]["rows"]["key"].endswith(f":{snapshot}")
     assert lake.ids(lake.sync(table, first)) == []
     table.add(range(5, 7))
     table.add([7])

@@ -344,6 +344,17 @@ def test_segments_that_are_gone_end_the_run_and_a_new_log_continues(source: Queu
     assert source.ids(source.run(state=state)) == list(range(10, 20))
 
 
+def test_an_event_that_comes_twice_is_known_to_a_new_log(source: QueueSource) -> None:
+    source.csv("in/a.csv", 0)
+    state = state_of(source.run())
+    config = source.config(plan_root=f"s3://{source.bucket}/other-plans")
+    source.csv("in/early.csv", 10, at=moment(0))  # its event waits, and it is older than what was read
+    source.tap("tap-s3-files", "--new-plan-log", config=config, state=state).check()
+    source.csv("in/a.csv", 0)
+    source.csv("in/b.csv", 20)
+    assert sorted(source.ids(source.run(config, state=state))) == list(range(10, 30))
+
+
 def test_a_new_log_leaves_out_nothing_that_only_the_old_one_knows_of(source: QueueSource) -> None:
     """Its messages are deleted: neither what waits in the log for its run, nor what was read, is announced again."""
     source.csv("in/a.csv", 0)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from meltano.core.utils import merge
 from tap_source import Source, ids_of, moment, state_of
 
 from local_cloud.programs import Programs, Ran
+from singer_arrow.batch.message import place_in_log
+from tap_s3_files.settings import Bookmark
 
 
 @pytest.fixture
@@ -43,7 +51,7 @@ def test_only_what_is_new_is_sent(source: Source) -> None:
     source.s3.delete_object(Bucket=source.bucket, Key="in/none.csv")
     second = source.run(state=state_of(first))
     assert sorted(r["id"] for r in source.rows(second)) == [*range(10, 20), *range(100, 110)]
-    mark = state_of(second)["bookmarks"]["rows"]["watermark"]
+    mark = state_of(second)["bookmarks"]["rows"]
     assert mark["key"] == f"s3://{source.bucket}/in/b.csv"
 
 
@@ -263,3 +271,137 @@ def test_a_signal_ends_the_run_with_whole_lines(source: Source) -> None:
     assert process.returncode == 128 + signal.SIGTERM
     assert all(json.loads(line) for line in [first, *out.splitlines()])
     assert b"Traceback" not in err
+
+
+def large_objects(source: Source, count: int) -> dict[str, Any]:
+    """Put objects of 600 rows each, which become several batch files; return the configuration of two streams."""
+    for n in range(count):
+        rows = (f"{n * 600 + row},{os.urandom(7200).hex()}\n" for row in range(600))
+        source.put(f"in/{n}.csv", "id,pad\n" + "".join(rows), at=moment(n))
+    source.csv("small/a.csv", 0)
+    small = {"name": "small", "path": f"s3://{source.bucket}/small/*.csv"}
+    config = source.config(batch_config=source.batches(file_mb=1), max_workers=1, stream={"schema": {"id": "integer"}})
+    return {**config, "streams": [*config["streams"], small]}
+
+
+def test_a_run_continues_at_a_state_that_meltano_has_merged(source: Source) -> None:
+    """It merges a STATE into the former one, key by key, with --full-refresh and --state-strategy=merge."""
+    config = large_objects(source, 2)
+    states = [message["value"]["bookmarks"] for message in source.run(config).of_type("STATE")]
+    assert states[0]["small"] == {**Bookmark().to_state(), "shard": ""}  # of the stream that comes last
+    for former, new in product(states, repeat=2):
+        assert merge(new, deepcopy(former)) == new
+
+    within = next(state for state in states if state["rows"]["rows"])
+    behind = next(state for state in states if state["rows"]["done"] == 1 and not state["rows"]["rows"])
+    merged = merge(behind, deepcopy(within))
+    rest = source.run(config, state={"bookmarks": merged})
+    assert [row["id"] for row in source.rows(rest)] == list(range(600, 1200))
+    assert len(source.rows(rest, "small")) == 10
+
+    # Earlier versions left `rows` out where it was 0, so that a merged STATE of theirs may have that of another object
+    mark = {name: behind["rows"].pop(name) for name in ("last_modified", "key")}
+    stale = {**behind["rows"], "watermark": mark if mark["key"] else None, "rows": within["rows"]["rows"] + 1}
+    ran = source.tap("tap-s3-files", config=config, state={"bookmarks": {"rows": stale}})
+    assert f"its STATE is behind row {stale['rows']} of s3://{source.bucket}/in/1.csv" in ran.stderr
+    assert not source.rows(ran)
+
+
+@pytest.mark.parametrize("mode", ["BATCH", "RECORD", "passthrough"])
+def test_content_that_is_there_again_is_sent_once_by_a_run_without_state(source: Source, mode: str) -> None:
+    """An object with a neighbour gets another content, then its former one back; a run comes after each."""
+    passes = mode == "passthrough"
+    more = {"passthrough": True, "metadata_columns": False} if passes else {}
+    more |= {"plan_root": f"s3://{source.bucket}/plans"} if mode == "RECORD" else {"batch_config": source.batches()}
+    path = f"s3://{source.bucket}/in/*.{'parquet' if passes else 'csv'}"
+    config = source.config(**more, stream={"path": path})
+
+    def put(name: str, first: int, second: int) -> None:
+        if not passes:
+            source.csv(f"in/{name}.csv", first, 2, at=moment(second))
+            return
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"id": [first, first + 1]}), buffer)
+        source.put(f"in/{name}.parquet", buffer.getvalue(), at=moment(second))
+
+    put("z", 50, 0)
+    state, sent = {}, list[str]()
+    for second, first in enumerate((0, 10, 0)):
+        put("a", first, second)
+        ran = source.run(config, **({"state": state} if state else {}))
+        state, sent = state_of(ran), [*sent, *ids_of(ran)]
+    whole = source.run(config)
+    assert [row["id"] for row in source.rows(whole)] == [50, 51, 0, 1]
+    assert set(ids_of(whole)) <= set(sent)
+    put("a", 20, 3)
+    assert [row["id"] for row in source.rows(source.run(config))] == [50, 51, 20, 21]
+
+
+def test_an_object_that_the_path_no_longer_names_is_read_as_it_was_planned_alone(source: Source) -> None:
+    """A bundle of the log holds it, with one that the path names."""
+    source.csv("in/x/a.csv", 0)
+    source.csv("in/y/b.csv", 10)
+    source.run()
+    narrow = {"path": f"s3://{source.bucket}/in/x/*.csv"}
+    config = source.config(batch_config=source.batches(), stream=narrow)
+    assert len(source.rows(source.run(config))) == 20
+    source.csv("in/y/b.csv", 20)
+    assert [row["id"] for row in source.rows(source.run(config))] == list(range(10))
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["beside the former one", "in another place"])
+def test_a_new_plan_log_knows_what_was_read_before(source: Source, is_gone: bool) -> None:
+    """By version: an object that was uploaded again without a change is not read again."""
+    roots = [f"s3://{source.bucket}/plans", f"s3://{source.bucket}/{'other' if is_gone else 'plans'}"]
+    former, config = (source.config(batch_config=source.batches(), plan_root=root) for root in roots)
+    source.csv("in/a.csv", 0, at=moment(0))
+    source.csv("in/b.csv", 10, at=moment(1))
+    first = source.run(former)
+    state, (batch,) = state_of(first), first.of_type("BATCH")
+    source.tap("tap-s3-files", "--new-plan-log", config=config, state=state).check()
+    source.csv("in/a.csv", 0, at=moment(9))
+    source.csv("in/c.csv", 20, at=moment(9))
+    second = source.run(config, state=state)
+    assert [row["id"] for row in source.rows(second)] == list(range(20, 30))
+    said = second.of_type("BATCH")[0]["plan_log"]
+    continued = {"log": batch["plan_log"]["log"], "batch": batch["batch_id"], "place": place_in_log(1)}
+    assert (said["continues"], said["follows"], said["has_state"]) == (continued, batch["batch_id"], True)
+    assert batch["plan_log"]["place"] == place_in_log(0)
+    assert source.rows(source.run(config, state=state_of(second))) == []
+
+
+@pytest.mark.parametrize("mode", ["BATCH", "RECORD"])
+def test_places_of_later_dates_are_read_once_the_end_moves_on(source: Source, mode: str) -> None:
+    """Their objects may be older than all that was read; a run without a plan log knows by STATE what it has listed."""
+    batches = {"batch_config": source.batches()} if mode == "BATCH" else {}
+    path = f"s3://{source.bucket}/in/{{date:%Y-%m-%d}}/*.csv"
+    dates = {"start_date": "2024-05-01", "replication": {"overlap_minutes": 0}, **batches}
+    source.csv("in/2024-05-01/a.csv", 0, at=moment(9))
+    source.csv("in/2024-05-02/b.csv", 10, at=moment(5))
+    source.csv("in/2024-05-03/c.csv", 20, at=moment(3))
+    state, found = {}, list[list[int]]()
+    for end in ("2024-05-02", "2024-05-03", "2024-05-02", "2024-05-04", "2024-05-04"):
+        config = source.config(**dates, end_date=end, stream={"path": path})
+        ran = source.run(config, **({"state": state} if state else {}))
+        found.append([row["id"] for row in source.rows(ran)])
+        state = state_of(ran)
+    assert found == [list(range(10)), list(range(10, 20)), [], list(range(20, 30)), []]
+
+
+def test_without_an_end_date_places_are_read_when_their_date_has_come(source: Source) -> None:
+    now, path = datetime.now(UTC), f"s3://{source.bucket}/in/{{date:%Y-%m-%d}}/*.csv"
+    places = [f"{now + timedelta(days=day):%Y-%m-%d}" for day in (-3, -1, 3)]
+    config = source.config(
+        start_date=places[0], replication={"overlap_minutes": 0}, metadata_columns=False, stream={"path": path}
+    )
+    for n, place in enumerate(places):
+        source.csv(f"in/{place}/a.csv", 10 * n, at=moment(9 - n))
+    first = source.run(config)
+    assert [row["id"] for row in source.rows(first)] == [*range(10, 20), *range(10)]
+    state = state_of(first)
+    (text,) = state["bookmarks"]["rows"]["left_out"]
+    assert now < datetime.fromisoformat(text.removeprefix("dates from ")) - timedelta(days=1) < datetime.now(UTC)
+    assert source.rows(source.run(config, state=state)) == []
+    # as if the first run had been two days before
+    state["bookmarks"]["rows"]["left_out"] = [f"dates from {(now - timedelta(days=1.5)).isoformat()}"]
+    assert [row["id"] for row in source.rows(source.run(config, state=state))] == list(range(10, 20))

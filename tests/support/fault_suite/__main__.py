@@ -20,8 +20,9 @@ from typing import TypeVar
 from forked_programs import ForkedPrograms
 from tap_source import TapBucket
 
-from fault_suite import catalogue, pipe, runs, sequences, tap_catalogue, totals, walks
+from fault_suite import catalogue, histories, pipe, runs, sequences, tap_catalogue, totals, walks
 from fault_suite.catalogue import Case
+from fault_suite.histories import History, HistorySite
 from fault_suite.pipe import PipeCase, PipeSite
 from fault_suite.runs import RunCase, RunSite
 from fault_suite.sequences import Sequence as Changes
@@ -36,10 +37,12 @@ SITES = 3
 """Number of sites used at once; runs spend much of their time waiting."""
 SEQUENCES = 100
 """Number of random sequences of changes in addition to those of the catalogue."""
+HISTORIES = 600
+"""Number of random histories of files."""
 WALKS = 400
 """Number of random walks in addition to those of the catalogue."""
 TARGETS, PIPES, TAP, CHANGES, RUN = PARTS = ("targets", "pipes", "tap", "changes", "run")
-C = TypeVar("C", Case, PipeCase, Walk, Changes, RunCase)
+C = TypeVar("C", Case, PipeCase, Walk, Changes, History, RunCase)
 TryOut = Callable[[C], Outcome]
 
 
@@ -97,6 +100,7 @@ class Suite:
             chance = random.Random(0)
             by_chance = (sequences.chosen(chance) for _ in range(SEQUENCES))
             self._run(iter([*sequences.everything(), *by_chance]), sequence_site)
+            self._run(iter(histories.everything(HISTORIES)), history_site)
         if RUN in self._parts:
             self._run(runs.cases(), run_site)
 
@@ -111,7 +115,8 @@ class Suite:
         if TAP in self._parts:
             self._run(_by_chance(seed, share, lambda chance: walks.walk(chance.randrange(1 << 30))), tap_site)
         if CHANGES in self._parts:
-            self._run(_by_chance(seed, share, sequences.chosen), sequence_site)
+            self._run(_by_chance(seed, share / 2, sequences.chosen), sequence_site)
+            self._run(_by_chance(seed, share / 2, histories.chosen), history_site)
         if RUN in self._parts:
             broken = list(runs.cases())
             self._run(_by_chance(seed, share, lambda chance: chance.choice(broken)), run_site)
@@ -206,6 +211,14 @@ def sequence_site(folder: Path) -> Iterator[TryOut[Changes]]:
     with Cloud() as cloud, cloud.redshift_connection() as redshift:
         source = TapBucket(setup.client("s3", cloud.s3_url), "source", ForkedPrograms(cloud.environ(), folder))
         yield SequenceSite(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift}, source).try_out
+
+
+@contextmanager
+def history_site(folder: Path) -> Iterator[TryOut[History]]:
+    """Create a local cloud, with a site for histories."""
+    with Cloud() as cloud, cloud.redshift_connection() as redshift:
+        source = TapBucket(setup.client("s3", cloud.s3_url), "source", ForkedPrograms(cloud.environ(), folder))
+        yield HistorySite(cloud, folder, {"bigquery": cloud.bigquery_client(), "redshift": redshift}, source).try_out
 
 
 @contextmanager

@@ -479,7 +479,7 @@ def _without(world: World, name: str) -> None:
     """
     objects, world.objects = world.objects, {each: v for each, v in world.objects.items() if each != name}
     former = world.loaded.get(name)
-    if not world.pipe(world.states[-1]) and '"left_out"' not in json.dumps(world.states[-1]):
+    if not world.pipe(world.states[-1]) and '"left_out": []' in json.dumps(world.states[-1]):
         world.problems.append("an ordinary run was refused")
     world.objects = objects
     if former is not None:

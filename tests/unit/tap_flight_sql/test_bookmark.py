@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from meltano.core.utils import merge
 
 from singer_arrow.errors import ConfigError
 from tap_flight_sql.settings import Bookmark
 
 
-@pytest.mark.parametrize("mark", [Bookmark(), Bookmark(5, 1), Bookmark("2024-05-01", 12), Bookmark(None, 3)], ids=str)
-def test_what_is_written_is_read(mark: Bookmark) -> None:
+@pytest.mark.parametrize("mark", [Bookmark(), Bookmark(5, 1), Bookmark("2024-05-01", 12), Bookmark("", 3)], ids=str)
+def test_what_is_written_is_read_also_if_it_was_merged(mark: Bookmark) -> None:
+    former = Bookmark("2024-04-30", 7, "log", "batch").to_state("id")
     assert Bookmark.from_state(mark.to_state("id"), "rows", "id") == mark
+    assert Bookmark.from_state(merge(mark.to_state("id"), former), "rows", "id") == mark
+
+
+def test_the_start_of_a_stream_fits_any_replication_key() -> None:
+    assert Bookmark.from_state(Bookmark().to_state(""), "rows", "id") == Bookmark()
 
 
 def test_no_state_is_the_beginning() -> None:

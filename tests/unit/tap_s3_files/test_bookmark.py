@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from meltano.core.utils import merge
 
 from singer_arrow.errors import ConfigError
 from tap_s3_files.plan_model import PendingTask, Segment, Task, after_task
@@ -20,20 +21,63 @@ watermarks = st.builds(
 )
 
 
+numbers, words = st.integers(0, 10**6), st.sampled_from(["", "5f0c", "3f9c"])
+bookmarks = st.builds(
+    Bookmark,
+    st.none() | watermarks,
+    numbers,
+    numbers,
+    st.sets(numbers, max_size=4).map(lambda found: tuple(sorted(found))),
+    numbers,
+    words,
+    words,
+    st.sampled_from([(), ("81d4",)]),
+)
+
+
 def test_state_is_as_documented() -> None:
     bookmark = Bookmark(Watermark(MOMENT, "s3://b/a.csv"), 17, 42, (45, 47))
     assert bookmark.to_state() == {
-        "watermark": {"last_modified": "2024-05-01T10:00:00.123456+00:00", "key": "s3://b/a.csv"},
+        "last_modified": "2024-05-01T10:00:00.123456+00:00",
+        "key": "s3://b/a.csv",
         "segment": 17,
         "done": 42,
         "ahead": [45, 47],
+        "rows": 0,
+        "log": "",
+        "batch": "",
+        "left_out": [],
     }
 
 
-@given(st.none() | watermarks, st.integers(0, 10**6), st.integers(0, 5000), st.sets(st.integers(0, 5000)))
-def test_a_bookmark_survives_state(mark: Watermark | None, segment: int, done: int, ahead: set[int]) -> None:
-    bookmark = Bookmark(mark, segment, done, tuple(sorted(ahead)))
-    assert Bookmark.from_state(json.loads(json.dumps(bookmark.to_state())), "s") == bookmark
+@given(bookmarks)
+def test_a_bookmark_survives_state(bookmark: Bookmark) -> None:
+    found = Bookmark.from_state(json.loads(json.dumps(bookmark.to_state())), "s")
+    at_start = Bookmark().to_state()
+    assert (found or Bookmark()).to_state() == bookmark.to_state()
+    assert (found is None) == (bookmark.to_state() == at_start)
+
+
+@given(bookmarks, bookmarks)
+def test_meltano_merges_a_bookmark_into_a_former_one(former: Bookmark, new: Bookmark) -> None:
+    """Key by key, as with --full-refresh and --state-strategy=merge; nothing of the former one may remain."""
+    assert merge(new.to_state(), former.to_state()) == new.to_state()
+    assert {type(value) for value in new.to_state().values()} <= {int, str, list}
+
+
+@given(bookmarks)
+def test_a_state_of_an_earlier_version_is_read_and_merged_into(new: Bookmark) -> None:
+    """They had the watermark as an object or null, and left out what was empty."""
+    mark = {"last_modified": "2024-05-01T10:00:00+00:00", "key": "s3://b/a.csv"}
+    parts = {"segment": 17, "done": 2, "ahead": [4]}
+    whole = {"watermark": mark, **parts, "rows": 7, "log": "a1", "batch": "b2", "left_out": "c3"}
+    at = Watermark(datetime(2024, 5, 1, 10, tzinfo=UTC), "s3://b/a.csv")
+    read = Bookmark.from_state(whole, "s")
+    assert read is not None
+    assert read.to_state() == Bookmark(at, 17, 2, (4,), 7, "a1", "b2", ("c3",)).to_state()
+    assert Bookmark.from_state({"watermark": None, **parts}, "s") == Bookmark(None, 17, 2, (4,))
+    for former in (whole, {"watermark": None, **parts}):
+        assert Bookmark.from_state(merge(new.to_state(), former), "s") == Bookmark.from_state(new.to_state(), "s")
 
 
 @given(st.permutations(range(12)))
@@ -66,6 +110,7 @@ def test_watermarks_are_ordered_by_time_whatever_the_zone() -> None:
 def test_empty_state_is_none() -> None:
     assert Bookmark.from_state({}, "s") is None
     assert Bookmark.from_state({"partitions": [], "starting_replication_value": None}, "s") is None
+    assert Bookmark.from_state(Bookmark().to_state(), "s") is None
 
 
 @pytest.mark.parametrize(
@@ -82,6 +127,10 @@ def test_empty_state_is_none() -> None:
         {"replication_key": "updated", "replication_key_value": "2024"},
         {"starting_replication_value": "2024", "modified_since": "2024-05-01"},
         {"partitions": [{"context": {"file": "a"}, "replication_key_value": "2024"}]},
+        {"last_modified": "", "key": "", "segment": 3, "done": 0, "ahead": []},  # a part of one
+        {**Bookmark(Watermark(MOMENT, "a"), 3).to_state(), "left_out": None},
+        {**Bookmark(Watermark(MOMENT, "a"), 3).to_state(), "key": None},
+        {**Bookmark(Watermark(MOMENT, "a"), 3).to_state(), "last_modified": ""},
         {"watermark": {"last_modified": "0001-01-01T00:00:00+09:00", "key": "a"}},
         {"watermark": {"last_modified": "9999-12-31T23:59:59-09:00", "key": "a"}},
     ],

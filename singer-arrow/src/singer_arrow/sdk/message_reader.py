@@ -20,7 +20,7 @@ from singer_sdk.exceptions import RecordsWithoutSchemaException
 from singer_sdk.io_base import SingerReader
 from singer_sdk.singerlib.json import deserialize_json
 
-from singer_arrow.casting.from_json import json_kind
+from singer_arrow.casting.from_json import BadRowError, json_kind, parse
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.reading import chunks as limits
@@ -163,6 +163,7 @@ class LineReader(SingerReader):
                 self._take_records(stream, line if line.endswith(b"\n") else line + b"\n", 1)
                 return
         message = self.deserialize_json(line)
+        self._check_keys(line, message)
         try:
             self.assert_line_requires(message, {"type"})
             kind = message["type"]
@@ -182,6 +183,14 @@ class LineReader(SingerReader):
         except RecursionError:
             raise self._placed(DataError("its values are nested too deeply"), message) from None
         self._stats[kind] += 1
+
+    def _check_keys(self, line: bytes, message: dict[str, Any]) -> None:
+        """Raise DataError if a message has a key twice: readers differ in which of the two values they take."""
+        may_be_escaped = b"\\u" in line and message.get("type") != "RECORD"
+        if may_be_escaped or any(line.count(b'"%b"' % key.encode(errors="replace")) > 1 for key in message):
+            with contextlib.suppress(BadRowError):  # of a record, whose own checks name it
+                if twice := parse(line, constants=True).twice:
+                    raise self._bad(f"has the key {min(twice)!r} twice; this is an error of the tap")
 
     def _placed(self, error: Exception, message: dict[str, Any]) -> Exception:
         """Return the error of a message with its line; errors of other causes are returned unchanged."""

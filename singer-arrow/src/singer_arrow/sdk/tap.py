@@ -140,6 +140,7 @@ class ArrowTap(CheckedPlugin, Tap):
 
     dynamic_catalog: bool = True  # so that settings are checked in discovery too
     message_writer_class = LineWriter
+    _has_whole_state = False
 
     def __init__(
         self,
@@ -200,6 +201,25 @@ class ArrowTap(CheckedPlugin, Tap):
 
     def prepare(self) -> None:
         """Do what is due before a run sends its first stream."""
+
+    def complete_state(self) -> None:
+        """Enter each selected stream that STATE lacks, at its start, before the first stream writes STATE.
+
+        So the place of a stream in a former STATE never survives where that is merged with the STATE of a run that
+        began anew.
+        """
+        if not self._has_whole_state:
+            self._has_whole_state, bookmarks = True, self.state.setdefault("bookmarks", {})
+            selected = (s.name for s in self.streams.values() if isinstance(s, ArrowStream) and s.selected)
+            new = (name for name in (*selected, *self.failures) if not any(self.given_state(name).values()))
+            bookmarks.update({name: dict(entry) for name in new if (entry := self.start_state(name))})
+
+    @abc.abstractmethod
+    def start_state(self, stream: str) -> Mapping[str, Any]:
+        """Return the entry in STATE of a stream of which nothing was sent: with every key, no null and no object.
+
+        A run with it is one without STATE. Empty: the name is that of no single stream.
+        """
 
     def setup_mapper(self) -> None:
         """Make the mapper of the stream maps, for the streams of the catalog."""
@@ -583,6 +603,7 @@ class ArrowStream(Stream):
         """Record an error of the block as that of this stream, unless it concerns the whole run."""
         self.has_begun, self.complete_until = True, self.complete_until or datetime.now(UTC)
         assert isinstance(self._tap, ArrowTap)
+        self._tap.complete_state()
         try:
             yield
         except SingerArrowError as error:

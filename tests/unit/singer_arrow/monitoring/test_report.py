@@ -65,6 +65,8 @@ def test_changed_settings_are_listed_by_path() -> None:
     ("entry", "text"),
     [
         ({"watermark": {"last_modified": "2026-11-20T16:30:00+00:00", "key": "a"}}, "2026-11-20T16:30:00+00:00"),
+        ({"last_modified": "2026-11-20T16:30:00+00:00", "key": "a"}, "2026-11-20T16:30:00+00:00"),
+        ({"last_modified": "", "key": ""}, None),
         ({"replication_key_value": "2026-11-20T16:30:00Z"}, "2026-11-20T16:30:00+00:00"),
         ({"replication_key_value": "abc"}, None),
         ({"replication_key_value": 17}, None),

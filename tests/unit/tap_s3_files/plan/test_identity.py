@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +15,15 @@ import plan_runs
 import pytest
 from plan_runs import START, folder_of, info, log_in, names, plan_for, run, run_of, segment, stream
 
+from singer_arrow.batch.message import ContinuedLog, place_in_log
 from singer_arrow.errors import ConfigError, DataError, IdentityError, SupersededError
 from singer_arrow.storage import log_head
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import ObjectInfo, Url
-from tap_s3_files import plan_model
+from tap_s3_files import plan_log, plan_model
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog, task_name
+from tap_s3_files.plan_model import Cut, place_in_order
 from tap_s3_files.settings import Bookmark, Watermark
 
 
@@ -159,9 +162,13 @@ def test_a_new_log_replaces_one_that_is_there(tmp_path: Path) -> None:
     assert day(tmp_path, 5, None)[0] == ["00", "01", "02", "03", "04"]
 
 
-def begin_anew(folder: Path, state: Bookmark | None) -> None:
-    follows = state.to_state() if state else None
-    PlanLog.begin_anew(Storage(), Url.parse(str(folder)), "orders", state.watermark if state else None, follows)
+def begin_anew(
+    folder: Path, state: Bookmark | None, known: Iterable[ObjectInfo] | None = None, storage: Storage | None = None
+) -> None:
+    follows, before = (state.to_state(), state.watermark) if state else (None, None)
+    continues = ContinuedLog(state.log, state.batch, place_in_log(state.segment)) if state else None
+    root = Url.parse(str(folder))
+    PlanLog.begin_anew(storage or Storage(), root, "orders", before, follows, continues=continues, known=known)
 
 
 def test_streams_of_the_same_paths_are_no_other_logs_of_each_other(tmp_path: Path) -> None:
@@ -170,9 +177,10 @@ def test_streams_of_the_same_paths_are_no_other_logs_of_each_other(tmp_path: Pat
     for name in ("orders", "returns"):
         one = replace(run_of([], None, None).object_filter(stream()), stream=name)
         plan = StreamPlan(PlanLog(Storage(), Url.parse(str(tmp_path)), name), None, one, 1 << 20)
-        list(plan.plan(objects(1)))
-        assert plan.log_id is not None
-        found.add(plan.log_id.source)
+        (segment,) = plan.plan(objects(1))
+        log_id = plan.log_id(segment)
+        assert log_id is not None
+        found.add(log_id.source)
     assert len(found) == 2
 
 
@@ -231,7 +239,10 @@ def ids(found: Iterable[tuple[Any, Bookmark]]) -> list[str]:
 def test_an_object_that_gets_a_former_content_back_is_sent_again(
     tmp_path: Path, etags: str, gap: timedelta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each change is a batch of its own; writing the same content again is none. A run without STATE sends the same."""
+    """Each change is a batch of its own; writing the same content again is none.
+
+    A run without STATE sends each content once, in its last batch.
+    """
     monkeypatch.setattr(log_head, "FANOUT", 3)
     state, sent = None, list[str]()
     for n, etag in enumerate(etags):
@@ -240,7 +251,9 @@ def test_an_object_that_gets_a_former_content_back_is_sent_again(
         state = found[-1][1] if found else state
         sent += ids(found)
     assert len(set(sent)) == len(sent)
-    assert ids(run(log_in(tmp_path), [], None)) == sent
+    changes = [etag for etag, _ in groupby(etags)]
+    last = [name for n, name in enumerate(sent) if changes[n] not in changes[n + 1 :]]
+    assert ids(run(log_in(tmp_path), [], None)) == last
 
 
 def test_objects_of_a_queue_that_get_a_former_content_back_are_sent_again(tmp_path: Path) -> None:
@@ -276,12 +289,14 @@ def test_a_version_that_another_run_planned_before_an_older_one_is_sent_once(tmp
 
 def test_an_older_version_that_was_planned_late_is_sent_again_when_it_is_back(tmp_path: Path) -> None:
     """The log has the new version before the old one; the object then gets its old content back."""
-    state = None
+    state, all_ids = None, list[str]()
     for found in (version("new", 60), version("old", 0), version("old", 120)):
         sent = list(run(log_in(tmp_path), [found], state))
         assert len(sent) == 1
         state = sent[-1][1]
-    assert len(set(ids(run(log_in(tmp_path), [], None)))) == 3
+        all_ids += ids(sent)
+    assert len(set(all_ids)) == 3
+    assert ids(run(log_in(tmp_path), [], None)) == [all_ids[0], all_ids[2]]
     assert list(run(log_in(tmp_path), [version("old", 120)], state)) == []
 
 
@@ -325,7 +340,7 @@ def test_an_object_that_was_gone_when_it_was_to_be_read_is_named_when_it_is_back
     gone = Storage().head(Url.parse(str(source / "a")))
     found = [gone, info("b", 1)]
     runs = run_of(found, None, None)
-    plan = plan_for(runs, log_in(folder))
+    plan = plan_for(runs, log_in(folder), path=f"{source}/*")
     assert len([t for s in runs.listed_segments(stream(), plan) for t in s.tasks]) == 1
     if gap:
         (source / "a").unlink()
@@ -448,3 +463,102 @@ def test_a_new_log_that_begins_at_a_state_gives_ids_of_its_own(tmp_path: Path, s
     assert len(set(given)) == 8
     assert any(path.suffix == ".parquet" for path in folder_of(tmp_path).iterdir())
     assert ids(run(log_in(tmp_path), [], state)) == given[4:]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 7])
+def test_a_new_log_begins_with_the_versions_that_were_read(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not sent again where they are there unchanged, whenever; what the former log lacked is."""
+    monkeypatch.setattr(plan_log, "SEGMENT_OBJECTS", 2)
+    monkeypatch.setattr(plan_log, "KNOWN_AT_ONCE", 4)
+    monkeypatch.setattr(log_head, "FANOUT", 3)
+    state = days(tmp_path / "former")
+    known = [info(f"n{n}", 180 + n) for n in range(count)]
+    begin_anew(tmp_path, state, known)
+    log = log_in(tmp_path)
+    assert log.begin == -(-count // 2)
+    later = [o._replace(modified=o.modified + timedelta(days=9)) for o in known]
+    changed = [info("n0", 9 * DAY + 60, etag="other"), info("late", 179)]
+    at: Bookmark | None = state
+    for listed, new in (known, []), (later, []), ([*later[1:], *changed], ["late", "n0"]), ([*later[1:], *changed], []):
+        found = list(run(log_in(tmp_path), listed, at))
+        at = found[-1][1] if found else at
+        assert names(o for task, _ in found for o in task.objects) == new
+    for n in range(9):  # until the log is compacted
+        found = list(run(log_in(tmp_path), [info(f"m{n}", 20 * DAY + n)], at))
+        at = found[-1][1]
+    plan = plan_for(run_of([], at, None), log_in(tmp_path))
+    log_id = plan.log_id(segment(12))
+    assert log_id is not None
+    assert log_id.continues == ContinuedLog(state.log, state.batch, place_in_log(4))
+    assert all(plan.is_known(o) for o in known[1:])
+    with pytest.raises(IdentityError, match="a run without STATE sends all"):
+        day(tmp_path, 5, None)
+
+
+class BreaksLater(Storage):
+    """A storage that fails when something is written behind the head of a log."""
+
+    def put(self, url: Url, data: Any, **options: Any) -> bool:
+        if not url.name.startswith("log-"):
+            raise OSError
+        return super().put(url, data, **options)
+
+
+def test_a_new_log_of_which_known_versions_are_missing_sends_nothing(tmp_path: Path) -> None:
+    state = days(tmp_path)
+    with pytest.raises(OSError):  # noqa: PT011 - of the storage
+        begin_anew(tmp_path, state, objects(4), BreaksLater())
+    with pytest.raises(DataError, match="the beginning of the plan log is gone"):
+        day(tmp_path, 5, state)
+    begin_anew(tmp_path, state, objects(4))
+    assert day(tmp_path, 5, state)[0] == ["04"]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_cuts_that_are_removed_end_a_run_that_needs_them(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that cut a large object elsewhere would send its rows under other ids."""
+    monkeypatch.setattr(log_head, "FANOUT", 3)
+    monkeypatch.setattr(plan_model, "SEGMENT_OBJECTS", 1)
+    listed = [info(f"{n}", n, size=9 << 20) for n in range(count)]
+    plan = plan_for(run_of(listed, None, None), log_in(tmp_path))
+    for made in run_of(listed, None, None).listed_segments(stream(), plan):
+        for pending in plan.pending_tasks(made):
+            assert pending.cuts is not None
+            pending.cuts.add(Cut("file:///x", 0, 7, 7, None))
+    folder, log = tmp_path / "_plans" / "orders.cuts", log_in(tmp_path)
+    assert len(list(folder_of(tmp_path).glob("cuts-*"))) < max(count, 2)  # compacted like the log
+    assert len(day_of(tmp_path, listed, None)) == count
+    shutil.rmtree(folder)
+    with pytest.raises(IdentityError, match=r"which say where they were cut, were removed"):
+        day_of(tmp_path, listed, None)
+    assert log.head is not None
+    behind = Bookmark(log.read(count - 1).after, count, log=log.head.log)
+    assert day_of(tmp_path, listed, behind) == []  # it needs none of them
+    begin_anew(tmp_path, None)
+    assert len(day_of(tmp_path, listed, None)) == count
+
+
+def day_of(folder: Path, listed: list[ObjectInfo], state: Bookmark | None) -> list[str]:
+    return [n for task, _ in run(log_in(folder), listed, state) for n in names(task.objects)]
+
+
+def test_state_passes_what_was_written_again_without_a_change(tmp_path: Path) -> None:
+    """A new log that is begun at the STATE, where the former one is gone, then takes it as read."""
+    state = days(tmp_path)
+    again = [replace_time(o, 9 * DAY + n) for n, o in enumerate(objects(4))]
+    runs = run_of(again, state, None)
+    plan = plan_for(runs, log_in(tmp_path))
+    assert list(runs.listed_segments(stream(), plan)) == []
+    end = plan.end(plan.bookmark)
+    assert end.watermark == place_in_order(again[-1])
+    assert day(tmp_path, 5, end)[0] == []  # older than the overlap by now
+    begin_anew(tmp_path / "other", end, [o for o in again if place_in_order(o) <= end.watermark])
+    assert list(run(log_in(tmp_path / "other"), again, end)) == []
+
+
+def replace_time(o: ObjectInfo, seconds: int) -> ObjectInfo:
+    return o._replace(modified=START + timedelta(seconds=seconds))

@@ -259,7 +259,7 @@ def test_changed_objects_are_planned_in_their_new_version_once(
     path = tmp_path / "a.csv"
     path.write_text("1")
     first = storage.head(plan_runs.Url.parse(str(path)))
-    plan = plan_for(run_of([], None, None), log_in(tmp_path))
+    plan = plan_for(run_of([], None, None), log_in(tmp_path), path=f"{tmp_path}/*")
     plan.queue([first])
     assert [list(s.objects) for s in plan.queued_segments()] == [[first]]
     path.write_text("22")
@@ -291,7 +291,7 @@ def test_a_new_version_does_not_carry_the_watermark_past_what_was_not_listed(tmp
     path.write_text("1")
     first = storage.head(plan_runs.Url.parse(str(path)))
     began = first.modified + timedelta(seconds=1)
-    plan = plan_for(run_of([], None, None), log_in(tmp_path))
+    plan = plan_for(run_of([], None, None), log_in(tmp_path), path=f"{tmp_path}/*")
     (made,) = plan.plan([first], listed=began)
     assert made.after == place_in_order(first)
     path.write_text("22")
