@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from singer_arrow.batch.message import PlanLogId
+from singer_arrow.batch.message import ContinuedLog, PlanLogId, place_in_log
 from singer_arrow.errors import IdentityError, NotFoundError, ObjectChangedError
 from singer_arrow.naming import digest
 from singer_arrow.storage.store import Storage
@@ -248,14 +248,21 @@ class StreamPlan:
         """Whether an earlier run has planned something."""
         return self._end > (self.log.first_number if self.log is not None else 0)
 
-    @property
-    def log_id(self) -> PlanLogId | None:
-        """What identifies the log to a target; None: there is none, or nothing is in it."""
+    def log_id(self, segment: Segment, task: int = 0, row: int = 0) -> PlanLogId | None:
+        """Return what identifies the log, and a batch in it by its first row, to a target; None: there is none."""
         if self.log is None or self.log.head is None:
             return None
         own = self.object_filter
         source = [own.stream, *sorted(map(str, own.paths)), *(own.moments or map(str, (*own.dates, *own.window)))]
-        return PlanLogId(self.log.head.log, digest("\n".join(source), 16), not self._is_rerun, self.bookmark.batch)
+        head = self.log.head
+        return PlanLogId(
+            head.log,
+            digest("\n".join(source), 16),
+            has_state=not self._is_rerun,
+            follows=self.bookmark.batch,
+            place=place_in_log(segment.number, task, row),
+            continues=ContinuedLog(**head.continues) if head.continues else None,
+        )
 
     def end(self, at: Bookmark) -> Bookmark:
         """Return the bookmark of a run that has sent all, which is `at` where its tasks end."""

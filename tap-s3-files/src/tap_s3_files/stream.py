@@ -110,7 +110,8 @@ class FileStream(ArrowStream):
                         self.send_schema(self._evolution.schema)
                         self.progress.add(step.counts)
                         if step.batch is not None:
-                            yield replace(step.batch, plan_log=plan.log_id)
+                            log_id = plan.log_id(pending.segment, pending.number, pending.start.rows)
+                            yield replace(step.batch, plan_log=log_id)
                             at = replace(at, batch=step.batch.batch_id or "") if step.batch.row_count != 0 else at
                         if step.after is not None and plan.log is not None and self._replan_and_may_pass(plan, pending):
                             at = after_rows(at, pending, step.after.rows)

@@ -30,6 +30,12 @@ from singer_arrow.storage.urls import CONTROL, Url, shown
 # another log of the same source, a run without STATE would load them twice. A run with one adds `"follows": "3f9c..."`:
 # the last batch before its STATE. A table that has earlier ones, but not that one, lacks rows that went elsewhere.
 #
+# `"place": "0000000017.0000000003.0000000000000000000"` is where the batch is in its log: segment, task, first row. Of
+# two batches of one log the later one has the greater text. A log that was begun on purpose at a STATE adds
+# `"continues": {"log": "77aa...", "batch": "3f9c...", "place": "0000000018.0000000000.0000000000000000000"}`: the log
+# of that STATE, the last batch before the STATE, and the place in that log from which on the new one sends again. A
+# table must have that batch, and none of the former log from that place on, or rows are missing, or come twice.
+#
 # A rank is a word, a blank, and a text. Of two rows of a key, an upsert keeps the one of the greater rank if both ranks
 # begin with the same word, else the one that comes last. A row has the same rank whenever its batch is sent.
 #
@@ -55,13 +61,37 @@ Ranks = tuple[tuple[tuple[int | None, str], ...], ...]
 """For each file its rows by rank, in their order: how many (None: all that are left), and the rank."""
 
 
+class ContinuedLog(NamedTuple):
+    """The plan log that another one continues, its last batch that was sent, and the place behind what was sent."""
+
+    log: str
+    batch: str
+    place: str
+
+
 class PlanLogId(NamedTuple):
-    """Ids of the plan log that a run follows, and of its source; whether the run has a STATE, and the batch before."""
+    """Ids of the plan log that a run follows, and of its source; whether the run has a STATE, and the batch before.
+
+    `place` is that of a batch in the log: see `place_in_log`. `continues` is the log before it, if it was begun on
+    purpose at a STATE.
+    """
 
     log: str
     source: str
     has_state: bool = False
     follows: str = ""
+    place: str = ""
+    continues: ContinuedLog | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Encode for a message, without what is empty."""
+        found = {name: value for name, value in self._asdict().items() if value not in ("", None)}
+        return found | ({"continues": self.continues._asdict()} if self.continues else {})
+
+
+def place_in_log(segment: int, task: int = 0, row: int = 0) -> str:
+    """Return the place of a batch in a plan log, as a text that sorts."""
+    return f"{segment:010d}.{task:010d}.{row:019d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +136,7 @@ class Batch:
             "version": self.version,
             "passthrough": self.passthrough or None,
             "ranks": self.ranks or None,
-            "plan_log": {k: v for k, v in self.plan_log._asdict().items() if v != ""} if self.plan_log else None,
+            "plan_log": self.plan_log.to_json() if self.plan_log else None,
             "rejected": [dict(zip(_REJECTED, astuple(row), strict=True)) for row in self.rejected] or None,
         }
         return {
@@ -192,7 +222,18 @@ def _plan_log(value: Any, where: str) -> PlanLogId | None:
     log, source = [str(value.get(key)) for key in ("log", "source")] if isinstance(value, Mapping) else ("", "")
     if not all(re.fullmatch(r"\w{1,64}", text, re.ASCII) for text in (log, source)):
         raise DataError(f"{where}: 'plan_log' must hold two ids, 'log' and 'source', it is {repr(value)[:80]}")
-    return PlanLogId(log, source, bool(value.get("has_state")), _optional(value, "follows", str, where) or "")
+    follows, place = (_optional(value, key, str, where) or "" for key in ("follows", "place"))
+    continues = value.get("continues")
+    if continues is not None:
+        found: list[Any] = (
+            [continues.get(key) for key in ContinuedLog._fields] if isinstance(continues, Mapping) else []
+        )
+        if not (found and all(isinstance(text, str) and _is_fit(text) for text in found) and found[0]):
+            names = ", ".join(ContinuedLog._fields)
+            msg = f"{where}: 'continues' of 'plan_log' must hold the texts {names}, it is {repr(continues)[:80]}"
+            raise DataError(msg)
+        continues = ContinuedLog(*found)
+    return PlanLogId(log, source, bool(value.get("has_state")), follows, place, continues)
 
 
 def _rejected(value: Any, where: str) -> tuple[Skipped, ...]:

@@ -38,12 +38,25 @@ class LogHead:
     before: Any = None
     """Where the stream was before the first entry, as in STATE; None: all that was ever sent is in the log."""
     follows: Mapping[str, Any] | None = None
-    """The STATE from which the log was begun on purpose; a run with that STATE begins at the first entry."""
+    """The STATE from which the log was begun on purpose; a run with that STATE begins behind the `known` entries."""
+    known: int | None = None
+    """How many entries at its start hold what was read before the log began, and are never sent; None: no one knows."""
+    continues: Mapping[str, str] | None = None
+    """The log of the STATE `follows`, its last batch, and the place in it behind what was sent: `ContinuedLog`."""
 
     @classmethod
-    def new(cls, stream: str, first: int, before: Any, *, follows: Any = None) -> LogHead:
+    def new(
+        cls,
+        stream: str,
+        first: int,
+        before: Any,
+        *,
+        follows: Any = None,
+        known: int | None = None,
+        continues: Mapping[str, str] | None = None,
+    ) -> LogHead:
         """Return the head of a new log, with an id of its own."""
-        return cls(secrets.token_hex(8), stream, first, before, follows)
+        return cls(secrets.token_hex(8), stream, first, before, follows, known, continues)
 
     def to_bytes(self) -> bytes:
         """Encode the head."""

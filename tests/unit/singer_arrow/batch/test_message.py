@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from singer_arrow.batch.message import Batch
+from singer_arrow.batch.message import Batch, ContinuedLog, PlanLogId, place_in_log
 from singer_arrow.errors import DataError
 from singer_arrow.read_options import Skipped
 
@@ -21,11 +21,17 @@ OURS = Batch(
     byte_count=31245,
     version=17,
     ranks=(((500, "a 1"), (342, "a 2")), ((None, "b 1"),)),
+    plan_log=PlanLogId("a1", "b2", True, "c3", place_in_log(7, 1, 500), ContinuedLog("d4", "e5", place_in_log(6))),
 )
 
 
 def test_round_trip() -> None:
     assert Batch.from_message(json.loads(json.dumps(OURS.to_message()))) == OURS
+
+
+def test_places_in_a_log_sort_as_they_were_sent() -> None:
+    places = [place_in_log(*at) for at in ((0,), (0, 0, 9), (0, 0, 10), (0, 2), (0, 10), (9, 2**31), (10,))]
+    assert places == sorted(places)
 
 
 def test_a_message_of_the_sdk() -> None:
@@ -57,6 +63,11 @@ def test_a_message_of_the_sdk() -> None:
         ({"ranks": [[[None, "a \0"]], []]}, "'ranks' must hold"),
         ({"ranks": [[[None, 7]], []]}, "'ranks' must hold"),
         ({"ranks": 7}, "'ranks' must hold"),
+        ({"plan_log": {"log": "a1", "source": "b2", "place": 7}}, "'place' must be text"),
+        (
+            {"plan_log": {"log": "a1", "source": "b2", "continues": {"log": "c3"}}},
+            "'continues' of 'plan_log' must hold",
+        ),
         ({"version": True}, "'version' must be an integer"),
         ({"manifest": ["https://u:SECRET@h/"]}, "'https://h/' in its manifest is not the URL of a file"),
         ({"manifest": ["gopher://u:SECRET@h/x"]}, "'gopher://h/x' in its manifest has the scheme"),

@@ -170,9 +170,10 @@ def test_streams_of_the_same_paths_are_no_other_logs_of_each_other(tmp_path: Pat
     for name in ("orders", "returns"):
         one = replace(run_of([], None, None).object_filter(stream()), stream=name)
         plan = StreamPlan(PlanLog(Storage(), Url.parse(str(tmp_path)), name), None, one, 1 << 20)
-        list(plan.plan(objects(1)))
-        assert plan.log_id is not None
-        found.add(plan.log_id.source)
+        (segment,) = plan.plan(objects(1))
+        log_id = plan.log_id(segment)
+        assert log_id is not None
+        found.add(log_id.source)
     assert len(found) == 2
 
 
