@@ -21,7 +21,7 @@ from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import Batch, Ranks
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, SchemaError
-from singer_arrow.load.convert import RANK, Conversion, UploadColumn
+from singer_arrow.load.convert import RANK, Conversion, CutDigits, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
 from singer_arrow.load.method import NO_LOG, AnyLoadMethod, ContextT, Item
 from singer_arrow.naming import NamingRules, column_names, digest, owner_key, plain_column
@@ -203,6 +203,7 @@ class WarehouseTable(abc.ABC):
         if self.settings.load_method == UPSERT and self.key_properties:
             properties = {**self.schema["properties"], RANK: {"type": ["null", "string"]}}
             self.schema = {**self.schema, "properties": properties}
+        self._cut: CutDigits = run.once(CutDigits, stream.name, stream.name, self.logger)
         self.given = from_json_schema(self.schema)
         self.columns = self.prepare_table()
         self._names = {column.source: column.name for column in self.columns}
@@ -381,7 +382,8 @@ class WarehouseTable(abc.ABC):
         self, constants: Mapping[str, Any], ranks: Ranks = (), *, since: float | None = None
     ) -> Conversion[Any]:
         if not self.method.merges:
-            return replace(self.conversion(constants, keys=(), place=None), never_null=self._never_null)
+            made = self.conversion(constants, keys=(), place=None)
+            return replace(made, never_null=self._never_null, cut=self._cut)
         different = {rank for runs in ranks for _, rank in runs}
         if not different:
             # The rank is the time, as the warehouse has it, of their arrival. Rows that wait for others, the first read
@@ -392,7 +394,7 @@ class WarehouseTable(abc.ABC):
             different = {f"received {moment:%Y-%m-%d %H:%M:%S.%f}"}
         rank = different.pop() if len(different) == 1 else None
         made = self.conversion({**constants, RANK: rank}, keys=self.key_properties, place=next(self._places))
-        return replace(made, never_null=self._never_null, ranks=ranks if different else ())
+        return replace(made, never_null=self._never_null, cut=self._cut, ranks=ranks if different else ())
 
 
 # Which property each column of a table belongs to, as the first line of its description or comment names it. Pure.
