@@ -200,17 +200,19 @@ class WarehouseTable(abc.ABC):
                 self.stream_name,
                 DELETED_COLUMN,
             )
-        if self.settings.load_method == UPSERT and self.key_properties:
+        if self.settings.load_method == UPSERT:
             properties = {**self.schema["properties"], RANK: {"type": ["null", "string"]}}
             self.schema = {**self.schema, "properties": properties}
-        self._cut: CutDigits = run.once(CutDigits, stream.name, stream.name, self.logger)
+        load_method = self.settings.load_method or APPEND
+        if load_method == UPSERT and not self.key_properties:
+            raise ConfigError(
+                f"Stream {self.stream_name!r} has load_method upsert, and no key_properties by which its rows would "
+                "replace others; nothing of the stream was loaded. Set its key_properties in the tap or in the "
+                "target's setting streams, or set its load_method to append-only"
+            )
         self.given = from_json_schema(self.schema)
         self.columns = self.prepare_table()
         self._names = {column.source: column.name for column in self.columns}
-        load_method = self.settings.load_method or APPEND
-        if load_method == UPSERT and not self.key_properties:
-            self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
-            load_method = APPEND
         if missing := [key for key in self.key_properties if key not in self._names]:
             key = shorten(missing[0])
             raise SchemaError(
@@ -227,7 +229,7 @@ class WarehouseTable(abc.ABC):
 
     @abc.abstractmethod
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> AnyLoadMethod:
-        """Return the load method of the setting, never upsert where there are no keys; `keys` are columns."""
+        """Return the load method of the setting; `keys` are columns, of upsert at least one."""
 
     @abc.abstractmethod
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion[Any]:
