@@ -24,6 +24,7 @@ from singer_arrow.warehouse.table import (
     layout_column,
     log_new,
     owner_line,
+    taken_table,
     warn_of_layout,
 )
 from target_redshift import sql
@@ -210,6 +211,8 @@ def prepare_table(
         table = client.table(name)
         owner = (table.comment or "").partition("\n")[0].rstrip() if table else ""
         if owner.startswith(OWNER) and owner != OWNER + stream_label(stream):  # it is another stream's
+            if settings.names_table(stream):
+                raise taken_table(stream, client.path(name))
             logger.warning(OTHERS, stream, client.path(name), client.path(distinct))
             name, table = distinct, client.table(distinct)
         path = client.path(name)

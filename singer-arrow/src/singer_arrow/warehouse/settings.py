@@ -274,7 +274,7 @@ class LoadSettings:
     tables: Mapping[str, str] = setting(
         "Other tables or schemas for some streams: an object from streams (or patterns: `events_*`) to `table`, "
         "`schema.table` or, with `*` for the stream's own name, `schema.*`. Schemas are created if missing; "
-        "table_prefix is not added.",
+        "table_prefix is not added. A table that another stream has is an error.",
         default={},
         additionalProperties={"type": "string", "minLength": 1},
     )
@@ -355,6 +355,11 @@ class LoadSettings:
         return schema, table and table.replace("*", stream)
 
     def table_names(self, stream: str, rules: NamingRules) -> tuple[str, str]:
+    def names_table(self, stream: str) -> bool:
+        """Return whether the settings name a stream's table, not only its schema."""
+        spec = self.table or of_stream(self.tables, stream)
+        return bool(spec) and place_in(spec)[1] != "*"
+
         """Return the name of a stream's table, and the one that it has where that is another stream's."""
         prefix, alias = self.table_prefix, self.place_of(stream)[1]
         name = table_name(stream, rules, prefix=prefix, alias=alias)

@@ -38,6 +38,16 @@ ColumnT = TypeVar("ColumnT", bound=UploadColumn)
 OTHERS = "Stream %r: table %s is another stream's, so rows go to table %s; name another one by the setting streams"
 
 
+def taken_table(stream: str, table: str) -> ConfigError:
+    """Return the error for a table that the settings name for a stream, and that belongs to another one."""
+    return ConfigError(
+        f"Stream {stream!r}: setting 'table' or 'tables' names table {table}, which belongs to another stream; nothing "
+        "of the stream was loaded. Several folders go into one table as one stream, with a list of paths, or with "
+        "{name:*} in its path for a column of their names. If the stream was renamed, give it its former name. Else "
+        "name a table that does not exist, or drop this one"
+    )
+
+
 def layout_column(
     setting: str, given: object, stream: str, columns: Sequence[ColumnT], named: str, *, logger: logging.Logger
 ) -> ColumnT | None:
