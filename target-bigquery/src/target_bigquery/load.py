@@ -478,7 +478,7 @@ class Upsert(BigQueryLoadMethod):
         return sql.merge(
             *(bigquery.quoted(table.name), bigquery.quoted(staging), table.columns, self.context.keys),
             rank=self.context.rank_column,
-            emptied=table.siblings,
+            emptied=table.unfilled,
             bounds=bounds,
             deleted=self.context.deleted_column,
             filtered_by=table.table.filtered_by,

@@ -80,8 +80,8 @@ class Destination:
         filled = {c.name for c in columns}
         self.load_fields: Fields = [f for f in table.fields if f["name"] in filled]
         """The columns of upload files as the table has them, for load jobs."""
-        self.siblings = siblings(columns, table.columns)
-        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        self.unfilled = unfilled(columns, table.columns)
+        """Columns that the stream does not fill, and that an upsert empties in the rows that it replaces."""
         self.changes = 0  # columns that were added for the stream's properties, or widened
 
 

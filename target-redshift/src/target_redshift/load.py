@@ -626,7 +626,7 @@ class Upsert(RedshiftLoadMethod):
             gone = sql.delete_matching(schema, table, source, keys, bounds=bounds, deleted=context.deleted_column)
             tables.session.execute(gone, what=self.what)
             tables.session.execute(sql.delete_marked_rows(source, context.deleted_column), what=self.what)
-        text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.siblings, bounds=bounds)
+        text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.unfilled, bounds=bounds)
         tables.session.execute(text, what=self.what)
 
     def _look_at_keys(self, name: str, group: Group, tables: StagingTables) -> None:

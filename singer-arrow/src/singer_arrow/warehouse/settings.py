@@ -174,11 +174,10 @@ def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
             yield name
 
 
-def siblings(columns: Iterable[UploadColumn], existing: Iterable[ExistingColumn]) -> tuple[str, ...]:
-    """Return columns of a table that no property fills, and that may hold an earlier value of one that does."""
-    columns = tuple(columns)
-    filled, bases = {c.name for c in columns}, {base(c).lower() for c in columns}
-    return tuple(e.name for e in existing if e.name not in filled and base(e).lower() in bases)
+def unfilled(columns: Iterable[UploadColumn], existing: Iterable[ExistingColumn]) -> tuple[str, ...]:
+    """Return the columns of a table that a stream does not fill, so that an upsert empties them in rows it replaces."""
+    filled = {c.name for c in columns}
+    return tuple(e.name for e in existing if e.name not in filled)
 
 
 def base(column: UploadColumn | ExistingColumn) -> str:
