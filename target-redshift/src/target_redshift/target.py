@@ -79,12 +79,12 @@ class RedshiftRun(WarehouseRun[Settings]):
 
     def remove_old_entries(self, days: int) -> None:
         """Remove entries of this run's streams that are older than some days, in one transaction per schema."""
-        streams: dict[Redshift, set[str]] = {}
+        by_client: dict[Redshift, list[StreamLedger]] = {}
         for ledger in self.all_of(StreamLedger):
-            streams.setdefault(ledger.client, set()).add(ledger.stream)
+            by_client.setdefault(ledger.client, []).append(ledger)
         try:
-            for client, names in streams.items():
-                remove_old(client, names, days)
+            for client, ledgers in by_client.items():
+                remove_old(client, ledgers, days)
         except SingerArrowError as error:  # everything is loaded, and the next run tries it again
             self.logger.warning("Old entries of the ledger stay for now: %s", error)
 

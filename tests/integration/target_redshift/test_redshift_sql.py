@@ -286,9 +286,18 @@ def publishing(scenario: Scenario) -> None:
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
     scenario.run("delete_table_mark", params=("s'\\",))
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
-    scenario.run("delete_ledger_entries", params=("s'\\", "other", oldest))
+    scenario.run("delete_ledger_entries", params=("s'\\", oldest))
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
+    scenario.run("add_ledger_entries", params=("_sdc_last log 1 a ", "s'\\", 0, "b", "s'\\", 2))
+    tomorrow = oldest + dt.timedelta(days=1)
+    scenario.run("delete_old_entries", params=("s'\\", "other", tomorrow, "s'\\", "other"))
+    assert [row[0] for row in scenario.run("ledger_entries_of", params=both).rows] == ["a"]
     scenario.run("clear_ledger", params=("s'\\",))
+    assert not scenario.run("void_entry", params=("s'\\", "a")).rows
+    scenario.run("void_last_entries", params=("s'\\",))
+    assert scenario.run("void_entry", params=("s'\\", "a")).rows
+    scenario.run("delete_last_entries", params=("s'\\", "a", "b", "s'\\", "c"))
+    assert scenario.run("void_entry", params=("s'\\", "a")).rows
     assert scenario.run("ledger_extent", params=("s'\\",)).value is None
     rejected(scenario)
     scenario.run("merge", 2)

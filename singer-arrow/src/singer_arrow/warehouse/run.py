@@ -94,6 +94,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.is_read = False  # whether all input is read
         self.has_ended = False  # whether all input is loaded
         self.folders_read: dict[str, set[str]] = {}  # those of the batch files of each stream
+        self.had_rows: dict[str, bool | None] = {}  # by sink whether the table had rows before this run, once asked
         self._began = datetime.now(UTC)
         self._clock: tuple[datetime, float] | None = None
         self._made: dict[tuple[Any, str], Any] = {}

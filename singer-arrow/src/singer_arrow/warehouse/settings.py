@@ -226,12 +226,14 @@ class LoadSettings:
     )
     replay: Literal["skip", "load"] | None = setting(
         "What to do with a batch that was loaded before: skip, as by default, leaves it out and logs it, load loads it "
-        "again. Set it also where a run ends because of rows that the ledger is not about.",
+        "again. Set it to skip also where a run without STATE ends because the table was made anew and has the rows of "
+        "all batches.",
         scope="run and stream",
     )
     ledger_keep_days: int | None = setting(
         "For how many days the ledger `_sdc_batches` keeps the entries of the run's streams; older ones are removed at "
-        "the end of a run. A batch without an entry is loaded again if it comes again. By default, all are kept.",
+        "the end of a run, except those that the next runs need. A batch without an entry is loaded again if it comes "
+        "again. By default, all are kept.",
         minimum=2,
     )
     manifest_roots: Roots = setting(
@@ -353,12 +355,12 @@ class LoadSettings:
         schema, table = place_in(spec) if spec else (None, None)
         return schema, table and table.replace("*", stream)
 
-    def table_names(self, stream: str, rules: NamingRules) -> tuple[str, str]:
     def names_table(self, stream: str) -> bool:
         """Return whether the settings name a stream's table, not only its schema."""
         spec = self.table or of_stream(self.tables, stream)
         return bool(spec) and place_in(spec)[1] != "*"
 
+    def table_names(self, stream: str, rules: NamingRules) -> tuple[str, str]:
         """Return the name of a stream's table, and the one that it has where that is another stream's."""
         prefix, alias = self.table_prefix, self.place_of(stream)[1]
         name = table_name(stream, rules, prefix=prefix, alias=alias)

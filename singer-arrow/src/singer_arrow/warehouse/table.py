@@ -23,7 +23,7 @@ from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.load.convert import RANK, Conversion, CutDigits, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
-from singer_arrow.load.method import NO_LOG, AnyLoadMethod, ContextT, Item
+from singer_arrow.load.method import LOG, NO_LOG, AnyLoadMethod, ContextT, Item, last_entry, no_log_of
 from singer_arrow.naming import NamingRules, column_names, digest, owner_key, plain_column
 from singer_arrow.records.parse import DELETED_COLUMN, VERSION_COLUMN, MetadataColumns
 from singer_arrow.records.validation import fits_schema, validator
@@ -191,6 +191,8 @@ class WarehouseTable(abc.ABC):
     """The columns of the table that the stream fills."""
     method: AnyLoadMethod
     """The load method."""
+    is_of_logs = False
+    """Whether the stream comes from a tap that follows plan logs, if it sends batches; see `stream_ends.WHOLE`."""
     alone_bytes: float = math.inf
     """A batch of one Parquet file of so many bytes is a load of its own, for speed."""
 
@@ -203,6 +205,7 @@ class WarehouseTable(abc.ABC):
         self._of_files = FileProperties(required, stream.left_out, self.tally.left_out.of_file)
         self._never_null = frozenset(p for p in required if p in properties and not is_nullable(properties[p]))
         self._places = itertools.count()
+        self._cut: CutDigits = run.once(CutDigits, stream.name, stream.name, self.logger)
         if self.metadata.marks_deletions and DELETED_COLUMN not in self.schema["properties"]:
             self.logger.warning(
                 "Stream %r marks deleted rows by %s, which is left out, so they are loaded like others; set "
@@ -253,8 +256,15 @@ class WarehouseTable(abc.ABC):
         """
 
     def has_rows(self) -> bool | None:
-        """Return whether the table had rows before this run; None: it is not known."""
+        """Return whether the table has rows; None: it is not known."""
         return None
+
+    def had_rows(self) -> bool | None:
+        """Return whether the table had rows before this run; None: it is not known, as some may be of this run."""
+        known, name = self.run.had_rows, self.stream_name
+        if name not in known:
+            known[name] = None if name in self.run.folders_read else self.has_rows()
+        return known[name]
 
     def warehouse_time(self) -> datetime:
         """Return the time in UTC by the warehouse's clock, which all runs share."""
@@ -265,10 +275,15 @@ class WarehouseTable(abc.ABC):
         self.tally.add(batches=1)
         self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
         log = batch.plan_log if batch.batch_id else None  # its entries in the ledger: see `LoadMethod.entries_of_logs`
-        plan_log = (f"_sdc_log_{log.source}", f"_sdc_log_{log.source}_{log.log}") if log else ()
+        plan_log: tuple[str, ...] = (f"{LOG}{log.source}", f"{LOG}{log.source}_{log.log}") if log else ()
         follows = self._own_id(batch.stream, log.follows) if log and self.method.keeps_ledger else None
         batch = replace(batch, batch_id=self._own_id(batch.stream, batch.batch_id))
-        for entry in (follows, *plan_log) if follows else ():
+        last = ""
+        if log and batch.batch_id and batch.row_count != 0:  # else no STATE names it
+            last = last_entry(log.log, log.place, batch.batch_id, follows or "")
+            self.method.context.ledger.newest[plan_log[1]] = batch.batch_id
+        no_log = no_log_of(batch.stream) if self.is_of_logs else ""
+        for entry in (*plan_log, *([follows, no_log] if follows else [])) if self.method.keeps_ledger else ():
             self.method.context.ledger.expect(entry, is_of_run=False)
         if batch.batch_id and self.method.leaves_out_loaded:
             if (self.stream_name, batch.batch_id) in self.run.claimed:
@@ -276,8 +291,7 @@ class WarehouseTable(abc.ABC):
                 self.tally.add(skipped=1)
                 return
             self.run.claimed.add((self.stream_name, batch.batch_id))
-            for entry in (*plan_log, batch.batch_id):
-                self.method.context.ledger.expect(entry)
+            self.method.context.ledger.expect(batch.batch_id)
             self.method.context.ledger.expect(NO_LOG, is_of_run=False)
         item = Item(
             urls=batch.manifest,
@@ -289,9 +303,11 @@ class WarehouseTable(abc.ABC):
             is_source=batch.passthrough,
             stream=self.stream_name,
             plan_log=plan_log,
+            last=last,
             follows=follows,
             rejected=tuple(Rejected.of_tap(row) for row in batch.rejected),
             has_state=log is not None and log.has_state,
+            no_log=no_log,
             properties=replace(self._of_files, report=lambda *_: None) if batch.passthrough else self._of_files,
         )
         is_file = batch.format == "parquet" and len(batch.manifest) == 1
@@ -326,6 +342,7 @@ class WarehouseTable(abc.ABC):
             rows=rows,
             bytes=path.stat().st_size if path else 0,
             is_temporary=True,
+            no_log=no_log_of(self.stream_name) if self.is_of_logs else "",
             stream=self.stream_name,
             origins=origins,
         )
@@ -333,7 +350,7 @@ class WarehouseTable(abc.ABC):
 
     def warn_of_rows(self) -> None:
         """Warn where all rows of a stream come as RECORD messages to be appended to those of an earlier run."""
-        if not (self.method.merges or self.method.deferred or self.metadata.tracks_versions) and self.has_rows():
+        if not (self.method.merges or self.method.deferred or self.metadata.tracks_versions) and self.had_rows():
             self.logger.warning(
                 "Stream %r comes whole, without a STATE or as FULL_TABLE, in RECORD messages to be appended, and its "
                 "table has rows: those of earlier runs will be there twice. Empty the table first, or set load_method "
@@ -343,7 +360,7 @@ class WarehouseTable(abc.ABC):
 
     def warn_of_no_rows(self) -> None:
         """Warn where the tap sends what is new since its STATE alone, and nothing of before is there."""
-        if self.has_rows() is False:
+        if self.had_rows() is False:
             self.logger.warning(
                 "Stream %r: its table is empty, and the tap sends only what is new since its STATE, so rows of earlier "
                 "runs are not in it; to load all, run it without that STATE (singer-arrow run: --full-refresh)",
@@ -380,7 +397,7 @@ class WarehouseTable(abc.ABC):
             stream=self.stream_name,
             tally=self.tally,
             logger=self.logger,
-            has_rows=(lambda: None) if self.stream_name in self.run.folders_read else self.has_rows,
+            has_rows=self.had_rows,
             replay=settings.replay,
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
