@@ -147,6 +147,7 @@ class Examples:
         for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "LAYOUT", "TABLES", "SLICES", "NOW"):
             yield _constant(name)
         yield _call("has_rows", self.table)
+        yield _call("count_rows", self.table)
 
     def _tables(self) -> Iterator[Example]:
         sort_keys = [c.name for c in self.columns[1:3]]

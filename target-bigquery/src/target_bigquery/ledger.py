@@ -166,6 +166,15 @@ class StreamLedger(Ledger):
                 return outcome.ended
         return None
 
+    def rows_of(self, batch_id: str) -> int:
+        return max((entry.rows for entry in self._lookup.known(batch_id) or ()), default=0)
+
+    def count_rows(self) -> int | None:
+        if self._is_count_billed:
+            return None
+        count: int = self.client.query(self._count, what=f"Counting the rows of {self._table}").rows[0]["rows"]
+        return count
+
     def begin(self, batches: Mapping[str, int], more: Mapping[str, int] | None = None) -> tuple[str, set[str]]:
         """Write entries for a load that is about to begin, the number of rows by batch_id, and `more` with them.
 

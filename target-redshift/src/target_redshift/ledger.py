@@ -18,10 +18,10 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from singer_arrow.errors import LoadError, NotFoundError
 from singer_arrow.load.method import LAST, LOG, MADE_ANEW, PAGE, BatchLookup, Ledger, Proof, another_table
@@ -41,6 +41,13 @@ VOID = "_sdc_void "
 """What the entry of a last batch, see `LAST`, begins with instead once the table was emptied."""
 _MARKS_LAST = timedelta(days=1)
 _AT_ONCE = 5_000  # entries in one statement, which takes 32,767 values
+
+
+class _Entry(NamedTuple):
+    """When a batch was loaded, and its rows."""
+
+    loaded_at: datetime
+    rows: int
 
 
 class StreamLedger(Ledger):
@@ -63,7 +70,7 @@ class StreamLedger(Ledger):
         self._has_mark = False
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
-        self._lookup: BatchLookup[datetime] = BatchLookup(self._find, self._following)
+        self._lookup: BatchLookup[_Entry] = BatchLookup(self._find, self._following)
         self._is_checked = False
 
     def loaded(self, batch_id: str) -> datetime | None:
@@ -72,12 +79,22 @@ class StreamLedger(Ledger):
         None if it was not, or if `loaded_of` is to find that out for its whole group; see `BatchLookup.early`.
         """
         self.void_if_emptied()
-        return self._lookup.early(batch_id)
+        found = self._lookup.early(batch_id)
+        return found.loaded_at if found else None
 
     def loaded_of(self, batches: Collection[str]) -> dict[str, datetime]:
         """Return those of the batches that were loaded into the table as it is now, and when, in UTC."""
         self.void_if_emptied()
-        return self._lookup.of(batches)
+        return {batch: found.loaded_at for batch, found in self._lookup.of(batches).items()}
+
+    def rows_of(self, batch_id: str) -> int:
+        found = self._lookup.known(batch_id)
+        return found.rows if found else 0
+
+    def count_rows(self) -> int:
+        name = self._table.name
+        text, what = sql.count_rows(self.client.quoted(name)), f"Counting the rows of table {self.client.path(name)}"
+        return int(self.client.query(text, what=what).value)
 
     def proof(self, batch_id: str) -> Proof:
         with self._lock:
@@ -115,14 +132,14 @@ class StreamLedger(Ledger):
                 "empty the table"
             ) from None
 
-    def loaded_meanwhile(self, session: Session, batches: Collection[str]) -> dict[str, datetime]:
-        """Which of the batches are loaded, and when; what is known to a transaction that has the lock is certain."""
-        found: dict[str, datetime] = {}
+    def loaded_meanwhile(self, session: Session, batches: Collection[str]) -> dict[str, _Entry]:
+        """Which of the batches are loaded; what is known to a transaction that has the lock is certain."""
+        found: dict[str, _Entry] = {}
         for ids in _chunks(batches):
             text, what = sql.ledger_entries_of(self._quoted, len(ids)), f"Reading {self.client.path(LEDGER)}"
             with self._present():
                 answer = session.execute(text, [self.stream, *ids], what=what)
-            found.update({str(batch): at for batch, at in answer.rows})
+            found.update(_entries(answer.rows))
         return found
 
     def add(self, session: Session, batches: Mapping[str, int]) -> None:
@@ -198,23 +215,27 @@ class StreamLedger(Ledger):
         oldest, newest, mark = self._extent()
         return oldest is not None and not self._is_ours(newest, mark) and not self.client.is_empty(self._table.name)
 
-    def _find(self, batches: Sequence[str]) -> Mapping[str, datetime]:
-        def find() -> dict[str, datetime]:
+    def _find(self, batches: Sequence[str]) -> Mapping[str, _Entry]:
+        def find() -> dict[str, _Entry]:
             with self.client.session() as session:
                 return self.loaded_meanwhile(session, batches)
 
         return self.client.retried(find) if batches else {}
 
-    def _following(self, loaded_at: datetime) -> Mapping[str, datetime]:
+    def _following(self, entry: _Entry) -> Mapping[str, _Entry]:
         """Return the entries from the time of the newest of these on, at most a page."""
         what = f"Reading {self.client.path(LEDGER)}"
         text = sql.ledger_entries_from(self._quoted, (MARK, LAST, VOID), PAGE)
         with self._present():
-            rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
-        return {str(batch): at for batch, at in rows}
+            rows = self.client.query(text, [self.stream, entry.loaded_at], what=what).rows
+        return _entries(rows)
 
     def _is_void(self, loaded_at: datetime | None) -> bool:
         return loaded_at is not None and self._table.created is not None and loaded_at < self._table.created
+
+
+def _entries(rows: Iterable[Sequence[Any]]) -> dict[str, _Entry]:
+    return {str(batch): _Entry(at, int(count or 0)) for batch, at, count in rows}
 
 
 def _chunks(batches: Collection[str]) -> Iterator[list[str]]:

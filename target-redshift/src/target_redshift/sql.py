@@ -91,6 +91,11 @@ def has_rows(table: str) -> str:
     return f"SELECT 1 FROM {table} LIMIT 1"
 
 
+def count_rows(table: str) -> str:
+    """Return a query for the number of rows."""
+    return f"SELECT COUNT(*) FROM {table}"
+
+
 # Creating, changing, describing and granting tables
 
 
@@ -488,14 +493,14 @@ def ledger_extent(ledger: str, prefixes: Sequence[str], table_prefix: str) -> st
 def ledger_entries_of(ledger: str, count: int) -> str:
     """Return a query for the entries of stream %s for `count` batches %s, the newest last."""
     ids = ", ".join(["%s"] * count)
-    found = f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "batch_id" IN ({ids})'
+    found = f'SELECT "batch_id", "loaded_at", "rows" FROM {ledger} WHERE "stream" = %s AND "batch_id" IN ({ids})'
     return f'{found} ORDER BY "loaded_at"'
 
 
 def ledger_entries_from(ledger: str, prefixes: Sequence[str], most: int) -> str:
     """Return a query for the first `most` entries of stream %s from %s on whose ids lack some prefixes."""
     return (
-        f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "loaded_at" >= %s '
+        f'SELECT "batch_id", "loaded_at", "rows" FROM {ledger} WHERE "stream" = %s AND "loaded_at" >= %s '
         f'AND {_lacks(*prefixes)} ORDER BY "loaded_at" LIMIT {most:d}'
     )
 

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.convert import RANK
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
@@ -154,6 +155,9 @@ class RedshiftStreamTable(WarehouseTable):
 
     def has_rows(self) -> bool:
         return not self.client.is_empty(self.destination.name)
+
+    def has_ranks(self) -> bool:
+        return any(column.name == RANK for column in self.destination.table.columns)
 
     def warehouse_time(self) -> datetime:
         return self.client.now()

@@ -194,6 +194,7 @@ def tables(scenario: Scenario) -> None:
     assert [laid_out[folded(c.name)] for c in columns[1:3]] == [(False, 1), (False, 2)]
     assert table in {row[0] for row in scenario.run("TABLES", params=(schema,)).rows}
     assert not scenario.run("has_rows").rows
+    assert scenario.run("count_rows").value == 0
 
 
 def folded(name: str) -> str:
@@ -278,7 +279,7 @@ def publishing(scenario: Scenario) -> None:
     assert texts(scenario) == [(1, "two"), (2, "four")]
     oldest = scenario.run("ledger_extent", params=("s'\\",)).value
     entries = scenario.run("ledger_entries_from", params=("s'\\", oldest)).rows
-    assert [tuple(row) for row in entries] == [("a", oldest)]
+    assert [tuple(row) for row in entries] == [("a", oldest, 2)]
     both = ("s'\\", "a", "b", "_sdc_load_1")
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 2
     later = oldest + dt.timedelta(seconds=1)

@@ -230,3 +230,47 @@ def test_a_state_from_before_rows_without_a_plan_log_is_refused(
     pipeline.run(5, after=4)
     pipeline.run(5, after=3, load_method="upsert")
     assert pipeline.ids == [1, 2, 2, 2, 3, 4, 5]
+
+
+FEWER = "fewer than its ledger counts"
+
+
+def test_a_backup_that_lacks_rows_is_named_by_a_run_without_state(
+    warehouse: Warehouse, begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The batches are left out, as the ledger has them; a backup that has all of them is right."""
+    pipeline = begin()
+    pipeline.run(1, 2, 3)
+    warehouse.query("CREATE TABLE {backup} AS SELECT * FROM {rows}")
+    for kept, fewer in (("TRUE", False), ("id < 3", True)):
+        warehouse.query("DELETE FROM {rows} WHERE TRUE")
+        warehouse.query(f"INSERT INTO {{rows}} SELECT * FROM {{backup}} WHERE {kept}")
+        caplog.clear()
+        pipeline.run(1, 2, 3)
+        assert (FEWER in caplog.text) is fewer
+    assert "Stream 'rows': its table has 2 rows, 1 fewer than its ledger counts" in caplog.text
+    caplog.clear()
+    pipeline.run(4, after=3)  # which leaves out nothing
+    assert FEWER not in caplog.text
+    caplog.clear()
+    pipeline.run(1, 2, 3, 4, 5)
+    assert "its table has 4 rows, 1 fewer than" in caplog.text
+
+
+def test_a_table_that_has_fewer_rows_than_its_batches_for_a_reason_is_not_named(
+    warehouse: Warehouse, begin: Begin, batch: Batches, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows that were merged, replaced or rejected."""
+    pipeline = begin()
+    pipeline.run(1, 2)
+    pipeline.run(1, 3, load_method="overwrite")
+    pipeline.run(1, 3)
+    log = {"plan_log": {"log": "log", "source": "source", "has_state": False}}
+    bad = batch([{"id": 4, "name": "x"}, {"id": "no number", "name": "x"}], file_format="jsonl", batch_id="bad") | log
+    for _ in range(2):
+        warehouse.load([schema() | {WHOLE: True}, bad, state(9)], on_bad_row="dead_letter")
+    assert pipeline.ids == [1, 3, 4]
+    for load_method in ("upsert", "append-only"):
+        warehouse.load([schema(), batch(rows(1, 1), batch_id="same") | log], load_method=load_method)
+    assert pipeline.ids == [1, 3, 4]
+    assert FEWER not in caplog.text

@@ -286,6 +286,7 @@ class Ledger:
     has_batches = False  # before this run, once `void_if_emptied` was called
 
     def __init__(self) -> None:
+        self.skipped_rows = 0  # of batches that this run left out, as the ledger counts them, if it sends all of them
         self.proving = threading.Lock()
         self.proved = set[str]()  # the batches before the STATEs of this run; a table may lack them if it was empty
         self.noted = set[str]()  # the entries of plan logs that came with rows that this run has loaded
@@ -303,6 +304,14 @@ class Ledger:
         Of a table that was rebuilt, it leaves the entries as they are.
         """
         return Proof.LOADED if self.loaded_of([batch_id]) else Proof.UNKNOWN
+
+    def rows_of(self, batch_id: str) -> int:  # noqa: ARG002 - ledgers override it
+        """Return the rows of a batch that is known to be loaded."""
+        return 0
+
+    def count_rows(self) -> int | None:
+        """Return the number of rows in the table; None if that would cost something."""
+        return None
 
     def void_if_emptied(self) -> None:
         """Void the entries if the table was emptied; called before this run adds its first row."""
@@ -389,7 +398,7 @@ class BatchLookup(Generic[FoundT]):
             with self._asking:
                 if not self._is_known(batch_id) and self._is_eager:  # another thread may have asked meanwhile
                     self._ask((batch_id,))
-        return self._answers[batch_id] if batch_id in self._answers else self._page.get(batch_id)
+        return self.known(batch_id)
 
     def of(self, batch_ids: Collection[str]) -> dict[str, FoundT]:
         """Return what the ledger has about some batches; those that were not looked up before are looked up now."""
@@ -398,6 +407,10 @@ class BatchLookup(Generic[FoundT]):
                 self._ask(batch_ids)
         answers = {batch_id: self._answers[batch_id] for batch_id in batch_ids}
         return {batch_id: found for batch_id, found in answers.items() if found is not None}
+
+    def known(self, batch_id: str) -> FoundT | None:
+        """Return what earlier queries have found about a batch."""
+        return self._answers[batch_id] if batch_id in self._answers else self._page.get(batch_id)
 
     def _is_known(self, batch_id: str) -> bool:
         return batch_id in self._answers or batch_id in self._page
@@ -429,6 +442,7 @@ class LoadContext:
     logger: logging.Logger
     ledger: Ledger = field(default_factory=Ledger)  # which batches the table has
     has_rows: Callable[[], bool | None] = lambda: None  # the table, before the first load; None: it is not known
+    only_adds: bool = False  # no load has replaced or deleted single rows of the table, as far as it shows
     replay: str | None = None  # `load`: batches that were loaded before are loaded again; see the setting
     keys: tuple[str, ...] = ()  # columns
     removes_batches: bool = False  # once the STATE behind them is out
@@ -490,7 +504,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             ledger.void_if_emptied()
         has_other_rows = bool(item.plan_log) and self.leaves_out_loaded and self._has_other_rows(item)
         if item.batch_id and self.leaves_out_loaded and (when := ledger.loaded(item.batch_id)):
-            self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
+            self._skip_loaded(item, when)
             nothing: PreparedT = self.prepared_class(item)
             return nothing
         if has_other_rows and not self._has_warned:
@@ -684,10 +698,10 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
 
     def fresh(self, parts: Sequence[PreparedT]) -> list[PreparedT]:
         """Return the parts of a group whose batches were not loaded before; the others are counted as skipped."""
-        rows = {batch_id: part.item.rows for part in parts if (batch_id := part.item.batch_id)}
-        loaded = self.context.ledger.loaded_of(list(rows)) if rows and self.leaves_out_loaded else {}
+        items = {batch_id: part.item for part in parts if (batch_id := part.item.batch_id)}
+        loaded = self.context.ledger.loaded_of(list(items)) if items and self.leaves_out_loaded else {}
         for batch_id, when in loaded.items():
-            self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", rows[batch_id])
+            self._skip_loaded(items[batch_id], when)
         return [part for part in parts if part.item.batch_id not in loaded]
 
     def rejects(self, item: Item[Any]) -> Rejects | None:
@@ -711,6 +725,33 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Return the error of a file, with the alternative for a single row if a row caused it."""
         is_of_row = error.line is not None or error.row is not None
         return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.context.most_rejected is None else error
+
+    def _skip_loaded(self, item: Item[Any], when: datetime) -> None:
+        ledger, batch_id = self.context.ledger, item.batch_id
+        assert batch_id
+        if item.plan_log and not item.has_state:
+            with ledger.proving:
+                ledger.skipped_rows += ledger.rows_of(batch_id)
+        self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
+
+    def warn_of_missing_rows(self) -> None:
+        """Warn once at the end of the run if the table has fewer rows than those of its batches that were left out.
+
+        They do not come again: someone has deleted rows, or filled the table from a copy that lacks some.
+        """
+        ledger, tally = self.context.ledger, self.context.tally.counts()
+        skipped, ledger.skipped_rows = ledger.skipped_rows, 0
+        if not (skipped and self.context.only_adds) or (count := ledger.count_rows()) is None:
+            return
+        if (lost := skipped + tally["rows"] - count) > 0:
+            self.context.logger.warning(
+                "Stream %r: its table has %s, %s fewer than its ledger counts for the batches that were loaded before, "
+                "and are left out: rows were deleted, or the table was filled from a copy that lacks some. If they are "
+                "missing, empty the table and run the tap without STATE",
+                self.context.stream,
+                counted(count, "row"),
+                f"{lost:,}",
+            )
 
     def skip(self, batch_id: str, when: str, rows: int | None = None) -> None:
         """Log and count that a batch is left out, and when it was loaded: `at 2026-11-20 16:30:00 UTC`."""

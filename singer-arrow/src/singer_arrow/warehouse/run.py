@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-from singer_arrow.errors import SchemaError
+from singer_arrow.errors import SchemaError, SingerArrowError
 from singer_arrow.load.method import AnyLoadMethod, Tallies
 from singer_arrow.load.run import Checkpoints, Finishing, Limits, LoadScheduler, StateOutput
 from singer_arrow.load.staging import Remover
@@ -217,6 +217,11 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.scheduler.stop(0)
         self.tallies.report(self.logger)
         self.write_commits()
+        for stream in self.streams():
+            try:
+                stream.method.warn_of_missing_rows()
+            except SingerArrowError as error:  # all is loaded
+                self.logger.debug("Rows of stream %r could not be counted: %s", stream.stream_name, error)
         if (days := self.settings.ledger_keep_days) is not None:
             self.remove_old_entries(days)
 

@@ -259,6 +259,10 @@ class WarehouseTable(abc.ABC):
         """Return whether the table has rows; None: it is not known."""
         return None
 
+    def has_ranks(self) -> bool:
+        """Return whether the table has a column of ranks, as rows were merged into it."""
+        return False
+
     def had_rows(self) -> bool | None:
         """Return whether the table had rows before this run; None: it is not known, as some may be of this run."""
         known, name = self.run.had_rows, self.stream_name
@@ -398,6 +402,7 @@ class WarehouseTable(abc.ABC):
             tally=self.tally,
             logger=self.logger,
             has_rows=self.had_rows,
+            only_adds=not (self.metadata.tracks_versions or self.has_ranks()),
             replay=settings.replay,
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
