@@ -202,6 +202,7 @@ class Examples:
         of_others = (MARK, LAST, VOID)
         yield _call("ledger_entries_from", self.ledger, of_others, batch_lookup.PAGE, has_parameters=True)
         yield _call("void_entry", self.ledger, VOID, has_parameters=True)
+        yield _call("last_entry_from", self.ledger, LAST, has_parameters=True)
         yield _call("insert", self.table, self.staging, self.file, self.columns)
         yield _call("insert", self.table, next(iter(self.converted)), self._as_jsonl(), self.columns)
         yield _call("insert", self.table, self.staging, self._with_constants(), self.columns)

@@ -166,6 +166,10 @@ class StreamLedger(Ledger):
                 return outcome.ended
         return None
 
+    def has_from(self, log: str, place: str) -> bool:
+        self._open(create=True)
+        return self._loaded_at(self._read(sql.LEDGER_LASTS_FROM, {"log": log, "place": place})[0]) is not None
+
     def rows_of(self, batch_id: str) -> int:
         return max((entry.rows for entry in self._lookup.known(batch_id) or ()), default=0)
 

@@ -56,6 +56,11 @@ LEDGER_ENTRIES_BETWEEN = (
     f"AND started_at BETWEEN @first AND @last ORDER BY started_at LIMIT {PAGE:d}"
 )
 """The first entries of @stream from @first to @last for the table of @prefix."""
+LEDGER_LASTS_FROM = (
+    f"{_ENTRIES}STARTS_WITH(batch_id, CONCAT('{LAST}', @log, ' ')) "
+    "AND SPLIT(batch_id, ' ')[SAFE_OFFSET(2)] >= @place ORDER BY started_at DESC"
+)
+"""The entries of @stream of last batches of plan log @log, at @place in it or behind."""
 LEDGER_ENTRIES_OF_JOB = f"{_ENTRIES}started_at = @at AND job_id = @job"
 """The entries of @stream for @job, which were written together at @at."""
 HAS_LEDGER_ENTRIES = (

@@ -87,6 +87,12 @@ class StreamLedger(Ledger):
         self.void_if_emptied()
         return {batch: found.loaded_at for batch, found in self._lookup.of(batches).items()}
 
+    def has_from(self, log: str, place: str) -> bool:
+        self.void_if_emptied()
+        what, text = f"Reading {self.client.path(LEDGER)}", sql.last_entry_from(self._quoted, LAST)
+        with self._present():
+            return bool(self.client.query(text, [self.stream, log, place], what=what).rows)
+
     def rows_of(self, batch_id: str) -> int:
         found = self._lookup.known(batch_id)
         return found.rows if found else 0

@@ -510,6 +510,13 @@ def void_entry(ledger: str, void: str) -> str:
     return f'SELECT 1 FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(void)} AND {_LAST_BATCH} = %s LIMIT 1'
 
 
+def last_entry_from(ledger: str, last: str) -> str:
+    """Return a query for a row if stream %s has the entry of a last batch of plan log %s, at place %s or behind."""
+    log, place = (f"""SPLIT_PART("batch_id", ' ', {part:d})""" for part in (2, 3))
+    found = f'SELECT 1 FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(last)}'
+    return f"{found} AND {log} = %s AND {place} >= %s LIMIT 1"
+
+
 _LAST_BATCH, _BEFORE = (f"""SPLIT_PART("batch_id", ' ', {part:d})""" for part in (LAST_BATCH, BATCH_BEFORE))
 """The batch of an entry of the last batch of a load, and the one before the STATE of that run."""
 

@@ -293,6 +293,8 @@ def publishing(scenario: Scenario) -> None:
     tomorrow = oldest + dt.timedelta(days=1)
     scenario.run("delete_old_entries", params=("s'\\", "other", tomorrow, "s'\\", "other"))
     assert [row[0] for row in scenario.run("ledger_entries_of", params=both).rows] == ["a"]
+    assert scenario.run("last_entry_from", params=("s'\\", "log", "1")).rows
+    assert not scenario.run("last_entry_from", params=("s'\\", "log", "2")).rows
     scenario.run("clear_ledger", params=("s'\\",))
     assert not scenario.run("void_entry", params=("s'\\", "a")).rows
     scenario.run("void_last_entries", params=("s'\\",))

@@ -31,11 +31,13 @@ class Pipeline:
     batch: Batches
     log: str = "log"
     source: str = "source"
+    continues: Message | None = None
 
     def run(self, *numbers: int, after: int | str | None = None, **settings: Any) -> None:
         """Load batches, without STATE or with the one after a batch, of this log or of another one."""
         follows = {} if after is None else {"follows": after if isinstance(after, str) else f"{self.log}-{after}"}
         log: Message = {"log": self.log, "source": self.source, "has_state": after is not None, **follows}
+        log |= {"continues": self.continues} if self.continues else {}
         messages = [schema() | {WHOLE: after is None}]
         for n in numbers:
             place = {"place": f"{n:041d}"}
@@ -274,3 +276,41 @@ def test_a_table_that_has_fewer_rows_than_its_batches_for_a_reason_is_not_named(
         warehouse.load([schema(), batch(rows(1, 1), batch_id="same") | log], load_method=load_method)
     assert pipeline.ids == [1, 3, 4]
     assert FEWER not in caplog.text
+
+
+@pytest.mark.parametrize("load_method", METHODS)
+def test_a_plan_log_that_was_begun_at_an_older_state_is_refused(begin: Begin, load_method: str) -> None:
+    """It would send again what the log before it brought after that STATE; begun at the last one, it goes on."""
+    before, new = begin("before"), begin("new")
+    before.run(1, load_method=load_method)
+    before.run(2, 3, after=1, load_method=load_method)
+
+    def continued(after: int) -> Pipeline:
+        new.continues = {"log": "before", "batch": f"before-{after}", "place": f"{after + 1:041d}"}
+        return new
+
+    for after, brought in ((1, [2, 3, 4]), (2, [3, 4])):
+        if load_method == "upsert":
+            break
+        with pytest.raises(IdentityError, match="rows that the log before it brought after that STATE"):
+            continued(after).run(*brought, after=f"before-{after}")
+    with pytest.raises(IdentityError, match="comes after batch before-9"):
+        continued(9).run(10, after="before-9", load_method=load_method)
+    continued(1 if load_method == "upsert" else 3).run(4, after="before-3", load_method=load_method)
+    new.run(5, after=4, load_method=load_method)
+    assert new.ids == [1, 2, 3, 4, 5]
+
+
+def test_a_plan_log_that_continues_another_loads_into_a_table_that_was_emptied(
+    warehouse: Warehouse, begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = begin("before")
+    before.run(1, 2)
+    warehouse.query("DELETE FROM {rows} WHERE TRUE")
+    new = begin("new")
+    new.continues = {"log": "before", "batch": "before-1", "place": f"{2:041d}"}
+    caplog.clear()
+    new.run(2, 3, after="before-1")
+    assert NEW_ALONE in caplog.text
+    new.run(4, after=3)
+    assert new.ids == [2, 3, 4]

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from singer_sdk import metrics
 
 from singer_arrow.batch.files import FileProperties, LeftOut
+from singer_arrow.batch.message import ContinuedLog
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError, IdentityError, LoadError
 from singer_arrow.load.dead_letters import BatchRejects, RecordOrigins, Rejected, Rejects
@@ -55,6 +56,7 @@ class Item(Generic[ConversionT]):
     has_state: bool = False  # the run of the tap has a STATE
     no_log: str = ""  # the entry of the ledger for rows of the stream without a plan log, if its tap follows them
     follows: str | None = None  # the batch before that STATE, which the table must have too
+    continues: ContinuedLog | None = None  # the plan log before its own, which was begun at a STATE
     properties: FileProperties | None = None  # required of the files; None: of records, which were checked
     rejected: tuple[Rejected, ...] = ()  # that the tap could not read, put with the others into the table for them
     origins: RecordOrigins | None = None  # of records; None: not needed
@@ -305,6 +307,10 @@ class Ledger:
         """
         return Proof.LOADED if self.loaded_of([batch_id]) else Proof.UNKNOWN
 
+    def has_from(self, log: str, place: str) -> bool:  # noqa: ARG002 - ledgers override it
+        """Return whether the table has a batch of a plan log, at a place in it or behind."""
+        return False
+
     def rows_of(self, batch_id: str) -> int:  # noqa: ARG002 - ledgers override it
         """Return the rows of a batch that is known to be loaded."""
         return 0
@@ -499,7 +505,9 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Prepare an item for its load, unless its batch was loaded before; a DataError names the file or stream."""
         ledger = self.context.ledger
         if item.follows:
-            self._prove_state(item)
+            self._prove_state(item, item.follows)
+        if item.continues:
+            self._prove_beginning(item, item.continues)
         if self.keeps_ledger:
             ledger.void_if_emptied()
         has_other_rows = bool(item.plan_log) and self.leaves_out_loaded and self._has_other_rows(item)
@@ -539,13 +547,12 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             self.context.tally.add(files=len(item.urls))
         return part
 
-    def _prove_state(self, item: Item[Any]) -> None:
+    def _prove_state(self, item: Item[Any], batch_id: str) -> None:
         """Check once that the table has the batch before the STATE of the run; an IdentityError: rows may be missing.
 
         A table that was empty before this run, or was emptied, gets what is new; a warning says so.
         """
-        ledger, stream, batch_id = self.context.ledger, self.context.stream, item.follows
-        assert batch_id
+        ledger, stream = self.context.ledger, self.context.stream
         with ledger.proving:
             if batch_id in ledger.proved:
                 return
@@ -592,6 +599,29 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             f"Stream {stream!r}: this run's STATE comes after batch {batch_id}, {why}. Rows may be missing in between, "
             f"so nothing was loaded. {causes}"
         )
+
+    def _prove_beginning(self, item: Item[Any], continues: ContinuedLog) -> None:
+        """Check once that a plan log begins where the table ends, which got its rows by the log before it.
+
+        An IdentityError: the STATE at which the log was begun is not the last one, so rows would be missing, or come
+        twice. Once a batch of the log is in the table, it was proved.
+        """
+        ledger, (_, of_log) = self.context.ledger, item.plan_log
+        if of_log in ledger.proved or ledger.proof(of_log) is Proof.LOADED:
+            return
+        if continues.batch:
+            self._prove_state(item, continues.batch)
+        with ledger.proving:
+            if of_log in ledger.proved:
+                return
+            if self.leaves_out_loaded and ledger.has_from(continues.log, continues.place):
+                raise IdentityError(
+                    f"Stream {self.context.stream!r}: this run's plan log was begun at a STATE, and the table has rows "
+                    "that the log before it brought after that STATE, which this one would load a second time; nothing "
+                    "was loaded. Begin it again by --new-plan-log with the STATE of the last run; or empty the table, "
+                    "and begin it by --new-plan-log without a STATE"
+                )
+            ledger.proved.add(of_log)
 
     def _check_since(self, batch_id: str, no_log: str) -> None:
         """Check that no row came without a plan log since the batch before the STATE, or raise IdentityError."""

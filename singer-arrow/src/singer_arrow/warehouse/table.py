@@ -205,6 +205,7 @@ class WarehouseTable(abc.ABC):
         self._of_files = FileProperties(required, stream.left_out, self.tally.left_out.of_file)
         self._never_null = frozenset(p for p in required if p in properties and not is_nullable(properties[p]))
         self._places = itertools.count()
+        self._is_first = stream.name not in run.folders_read  # else this run may have loaded batches into the table
         self._cut: CutDigits = run.once(CutDigits, stream.name, stream.name, self.logger)
         if self.metadata.marks_deletions and DELETED_COLUMN not in self.schema["properties"]:
             self.logger.warning(
@@ -267,7 +268,7 @@ class WarehouseTable(abc.ABC):
         """Return whether the table had rows before this run; None: it is not known, as some may be of this run."""
         known, name = self.run.had_rows, self.stream_name
         if name not in known:
-            known[name] = None if name in self.run.folders_read else self.has_rows()
+            known[name] = self.has_rows() if self._is_first else None
         return known[name]
 
     def warehouse_time(self) -> datetime:
@@ -281,6 +282,9 @@ class WarehouseTable(abc.ABC):
         log = batch.plan_log if batch.batch_id else None  # its entries in the ledger: see `LoadMethod.entries_of_logs`
         plan_log: tuple[str, ...] = (f"{LOG}{log.source}", f"{LOG}{log.source}_{log.log}") if log else ()
         follows = self._own_id(batch.stream, log.follows) if log and self.method.keeps_ledger else None
+        continues = log.continues if log and self.method.keeps_ledger else None
+        if continues:
+            continues = continues._replace(batch=self._own_id(batch.stream, continues.batch) or "")
         batch = replace(batch, batch_id=self._own_id(batch.stream, batch.batch_id))
         last = ""
         if log and batch.batch_id and batch.row_count != 0:  # else no STATE names it
@@ -309,6 +313,7 @@ class WarehouseTable(abc.ABC):
             plan_log=plan_log,
             last=last,
             follows=follows,
+            continues=continues,
             rejected=tuple(Rejected.of_tap(row) for row in batch.rejected),
             has_state=log is not None and log.has_state,
             no_log=no_log,
