@@ -198,6 +198,7 @@ class Examples:
             yield _call("create_merged", self.merged, staged, self.columns, self.keys, **options)
         yield _call("lock", self.ledger)
         yield _call("ledger_extent", self.ledger, (MARK, VOID), TABLE_MARK, has_parameters=True)
+        yield _call("count_entered", self.ledger, MARK, has_parameters=True)
         yield _call("ledger_entries_of", self.ledger, 3, has_parameters=True)
         of_others = (MARK, LAST, VOID)
         yield _call("ledger_entries_from", self.ledger, of_others, batch_lookup.PAGE, has_parameters=True)

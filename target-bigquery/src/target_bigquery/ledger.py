@@ -166,6 +166,10 @@ class StreamLedger(Ledger):
                 return outcome.ended
         return None
 
+    def count_entered(self) -> int:
+        parameters = {"stream": self.stream, "prefix": self.prefix, "since": self._counted_since}
+        return int(self._query(sql.COUNT_ENTERED, parameters, "Reading").rows[0]["entered"] or 0)
+
     def has_from(self, log: str, place: str) -> bool:
         self._open(create=True)
         return self._loaded_at(self._read(sql.LEDGER_LASTS_FROM, {"log": log, "place": place})[0]) is not None

@@ -68,6 +68,11 @@ HAS_LEDGER_ENTRIES = (
     "AND STARTS_WITH(job_id, @prefix) LIMIT 1"
 )
 """A row if @stream has entries of batches since @since for the table of @prefix."""
+COUNT_ENTERED = (
+    "SELECT SUM(entered) AS entered FROM (SELECT MAX(`rows`) AS entered FROM {ledger} WHERE stream = @stream "
+    "AND batch_id != '' AND started_at >= @since AND STARTS_WITH(job_id, @prefix) GROUP BY batch_id)"
+)
+"""The rows of all batches of @stream since @since for the table of @prefix, also of those whose job failed."""
 FORGET_ENTRIES = "DELETE FROM {ledger} WHERE job_id = '{job}'"
 """Take the entries of a job away; for people, who decide where the target cannot."""
 RENAME_ENTRIES = "UPDATE {ledger} SET job_id = '{now}' WHERE job_id = '{job}'"

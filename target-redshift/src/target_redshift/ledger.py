@@ -87,6 +87,11 @@ class StreamLedger(Ledger):
         self.void_if_emptied()
         return {batch: found.loaded_at for batch, found in self._lookup.of(batches).items()}
 
+    def count_entered(self) -> int:
+        what, text = f"Reading {self.client.path(LEDGER)}", sql.count_entered(self._quoted, MARK)
+        with self._present():
+            return int(self.client.query(text, [self.stream], what=what).value or 0)
+
     def has_from(self, log: str, place: str) -> bool:
         self.void_if_emptied()
         what, text = f"Reading {self.client.path(LEDGER)}", sql.last_entry_from(self._quoted, LAST)

@@ -490,6 +490,11 @@ def ledger_extent(ledger: str, prefixes: Sequence[str], table_prefix: str) -> st
     return f'SELECT MIN({loaded}), MAX({loaded}), MAX({table}) FROM {ledger} WHERE "stream" = %s'
 
 
+def count_entered(ledger: str, prefix: str) -> str:
+    """Return a query for the rows of all batches of stream %s; entries that begin with a prefix are none of batches."""
+    return f'SELECT SUM("rows") FROM {ledger} WHERE "stream" = %s AND {_lacks(prefix)}'
+
+
 def ledger_entries_of(ledger: str, count: int) -> str:
     """Return a query for the entries of stream %s for `count` batches %s, the newest last."""
     ids = ", ".join(["%s"] * count)

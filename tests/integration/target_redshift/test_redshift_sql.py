@@ -280,6 +280,7 @@ def publishing(scenario: Scenario) -> None:
     oldest = scenario.run("ledger_extent", params=("s'\\",)).value
     entries = scenario.run("ledger_entries_from", params=("s'\\", oldest)).rows
     assert [tuple(row) for row in entries] == [("a", oldest, 2)]
+    assert scenario.run("count_entered", params=("s'\\",)).value == 2
     both = ("s'\\", "a", "b", "_sdc_load_1")
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 2
     later = oldest + dt.timedelta(seconds=1)
