@@ -286,7 +286,9 @@ def test_a_table_that_has_fewer_rows_than_its_batches_for_a_reason_is_not_named(
 
 
 @pytest.mark.parametrize("load_method", METHODS)
-def test_a_plan_log_that_was_begun_at_an_older_state_is_refused(begin: Begin, load_method: str) -> None:
+def test_a_plan_log_that_was_begun_at_an_older_state_is_refused(
+    warehouse: Warehouse, begin: Begin, load_method: str
+) -> None:
     """It would send again what the log before it brought after that STATE; begun at the last one, it goes on."""
     before, new = begin("before"), begin("new")
     before.run(1, load_method=load_method)
@@ -304,8 +306,11 @@ def test_a_plan_log_that_was_begun_at_an_older_state_is_refused(begin: Begin, lo
     with pytest.raises(IdentityError, match="comes after batch before-9"):
         continued(9).run(10, after="before-9", load_method=load_method)
     continued(1 if load_method == "upsert" else 3).run(4, after="before-3", load_method=load_method)
-    new.run(5, after=4, load_method=load_method)
-    assert new.ids == [1, 2, 3, 4, 5]
+    new.source = "with_another_path"  # of which the ledger knows no log
+    warehouse.query(OLDER[warehouse.name])
+    for n in (5, 6, 7):
+        new.run(n, after=n - 1, load_method=load_method, ledger_keep_days=9)
+    assert new.ids == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_plan_log_that_continues_another_loads_into_a_table_that_was_emptied(

@@ -621,7 +621,8 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         twice. Once a batch of the log is in the table, it was proved.
         """
         ledger, (_, of_log) = self.context.ledger, item.plan_log
-        if of_log in ledger.proved or ledger.proof(of_log) is Proof.LOADED:
+        is_behind = item.follows and item.follows != continues.batch
+        if is_behind or of_log in ledger.proved or ledger.proof(of_log) is Proof.LOADED:
             return
         if continues.batch:
             self._prove_state(item, continues.batch)
