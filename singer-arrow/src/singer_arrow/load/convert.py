@@ -305,7 +305,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
                 raise DataError(" ".join(str(error).split()), url=at.url, column=column.source) from None
             except ValueError as error:  # a key would lose digits
                 reason = f"the key {error}, which no column of the warehouse holds, so it could become another row's"
-                hint = "Set its type to string in the tap, or other key_properties, or load_method: append-only"
+                hint = "Set its type to string in the tap, choose other keys, or set load_method: append-only"
                 raise DataError(reason, url=at.url, column=column.source, hint=hint) from None
         if self.place is not None:
             ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
