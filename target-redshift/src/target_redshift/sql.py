@@ -512,18 +512,18 @@ def ledger_entries_from(ledger: str, prefixes: Sequence[str], most: int) -> str:
 
 def void_entry(ledger: str, void: str) -> str:
     """Return a query for a row if stream %s has the entry of the last batch %s of a load as a void one."""
-    return f'SELECT 1 FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(void)} AND {_LAST_BATCH} = %s LIMIT 1'
+    return f'SELECT 1 FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(void)} AND {_part(LAST_BATCH)} = %s LIMIT 1'
 
 
 def last_entry_from(ledger: str, last: str) -> str:
     """Return a query for a row if stream %s has the entry of a last batch of plan log %s, at place %s or behind."""
-    log, place = (f"""SPLIT_PART("batch_id", ' ', {part:d})""" for part in (2, 3))
     found = f'SELECT 1 FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(last)}'
-    return f"{found} AND {log} = %s AND {place} >= %s LIMIT 1"
+    return f"{found} AND {_part(2)} = %s AND {_part(3)} >= %s LIMIT 1"
 
 
-_LAST_BATCH, _BEFORE = (f"""SPLIT_PART("batch_id", ' ', {part:d})""" for part in (LAST_BATCH, BATCH_BEFORE))
-"""The batch of an entry of the last batch of a load, and the one before the STATE of that run."""
+def _part(number: int) -> str:
+    """Return a part of an entry of the last batch of a load: see `singer_arrow.load.method.LAST`."""
+    return f"""SPLIT_PART("batch_id", ' ', {number:d})"""
 
 
 def _lacks(*prefixes: str) -> str:
@@ -572,9 +572,9 @@ def delete_last_entries(ledger: str, last: str, count: int, kept: int) -> str:
     ones %s.
     """
     of_stream = f'"stream" = %s AND NOT {_lacks(last)}'
-    before = f"{_LAST_BATCH} IN (SELECT {_BEFORE} FROM {ledger} WHERE {of_stream})"
-    before += f" AND {_LAST_BATCH} NOT IN ({', '.join(['%s'] * kept)})" if kept else ""
-    passed = f"{_LAST_BATCH} IN ({', '.join(['%s'] * count)}) OR " if count else ""
+    before = f"{_part(LAST_BATCH)} IN (SELECT {_part(BATCH_BEFORE)} FROM {ledger} WHERE {of_stream})"
+    before += f" AND {_part(LAST_BATCH)} NOT IN ({', '.join(['%s'] * kept)})" if kept else ""
+    passed = f"{_part(LAST_BATCH)} IN ({', '.join(['%s'] * count)}) OR " if count else ""
     return f"DELETE FROM {ledger} WHERE {of_stream} AND ({passed}{before})"
 
 
@@ -584,7 +584,7 @@ def delete_old_entries(ledger: str, prefixes: Sequence[str], last: str, count: i
     Entries with some prefixes stay, and those of batches that have an entry as the last one of a load.
     """
     streams = ", ".join(["%s"] * count)
-    needed = f'SELECT {_LAST_BATCH} FROM {ledger} WHERE "stream" IN ({streams}) AND NOT {_lacks(last)}'
+    needed = f'SELECT {_part(LAST_BATCH)} FROM {ledger} WHERE "stream" IN ({streams}) AND NOT {_lacks(last)}'
     return (
         f'DELETE FROM {ledger} WHERE "stream" IN ({streams}) AND {_lacks(*prefixes)} AND "loaded_at" < %s '
         f'AND "batch_id" NOT IN ({needed})'
