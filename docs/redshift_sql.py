@@ -19,6 +19,7 @@ from written_files import write_or_check
 
 from singer_arrow.load import method as batch_lookup
 from singer_arrow.load.convert import RANK
+from singer_arrow.load.method import LAST, LOG
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.warehouse.settings import mark
 from target_redshift import sql
@@ -30,7 +31,7 @@ from target_redshift.columns import (
     staging_columns,
     upload_columns,
 )
-from target_redshift.ledger import MARK, TABLE_MARK
+from target_redshift.ledger import MARK, TABLE_MARK, VOID
 from target_redshift.merge_pruning import Bound
 from target_redshift.sql import Access
 from target_redshift.types import Column
@@ -146,6 +147,7 @@ class Examples:
         for name in ("SCHEMA_EXISTS", "TABLE", "COLUMNS", "LAYOUT", "TABLES", "SLICES", "NOW"):
             yield _constant(name)
         yield _call("has_rows", self.table)
+        yield _call("count_rows", self.table)
 
     def _tables(self) -> Iterator[Example]:
         sort_keys = [c.name for c in self.columns[1:3]]
@@ -195,9 +197,13 @@ class Examples:
             options = {"rank": rank, "ordered": ordered}
             yield _call("create_merged", self.merged, staged, self.columns, self.keys, **options)
         yield _call("lock", self.ledger)
-        yield _call("ledger_extent", self.ledger, MARK, TABLE_MARK, has_parameters=True)
+        yield _call("ledger_extent", self.ledger, (MARK, VOID), TABLE_MARK, has_parameters=True)
+        yield _call("count_entered", self.ledger, MARK, has_parameters=True)
         yield _call("ledger_entries_of", self.ledger, 3, has_parameters=True)
-        yield _call("ledger_entries_from", self.ledger, MARK, batch_lookup.PAGE, has_parameters=True)
+        of_others = (MARK, LAST, VOID)
+        yield _call("ledger_entries_from", self.ledger, of_others, batch_lookup.PAGE, has_parameters=True)
+        yield _call("void_entry", self.ledger, VOID, has_parameters=True)
+        yield _call("last_entry_from", self.ledger, LAST, has_parameters=True)
         yield _call("insert", self.table, self.staging, self.file, self.columns)
         yield _call("insert", self.table, next(iter(self.converted)), self._as_jsonl(), self.columns)
         yield _call("insert", self.table, self.staging, self._with_constants(), self.columns)
@@ -219,10 +225,14 @@ class Examples:
         yield _call("delete_rejected", self.rejected, 2, has_parameters=True)
         yield _call("add_rejected", self.rejected, 2, has_parameters=True)
         yield _call("add_ledger_entries", self.ledger, 2, has_parameters=True)
-        yield _call("delete_ledger_entries", self.ledger, TABLE_MARK, 2, has_parameters=True)
+        yield _call("delete_ledger_entries", self.ledger, TABLE_MARK, has_parameters=True)
+        yield _call("delete_last_entries", self.ledger, LAST, 2, 1, has_parameters=True)
+        kept = (TABLE_MARK, LOG, LAST)
+        yield _call("delete_old_entries", self.ledger, kept, LAST, 2, has_parameters=True)
         yield _call("delete_ledger_marks", self.ledger, MARK, TABLE_MARK, has_parameters=True)
         yield _call("delete_table_mark", self.ledger, TABLE_MARK, has_parameters=True)
-        yield _call("clear_ledger", self.ledger, has_parameters=True)
+        yield _call("clear_ledger", self.ledger, LAST, VOID, has_parameters=True)
+        yield _call("void_last_entries", self.ledger, LAST, VOID, has_parameters=True)
 
     def _as_jsonl(self) -> list[StagingColumn]:
         return upload_columns(self.columns, "jsonl")

@@ -124,6 +124,7 @@ class Ledger(base.Ledger):
     """Which batches a stream's table has, by entries that are committed with their rows."""
 
     def __init__(self, path: str, stream: str) -> None:
+        super().__init__()
         self._path, self._stream = path, stream
 
     def loaded_of(self, batch_ids: Collection[str]) -> dict[str, datetime]:

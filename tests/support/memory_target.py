@@ -65,6 +65,9 @@ class Memory:
     def finish(self) -> None:
         """Do nothing; all rows are loaded already."""
 
+    def warn_of_missing_rows(self) -> None:
+        """Do nothing; no batch is left out."""
+
     def removable_files(self, parts: Sequence[PreparedItem], staged: None) -> list[Any]:
         """Return no files."""
         return []

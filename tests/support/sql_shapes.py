@@ -24,7 +24,7 @@ _STEPS: list[tuple[str, str]] = [
     (r'"n" BETWEEN (?:-?0|\'s\') AND (?:-?0|\'s\')', '"n" = "n"'),
 ]
 _ITEM = (
-    r'"n" TYPE(?: NOT NULL)?|"n" = "n"|"n"|\?|NULLS|LONGEST|SPAN|\((?:\?|SYSDATE)(?:, (?:\?|SYSDATE))*\)'
+    r'"n" TYPE(?: NOT NULL)?|"n" = NULL|"n" = "n"|"n"|\?|NULLS|LONGEST|SPAN|\((?:\?|SYSDATE)(?:, (?:\?|SYSDATE))*\)'
     r'|SELECT "n" FROM "n"'
 )
 

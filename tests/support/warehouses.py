@@ -22,6 +22,17 @@ LEDGER = "_sdc_batches"
 READERS: dict[int, Callable[[Any], Any]] = {4000: json.loads, 6551: bytes.fromhex}
 """Parsers of SUPER and VARBYTE values, types that psycopg lacks."""
 
+REBUILT = {
+    "bigquery": ["CREATE OR REPLACE TABLE {rows} AS SELECT * FROM {rows}"],
+    "redshift": [
+        "CREATE TABLE {deep_copy} (id BIGINT, name VARCHAR(256)) DISTKEY (id)",
+        "INSERT INTO {deep_copy} SELECT id, name FROM {rows}",
+        "DROP TABLE {rows}",
+        "ALTER TABLE {deep_copy} RENAME TO rows",
+    ],
+}
+"""Statements that put a copy of table `rows` in its place, by warehouse."""
+
 
 def without_ranks(rows: Iterable[Row]) -> list[Row]:
     """Return the rows without the column that each upsert adds."""
@@ -64,6 +75,11 @@ class Warehouse(abc.ABC):
     def query(self, text: str) -> list[Row]:
         """Return the rows of a query, in which `{rows}` and so on are replaced by tables of the schema."""
         return self.run(re.sub(r"\{(\w+)\}", lambda found: self.quoted(found[1]), text))
+
+    def do(self, statements: dict[str, list[str]]) -> None:
+        """Execute the statements for this warehouse, as `query` does."""
+        for text in statements[self.name]:
+            self.query(text)
 
     def one(self, text: str) -> tuple[Any, ...]:
         """Return the only row of a query."""

@@ -57,6 +57,7 @@ class ReadOptions:
             `number`. Otherwise only numbers that a float represents exactly fit.
         cuts_digits: Cut off digits beyond microseconds of columnar files where the schema has microseconds, with a
             warning, as in text. Otherwise such values do not fit.
+        exact_columns: Columns, such as keys, in which such values do not fit, whether of text or of columnar files.
         on_bad_row: `fail` raises DataError; `skip` leaves the row out and counts it; `dead_letter` passes the row to
             `ReadProgress.on_skip`; `rescue` moves the values to `RESCUED`.
         on_drift: Policy for columns that the schema lacks and for files with other column types: `ignore` reads the
@@ -166,6 +167,7 @@ class ReadOptions:
     loose_text: bool = False
     rounds_decimals: bool = False
     cuts_digits: bool = False
+    exact_columns: frozenset[str] = frozenset()
     on_drift: str = "ignore"
     known_columns: frozenset[str] | None = None
     excluded_members: frozenset[str] = frozenset()

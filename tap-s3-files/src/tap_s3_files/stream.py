@@ -182,7 +182,7 @@ class FileStream(ArrowStream):
                 yield from self._records(pending, encode)
                 self.progress.task_done(pending.task.ended_objects, pending.task.bytes)
                 if self._replan_and_may_pass(plan, pending):
-                    at = after_task(at, pending, durable=plan.log is not None)
+                    at = replace(after_task(at, pending, durable=plan.log is not None), batch="")  # none is before it
                     if not self._waits_for_end:
                         self.write_state(self._state(at))
             self.write_state(self._state(at if self._is_held else plan.end(at)))

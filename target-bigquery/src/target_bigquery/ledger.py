@@ -41,7 +41,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.method import MADE_ANEW, BatchLookup, Ledger, another_table
+from singer_arrow.load.method import LOG, MADE_ANEW, BatchLookup, Ledger, Proof, another_table
 from singer_arrow.naming import LEDGER
 from target_bigquery import sql
 from target_bigquery.client import BigQuery
@@ -101,6 +101,7 @@ class StreamLedger(Ledger):
     def __init__(
         self, client: BigQuery, stream: str, table: Table, replay: str | None = None, *, merges: bool = False
     ) -> None:
+        super().__init__()
         self.client = client
         self.stream = stream
         self._table = client.path(table.name)
@@ -122,6 +123,16 @@ class StreamLedger(Ledger):
         self._commits: list[Entry] = []
         self.exists = False
 
+    def proof(self, batch_id: str) -> Proof:
+        self._open(create=True, identify=False)
+        with self._opening:
+            if not self._is_identified and self._is_rebuilt():
+                return Proof.REBUILT
+        if self.loaded_of([batch_id]):
+            return Proof.LOADED
+        was_loaded = any(self._outcome(entry).loaded for entry in self._lookup.of([batch_id]).get(batch_id, ()))
+        return Proof.EMPTIED if was_loaded else Proof.UNKNOWN
+
     def void_if_emptied(self) -> None:
         """Void the entries of a table that was emptied; once, before this run adds rows."""
         self._open(create=False)
@@ -142,12 +153,35 @@ class StreamLedger(Ledger):
         return {batch: when for batch, when in times.items() if when}
 
     def _loaded_at(self, entries: Iterable[Entry]) -> datetime | None:
-        for entry in sorted(entries, key=lambda e: e.job_id not in self._outcomes):
+        """Return when a batch was loaded, or when a plan log brought rows last."""
+
+        def order(entry: Entry) -> tuple[bool, timedelta]:
+            is_of_log = entry.batch_id.startswith(LOG)
+            return not is_of_log and entry.job_id not in self._outcomes, _EVER - entry.started_at
+
+        for entry in sorted(entries, key=order):
             is_recent = self._opened is None or entry.started_at >= self._opened  # its writer may be about to load
             outcome = self._outcome(entry, patience=PATIENCE_SECONDS if is_recent else 0.0)
             if outcome.loaded and outcome.ended >= self._since:
                 return outcome.ended
         return None
+
+    def count_entered(self) -> int:
+        parameters = {"stream": self.stream, "prefix": self.prefix, "since": self._counted_since}
+        return int(self._query(sql.COUNT_ENTERED, parameters, "Reading").rows[0]["entered"] or 0)
+
+    def has_from(self, log: str, place: str) -> bool:
+        self._open(create=True)
+        return self._loaded_at(self._read(sql.LEDGER_LASTS_FROM, {"log": log, "place": place})[0]) is not None
+
+    def rows_of(self, batch_id: str) -> int:
+        return max((entry.rows for entry in self._lookup.known(batch_id) or ()), default=0)
+
+    def count_rows(self) -> int | None:
+        if self._is_count_billed:
+            return None
+        count: int = self.client.query(self._count, what=f"Counting the rows of {self._table}").rows[0]["rows"]
+        return count
 
     def begin(self, batches: Mapping[str, int], more: Mapping[str, int] | None = None) -> tuple[str, set[str]]:
         """Write entries for a load that is about to begin, the number of rows by batch_id, and `more` with them.
@@ -242,23 +276,30 @@ class StreamLedger(Ledger):
         If they are about another table, and this one has rows, `replay` decides, or it is an error.
         """
         with self._opening:
-            if self._is_identified:
+            if self._is_identified or not self._is_rebuilt():
                 return
-            for _ in range(2):  # another run may have written its mark meanwhile
-                since = max(self._since, self._mark.started_at if self._mark else _EVER)
-                is_new = not self._has_entries(since)
-                if is_new or (self._mark is None and self._has_entries(self._created)):  # earlier versions wrote none
-                    self._record(max(self._since, self._created))
-                else:
-                    self._take_marks(self._read(sql.LEDGER_ENTRIES_OF, {"ids": [""]})[0])
-                if self._is_identified:
-                    return
             if self._replay is None:
                 if not self._merges:
                     raise another_table(self._table, self.stream)
                 logger.warning(MADE_ANEW, self._table, self.stream)
-            self._record(self._created if self._replay == "load" else since)
+            self._record(self._created if self._replay == "load" else self._counted_since)
             self.write_commits()
+
+    @property
+    def _counted_since(self) -> datetime:
+        return max(self._since, self._mark.started_at if self._mark else _EVER)
+
+    def _is_rebuilt(self) -> bool:
+        """Return whether the entries are about another table; if not, note that they are about this one."""
+        for _ in range(2):  # another run may have written its mark meanwhile
+            is_new = not self._has_entries(self._counted_since)
+            if is_new or (self._mark is None and self._has_entries(self._created)):  # earlier versions wrote none
+                self._record(max(self._since, self._created))
+            else:
+                self._take_marks(self._read(sql.LEDGER_ENTRIES_OF, {"ids": [""]})[0])
+            if self._is_identified:
+                return False
+        return True
 
     def _open(self, *, create: bool, identify: bool = True) -> None:
         """Read the marks and check whether the table is empty, before this run adds the first row.
@@ -437,12 +478,17 @@ def _by_batch(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def remove_old(client: BigQuery, ledgers: Collection[StreamLedger], days: int) -> None:
-    """Remove entries older than some days of the tables of one or more ledgers.
+    """Remove entries older than some days of the tables of one or more ledgers, except those that later runs need.
 
     They are kept for longer than any job takes, so that none of them belongs to one that runs.
     """
     prefixes = {ledger.prefix for ledger in ledgers}
     length = len(next(iter(prefixes)))  # which all have
     text = sql.DELETE_LEDGER_ENTRIES.format(ledger=client.quoted(LEDGER), length=length, days=days)
-    parameters = {"streams": sorted({ledger.stream for ledger in ledgers}), "prefixes": sorted(prefixes)}
+    parameters = {
+        "streams": sorted({ledger.stream for ledger in ledgers}),
+        "prefixes": sorted(prefixes),
+        "passed": sorted(set[str]().union(*(ledger.passed for ledger in ledgers))),
+        "kept": sorted(set[str]().union(*(ledger.proved for ledger in ledgers))),
+    }
     client.query(text, parameters, what=f"Removing old entries from {client.path(LEDGER)}")

@@ -378,7 +378,8 @@ class AppendOnly(BigQueryLoadMethod):
                 return
             for pause in pauses(connection.DEADLINE_SECONDS):
                 batches = {p.item.batch_id: kept_rows(p) for p in parts if p.item.batch_id}
-                job_id, theirs = self.context.ledger.begin(batches, self.entries_of_logs(p.item for p in parts))
+                of_logs = self.entries_of_logs(p.item for p in parts)
+                job_id, theirs = self.context.ledger.begin(batches, of_logs)
                 if theirs:
                     for batch_id in theirs:
                         self.skip(batch_id, "just now by another run")
@@ -393,6 +394,7 @@ class AppendOnly(BigQueryLoadMethod):
                         raise too_busy(error) from None
                     waiting.before_again(pause, error)
                 else:
+                    self.note(of_logs)
                     self.count(upload)
                     return
             raise AssertionError  # the last of the pauses is None
@@ -478,7 +480,7 @@ class Upsert(BigQueryLoadMethod):
         return sql.merge(
             *(bigquery.quoted(table.name), bigquery.quoted(staging), table.columns, self.context.keys),
             rank=self.context.rank_column,
-            emptied=table.siblings,
+            emptied=table.unfilled,
             bounds=bounds,
             deleted=self.context.deleted_column,
             filtered_by=table.table.filtered_by,
@@ -511,6 +513,7 @@ class Upsert(BigQueryLoadMethod):
                     else "; bytes_billed_limit would bound it",
                 )
         bigquery.query(text, what=what, new_id=partial(self.context.ledger.enter, staged.entries, replaces=False))
+        self.note(staged.entries)
         bigquery.delete_table(staged.table)
         self.count(staged.upload)
 

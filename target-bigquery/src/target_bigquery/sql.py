@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from singer_arrow.batch.message import PLACE, READING
 from singer_arrow.load.convert import ORDER
-from singer_arrow.load.method import PAGE
+from singer_arrow.load.method import BATCH_BEFORE, LAST, LAST_BATCH, LOG, PAGE
 from target_bigquery.types import Column
 
 MOST_BYTES = 1_000_000
@@ -52,9 +52,15 @@ _ENTRIES = "SELECT batch_id, job_id, `rows`, started_at FROM {ledger} WHERE stre
 LEDGER_ENTRIES_OF = f"{_ENTRIES}batch_id IN UNNEST(@ids) ORDER BY started_at"
 """The entries of @stream for the batches @ids; `{ledger}`, here and below: the quoted name of the ledger."""
 LEDGER_ENTRIES_BETWEEN = (
-    f"{_ENTRIES}STARTS_WITH(job_id, @prefix) AND started_at BETWEEN @first AND @last ORDER BY started_at LIMIT {PAGE:d}"
+    f"{_ENTRIES}STARTS_WITH(job_id, @prefix) AND NOT STARTS_WITH(batch_id, '{LAST}') "
+    f"AND started_at BETWEEN @first AND @last ORDER BY started_at LIMIT {PAGE:d}"
 )
 """The first entries of @stream from @first to @last for the table of @prefix."""
+LEDGER_LASTS_FROM = (
+    f"{_ENTRIES}STARTS_WITH(batch_id, CONCAT('{LAST}', @log, ' ')) "
+    "AND SPLIT(batch_id, ' ')[SAFE_OFFSET(2)] >= @place ORDER BY started_at DESC"
+)
+"""The entries of @stream of last batches of plan log @log, at @place in it or behind."""
 LEDGER_ENTRIES_OF_JOB = f"{_ENTRIES}started_at = @at AND job_id = @job"
 """The entries of @stream for @job, which were written together at @at."""
 HAS_LEDGER_ENTRIES = (
@@ -62,18 +68,34 @@ HAS_LEDGER_ENTRIES = (
     "AND STARTS_WITH(job_id, @prefix) LIMIT 1"
 )
 """A row if @stream has entries of batches since @since for the table of @prefix."""
+COUNT_ENTERED = (
+    "SELECT SUM(entered) AS entered FROM (SELECT MAX(`rows`) AS entered FROM {ledger} WHERE stream = @stream "
+    "AND batch_id != '' AND started_at >= @since AND STARTS_WITH(job_id, @prefix) GROUP BY batch_id)"
+)
+"""The rows of all batches of @stream since @since for the table of @prefix, also of those whose job failed."""
 FORGET_ENTRIES = "DELETE FROM {ledger} WHERE job_id = '{job}'"
 """Take the entries of a job away; for people, who decide where the target cannot."""
 RENAME_ENTRIES = "UPDATE {ledger} SET job_id = '{now}' WHERE job_id = '{job}'"
 """Give the entries of a job another one's id; for people."""
 
 
+_LAST_BATCH, _BEFORE = (f"SPLIT(batch_id, ' ')[SAFE_OFFSET({part - 1:d})]" for part in (LAST_BATCH, BATCH_BEFORE))
+"""The batch of an entry of the last batch of a load, and the one before the STATE of that run."""
+_LASTS = f"FROM {{ledger}} WHERE stream IN UNNEST(@streams) AND STARTS_WITH(batch_id, '{LAST}')"
+_PASSED = (
+    f"({_LAST_BATCH} IN UNNEST(@passed) OR ({_LAST_BATCH} IN (SELECT IFNULL({_BEFORE}, '') {_LASTS}) "
+    f"AND {_LAST_BATCH} NOT IN UNNEST(@kept)))"
+)
 DELETE_LEDGER_ENTRIES = (
     "DELETE FROM {ledger} WHERE stream IN UNNEST(@streams) AND SUBSTR(job_id, 1, {length:d}) IN UNNEST(@prefixes) "
-    "AND batch_id != '' AND started_at < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL {days:d} DAY)"
+    f"AND ((STARTS_WITH(batch_id, '{LAST}') AND {_PASSED}) OR (NOT STARTS_WITH(batch_id, '{LAST}') "
+    f"AND batch_id != '' AND NOT STARTS_WITH(batch_id, '{LOG}') "
+    "AND started_at < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL {days:d} DAY) "
+    f"AND batch_id NOT IN (SELECT IFNULL({_LAST_BATCH}, '') {_LASTS} AND NOT {_PASSED})))"
 )
 """Remove the entries of @streams that are older than some days, of jobs whose ids begin as one of @prefixes, each of a
-length. The marks of tables stay."""
+length. The marks of tables and the entries of plan logs stay; so do those of last batches that a STATE may come after,
+and of these batches: not of those @passed, nor of those before the STATEs of later runs, except @kept."""
 
 
 def add_ledger_entries(count: int, commits: int = 0) -> str:

@@ -12,8 +12,16 @@ import pyarrow as pa
 from singer_arrow.errors import ConfigError, CredentialsError, SchemaError, SingerArrowError
 from singer_arrow.load.convert import RANK
 from singer_arrow.naming import staging_name, stream_label
-from singer_arrow.warehouse.settings import EVOLVE, of_stream, siblings
-from singer_arrow.warehouse.table import OTHERS, Descriptions, PropertyPath, layout_column, log_new, warn_of_layout
+from singer_arrow.warehouse.settings import EVOLVE, of_stream, unfilled
+from singer_arrow.warehouse.table import (
+    OTHERS,
+    Descriptions,
+    PropertyPath,
+    layout_column,
+    log_new,
+    taken_table,
+    warn_of_layout,
+)
 from target_bigquery import columns as drift
 from target_bigquery import sql
 from target_bigquery.client import BigQuery, Fields
@@ -72,8 +80,8 @@ class Destination:
         filled = {c.name for c in columns}
         self.load_fields: Fields = [f for f in table.fields if f["name"] in filled]
         """The columns of upload files as the table has them, for load jobs."""
-        self.siblings = siblings(columns, table.columns)
-        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        self.unfilled = unfilled(columns, table.columns)
+        """Columns that the stream does not fill, and that an upsert empties in the rows that it replaces."""
         self.changes = 0  # columns that were added for the stream's properties, or widened
 
 
@@ -115,6 +123,8 @@ def prepare_table(
         name, distinct = settings.table_names(stream, RULES)
         table = client.table(name)
         if table and table.labels.get(OWNER) not in (None, stream_label(stream)):  # it is another stream's
+            if settings.names_table(stream):
+                raise taken_table(stream, client.path(name))
             logger.warning(OTHERS, stream, client.path(name), client.path(distinct))
             name, table = distinct, client.table(distinct)
         may = ColumnEvolution(settings.on_drift == EVOLVE, keys, frozenset(fixed))

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.convert import RANK
 from singer_arrow.load.staging import Extents, Grid, StagingFolder
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
@@ -192,6 +193,9 @@ class BigQueryStreamTable(WarehouseTable):
     def has_rows(self) -> bool:
         found = self.destination.table.resource
         return bool(found.num_rows or found.streaming_buffer)
+
+    def has_ranks(self) -> bool:
+        return any(column.name == RANK for column in self.destination.table.columns)
 
     def warehouse_time(self) -> datetime:
         (row,) = self.client.query(sql.NOW, what="Asking for the time").rows

@@ -279,15 +279,18 @@ class Files:
             return
         if part.rejects is not None:
             part.rejects.reset()
-        sources = ((f.url, self._read(f, conversion.read_schema, part.rejects)) for f in part.files)
+        exact = conversion.keys
+        sources = ((f.url, self._read(f, conversion.read_schema, part.rejects, exact)) for f in part.files)
         yield from conversion.all_batches(sources, rejects=part.rejects)
 
-    def _read(self, file: LocalFile, schema: pa.Schema, rejects: Rejects | None = None) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, file: LocalFile, schema: pa.Schema, rejects: Rejects | None = None, exact: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """Read a local copy of a Parquet file. Errors name the original file."""
         url = str(Url.parse(str(file.path)))
         on_skip = rejects.skip_callback(file.url) if rejects is not None else None
         try:
-            yield from read_file(self.storage, url, format="parquet", schema=schema, on_skip=on_skip)
+            yield from read_file(self.storage, url, format="parquet", schema=schema, on_skip=on_skip, exact=exact)
         except TooManyRejectedError:
             raise
         except DataError as error:

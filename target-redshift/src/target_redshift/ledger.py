@@ -7,6 +7,9 @@ statement, because its snapshot of the ledger must be taken after it.
 Entries count for the stream's present table and its present contents: one more entry holds when that table was made. If
 the table is empty, it was emptied on purpose, and all are void. If another table has rows, the user decides.
 
+Where a table was emptied, or its rows were replaced, the entries of the last batches (see `LAST`) stay under another
+name: a STATE may come after such a batch, of a pipeline that shares the table.
+
 Only entries of batches that a run brings are read; see `BatchLookup`.
 """
 
@@ -15,13 +18,13 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.method import MADE_ANEW, PAGE, BatchLookup, Ledger, another_table
+from singer_arrow.load.method import LAST, LOG, MADE_ANEW, PAGE, BatchLookup, Ledger, Proof, another_table
 from singer_arrow.naming import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
 from target_redshift.client import Redshift
@@ -34,8 +37,17 @@ MARK = "_sdc_load_"
 """Entries of loads, as against batches, begin so: by its own entry a load knows that it was committed."""
 TABLE_MARK = f"{MARK}table_"
 """The entry of a stream's table begins so; the time at which it was made follows."""
+VOID = "_sdc_void "
+"""What the entry of a last batch, see `LAST`, begins with instead once the table was emptied."""
 _MARKS_LAST = timedelta(days=1)
 _AT_ONCE = 5_000  # entries in one statement, which takes 32,767 values
+
+
+class _Entry(NamedTuple):
+    """When a batch was loaded, and its rows."""
+
+    loaded_at: datetime
+    rows: int
 
 
 class StreamLedger(Ledger):
@@ -48,6 +60,7 @@ class StreamLedger(Ledger):
     def __init__(
         self, client: Redshift, stream: str, table: Table, replay: str | None = None, *, merges: bool = False
     ) -> None:
+        super().__init__()
         self.client = client
         # a source may go to several tables of a schema, and what one of them has the others need not have
         own = (table_name(stream, RULES), distinct_table_name(stream, RULES))
@@ -57,7 +70,7 @@ class StreamLedger(Ledger):
         self._has_mark = False
         self._quoted = client.quoted(LEDGER)
         self._lock = threading.Lock()
-        self._lookup: BatchLookup[datetime] = BatchLookup(self._find, self._following)
+        self._lookup: BatchLookup[_Entry] = BatchLookup(self._find, self._following)
         self._is_checked = False
 
     def loaded(self, batch_id: str) -> datetime | None:
@@ -66,12 +79,44 @@ class StreamLedger(Ledger):
         None if it was not, or if `loaded_of` is to find that out for its whole group; see `BatchLookup.early`.
         """
         self.void_if_emptied()
-        return self._lookup.early(batch_id)
+        found = self._lookup.early(batch_id)
+        return found.loaded_at if found else None
 
     def loaded_of(self, batches: Collection[str]) -> dict[str, datetime]:
         """Return those of the batches that were loaded into the table as it is now, and when, in UTC."""
         self.void_if_emptied()
-        return self._lookup.of(batches)
+        return {batch: found.loaded_at for batch, found in self._lookup.of(batches).items()}
+
+    def count_entered(self) -> int:
+        what, text = f"Reading {self.client.path(LEDGER)}", sql.count_entered(self._quoted, MARK)
+        with self._present():
+            return int(self.client.query(text, [self.stream], what=what).value or 0)
+
+    def has_from(self, log: str, place: str) -> bool:
+        self.void_if_emptied()
+        what, text = f"Reading {self.client.path(LEDGER)}", sql.last_entry_from(self._quoted, LAST)
+        with self._present():
+            return bool(self.client.query(text, [self.stream, log, place], what=what).rows)
+
+    def rows_of(self, batch_id: str) -> int:
+        found = self._lookup.known(batch_id)
+        return found.rows if found else 0
+
+    def count_rows(self) -> int:
+        name = self._table.name
+        text, what = sql.count_rows(self.client.quoted(name)), f"Counting the rows of table {self.client.path(name)}"
+        return int(self.client.query(text, what=what).value)
+
+    def proof(self, batch_id: str) -> Proof:
+        with self._lock:
+            if not self._is_checked and self.client.retried(self._is_rebuilt):
+                return Proof.REBUILT
+        if self.loaded_of([batch_id]):
+            return Proof.LOADED
+        what, text = f"Reading {self.client.path(LEDGER)}", sql.void_entry(self._quoted, VOID)
+        with self._present():
+            found = self.client.query(text, [self.stream, batch_id], what=what).rows
+        return Proof.EMPTIED if found else Proof.UNKNOWN
 
     def void_if_emptied(self) -> None:
         """Remove entries that count no more, once a run, and before it adds rows."""
@@ -98,14 +143,14 @@ class StreamLedger(Ledger):
                 "empty the table"
             ) from None
 
-    def loaded_meanwhile(self, session: Session, batches: Collection[str]) -> dict[str, datetime]:
-        """Which of the batches are loaded, and when; what is known to a transaction that has the lock is certain."""
-        found: dict[str, datetime] = {}
+    def loaded_meanwhile(self, session: Session, batches: Collection[str]) -> dict[str, _Entry]:
+        """Which of the batches are loaded; what is known to a transaction that has the lock is certain."""
+        found: dict[str, _Entry] = {}
         for ids in _chunks(batches):
             text, what = sql.ledger_entries_of(self._quoted, len(ids)), f"Reading {self.client.path(LEDGER)}"
             with self._present():
                 answer = session.execute(text, [self.stream, *ids], what=what)
-            found.update({str(batch): at for batch, at in answer.rows})
+            found.update(_entries(answer.rows))
         return found
 
     def add(self, session: Session, batches: Mapping[str, int]) -> None:
@@ -124,9 +169,10 @@ class StreamLedger(Ledger):
         session.execute(sql.delete_ledger_marks(self._quoted, MARK, TABLE_MARK), [self.stream, before], what=what)
 
     def clear(self, session: Session) -> None:
-        """Remove all entries, in the transaction that replaces the table's contents."""
+        """Void all entries, in the transaction that replaces the table's contents."""
         what = f"Clearing {self.client.path(LEDGER)} of stream {self.stream!r}"
-        session.execute(sql.clear_ledger(self._quoted), [self.stream], what=what)
+        session.execute(sql.clear_ledger(self._quoted, LAST, VOID), [self.stream], what=what)
+        session.execute(sql.void_last_entries(self._quoted, LAST, VOID), [self.stream], what=what)
         self._has_mark = False
 
     def _void_if_emptied(self) -> None:
@@ -135,20 +181,14 @@ class StreamLedger(Ledger):
         If they are about another table, and this one has rows, `replay` decides, or it is an error.
         """
         what = f"Reading {self.client.path(LEDGER)}"
-        with self._present():
-            text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
-            ((oldest, _, mark),) = self.client.query(text, [self.stream], what=what).rows
+        oldest, _, mark = self._extent()
         self.has_batches, self._has_mark = oldest is not None, mark is not None and mark == self._mark
         if oldest is not None and (not self._has_mark or self.client.is_empty(self._table.name)):
             what = f"Removing void entries from {self.client.path(LEDGER)}"
             with self.client.session() as session, session.transaction(what):
                 self.lock(session)
-                text = sql.ledger_extent(self._quoted, MARK, TABLE_MARK)
-                ((_, newest, mark),) = session.execute(text, [self.stream], what=what).rows
-                created = self._table.created
-                is_ours = mark == self._mark or (
-                    mark is None and not self._is_void(newest)
-                )  # earlier versions wrote none
+                oldest, newest, mark = self._extent(session)
+                created, is_ours = self._table.created, self._is_ours(newest, mark)
                 path = self.client.path(self._table.name)
                 if not session.execute(sql.has_rows(self.client.quoted(self._table.name)), what=what).rows:
                     logger.info("Table %s is empty; batches that were loaded before are loaded again", path)
@@ -169,22 +209,44 @@ class StreamLedger(Ledger):
                     session.execute(sql.add_ledger_entries(self._quoted, 1), [self._mark, self.stream, 0], what=what)
                     self._has_mark = True
 
-    def _find(self, batches: Sequence[str]) -> Mapping[str, datetime]:
-        def find() -> dict[str, datetime]:
+    def _extent(self, session: Session | None = None) -> tuple[datetime | None, datetime | None, str | None]:
+        """Return the times of the oldest and the newest entry, and the one of the table; each may be None."""
+        what, text = f"Reading {self.client.path(LEDGER)}", sql.ledger_extent(self._quoted, (MARK, VOID), TABLE_MARK)
+        with self._present():
+            answer = (session.execute if session else self.client.query)(text, [self.stream], what=what)
+        ((oldest, newest, mark),) = answer.rows
+        return oldest, newest, mark
+
+    def _is_ours(self, newest: datetime | None, mark: str | None) -> bool:
+        """Return whether the entries are about the table as it is now."""
+        return mark == self._mark or (mark is None and not self._is_void(newest))  # earlier versions wrote none
+
+    def _is_rebuilt(self) -> bool:
+        """Return whether the entries are about a former table, and this one has rows."""
+        oldest, newest, mark = self._extent()
+        return oldest is not None and not self._is_ours(newest, mark) and not self.client.is_empty(self._table.name)
+
+    def _find(self, batches: Sequence[str]) -> Mapping[str, _Entry]:
+        def find() -> dict[str, _Entry]:
             with self.client.session() as session:
                 return self.loaded_meanwhile(session, batches)
 
         return self.client.retried(find) if batches else {}
 
-    def _following(self, loaded_at: datetime) -> Mapping[str, datetime]:
+    def _following(self, entry: _Entry) -> Mapping[str, _Entry]:
         """Return the entries from the time of the newest of these on, at most a page."""
-        text, what = sql.ledger_entries_from(self._quoted, MARK, PAGE), f"Reading {self.client.path(LEDGER)}"
+        what = f"Reading {self.client.path(LEDGER)}"
+        text = sql.ledger_entries_from(self._quoted, (MARK, LAST, VOID), PAGE)
         with self._present():
-            rows = self.client.query(text, [self.stream, loaded_at], what=what).rows
-        return {str(batch): at for batch, at in rows}
+            rows = self.client.query(text, [self.stream, entry.loaded_at], what=what).rows
+        return _entries(rows)
 
     def _is_void(self, loaded_at: datetime | None) -> bool:
         return loaded_at is not None and self._table.created is not None and loaded_at < self._table.created
+
+
+def _entries(rows: Iterable[Sequence[Any]]) -> dict[str, _Entry]:
+    return {str(batch): _Entry(at, int(count or 0)) for batch, at, count in rows}
 
 
 def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
@@ -193,14 +255,20 @@ def _chunks(batches: Collection[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def remove_old(client: Redshift, streams: Collection[str], days: int) -> None:
-    """Remove the entries of streams, as ledgers name them, that are older than some days.
+def remove_old(client: Redshift, ledgers: Sequence[StreamLedger], days: int) -> None:
+    """Remove the entries of some ledgers that are older than some days, except those that later runs need.
 
-    An entry is committed with the rows of its batch, so none of them belongs to a load that is not finished.
+    These are the entries of plan logs, and those of batches that a STATE may come after. An entry is committed with the
+    rows of its batch, so none of them belongs to a load that is not finished.
     """
     what, ledger = f"Removing old entries from {client.path(LEDGER)}", client.quoted(LEDGER)
     with client.session() as session, session.transaction(what):
         session.execute(sql.lock(ledger), what=what)
         before = session.execute(sql.NOW, what=what).value - timedelta(days=days)
-        for names in _chunks(streams):
-            session.execute(sql.delete_ledger_entries(ledger, TABLE_MARK, len(names)), [*names, before], what=what)
+        for each in ledgers:
+            for ids in [*_chunks(each.passed)] or [[]]:
+                text = sql.delete_last_entries(ledger, LAST, len(ids), len(each.proved))
+                session.execute(text, [each.stream, *ids, each.stream, *each.proved], what=what)
+        for names in _chunks([each.stream for each in ledgers]):
+            text = sql.delete_old_entries(ledger, (TABLE_MARK, LOG, LAST), LAST, len(names))
+            session.execute(text, [*names, before, *names], what=what)

@@ -511,12 +511,13 @@ class RedshiftLoadMethod(LoadMethod[RedshiftContext, PreparedItem]):
                 self.bring(tables)
             if group.rejected and not self.deferred:  # else they are written when the table is replaced
                 self.context.dead_letter_table.write(session, ledger.stream, group.rejected)
-            new = {entry: rows for entry, rows in entries.items() if entry not in known}
+            new = {entry: rows for entry, rows in entries.items() if entry not in known or entry in self.renewed}
             ledger.add(session, {**new, **({group.mark: group.rows} if needs_mark else {})})
             if needs_mark and not self._has_swept:
                 ledger.remove_marks(session)
                 self._has_swept = True
             group.may_be_committed = True
+        self.note(new)
         return set()
 
     def _entries(self, group: Group) -> dict[str, int]:
@@ -626,7 +627,7 @@ class Upsert(RedshiftLoadMethod):
             gone = sql.delete_matching(schema, table, source, keys, bounds=bounds, deleted=context.deleted_column)
             tables.session.execute(gone, what=self.what)
             tables.session.execute(sql.delete_marked_rows(source, context.deleted_column), what=self.what)
-        text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.siblings, bounds=bounds)
+        text = sql.merge(schema, table, source, columns, keys, emptied=context.destination.unfilled, bounds=bounds)
         tables.session.execute(text, what=self.what)
 
     def _look_at_keys(self, name: str, group: Group, tables: StagingTables) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from singer_arrow.batch.message import PLACE, READING
 from singer_arrow.errors import SchemaError
+from singer_arrow.load.method import BATCH_BEFORE, LAST_BATCH
 from target_redshift.columns import OBJECT_COLUMNS, ORDER, Change, StagingColumn
 from target_redshift.merge_pruning import Bound
 from target_redshift.types import Column, ddl_type
@@ -88,6 +89,11 @@ NOW = "SELECT SYSDATE"
 def has_rows(table: str) -> str:
     """Return a query for a row if the table has any."""
     return f"SELECT 1 FROM {table} LIMIT 1"
+
+
+def count_rows(table: str) -> str:
+    """Return a query for the number of rows."""
+    return f"SELECT COUNT(*) FROM {table}"
 
 
 # Creating, changing, describing and granting tables
@@ -474,32 +480,54 @@ def lock(table: str) -> str:
     return f"LOCK TABLE {table}"
 
 
-def ledger_extent(ledger: str, prefix: str, table_prefix: str) -> str:
+def ledger_extent(ledger: str, prefixes: Sequence[str], table_prefix: str) -> str:
     """Return a query for the times of the oldest and the newest entry of stream %s, and the one of its table.
 
-    The ids of the former lack a prefix, that of the latter has `table_prefix`; each is null if there is none.
+    The ids of the former lack the prefixes, that of the latter has `table_prefix`; each is null if there is none.
     """
-    loaded = f'CASE WHEN {_lacks(prefix)} THEN "loaded_at" END'
+    loaded = f'CASE WHEN {_lacks(*prefixes)} THEN "loaded_at" END'
     table = f'CASE WHEN NOT {_lacks(table_prefix)} THEN "batch_id" END'
     return f'SELECT MIN({loaded}), MAX({loaded}), MAX({table}) FROM {ledger} WHERE "stream" = %s'
 
 
+def count_entered(ledger: str, prefix: str) -> str:
+    """Return a query for the rows of all batches of stream %s; entries that begin with a prefix are none of batches."""
+    return f'SELECT SUM("rows") FROM {ledger} WHERE "stream" = %s AND {_lacks(prefix)}'
+
+
 def ledger_entries_of(ledger: str, count: int) -> str:
-    """Return a query for the entries of stream %s for `count` batches %s."""
+    """Return a query for the entries of stream %s for `count` batches %s, the newest last."""
     ids = ", ".join(["%s"] * count)
-    return f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "batch_id" IN ({ids})'
+    found = f'SELECT "batch_id", "loaded_at", "rows" FROM {ledger} WHERE "stream" = %s AND "batch_id" IN ({ids})'
+    return f'{found} ORDER BY "loaded_at"'
 
 
-def ledger_entries_from(ledger: str, prefix: str, most: int) -> str:
-    """Return a query for the first `most` entries of stream %s from %s on whose ids lack a prefix."""
+def ledger_entries_from(ledger: str, prefixes: Sequence[str], most: int) -> str:
+    """Return a query for the first `most` entries of stream %s from %s on whose ids lack some prefixes."""
     return (
-        f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND "loaded_at" >= %s AND {_lacks(prefix)} '
-        f'ORDER BY "loaded_at" LIMIT {most:d}'
+        f'SELECT "batch_id", "loaded_at", "rows" FROM {ledger} WHERE "stream" = %s AND "loaded_at" >= %s '
+        f'AND {_lacks(*prefixes)} ORDER BY "loaded_at" LIMIT {most:d}'
     )
 
 
-def _lacks(prefix: str) -> str:
-    return f'LEFT("batch_id", {len(prefix):d}) <> {literal(prefix)}'
+def void_entry(ledger: str, void: str) -> str:
+    """Return a query for a row if stream %s has the entry of the last batch %s of a load as a void one."""
+    return f'SELECT 1 FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(void)} AND {_part(LAST_BATCH)} = %s LIMIT 1'
+
+
+def last_entry_from(ledger: str, last: str) -> str:
+    """Return a query for a row if stream %s has the entry of a last batch of plan log %s, at place %s or behind."""
+    found = f'SELECT 1 FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(last)}'
+    return f"{found} AND {_part(2)} = %s AND {_part(3)} >= %s LIMIT 1"
+
+
+def _part(number: int) -> str:
+    """Return a part of an entry of the last batch of a load: see `singer_arrow.load.method.LAST`."""
+    return f"""SPLIT_PART("batch_id", ' ', {number:d})"""
+
+
+def _lacks(*prefixes: str) -> str:
+    return " AND ".join(f'LEFT("batch_id", {len(prefix):d}) <> {literal(prefix)}' for prefix in prefixes)
 
 
 def add_ledger_entries(ledger: str, count: int) -> str:
@@ -508,10 +536,9 @@ def add_ledger_entries(ledger: str, count: int) -> str:
     return f'INSERT INTO {ledger} ("batch_id", "stream", "rows", "loaded_at") VALUES {values}'
 
 
-def delete_ledger_entries(ledger: str, table_prefix: str, count: int = 1) -> str:
-    """Remove the entries of `count` streams %s that are older than %s, except those of their tables."""
-    streams = ", ".join(["%s"] * count)
-    return f'DELETE FROM {ledger} WHERE "stream" IN ({streams}) AND {_lacks(table_prefix)} AND "loaded_at" < %s'
+def delete_ledger_entries(ledger: str, table_prefix: str) -> str:
+    """Remove the entries of stream %s that are older than %s, except that of its table."""
+    return f'DELETE FROM {ledger} WHERE "stream" = %s AND {_lacks(table_prefix)} AND "loaded_at" < %s'
 
 
 def delete_ledger_marks(ledger: str, prefix: str, table_prefix: str) -> str:
@@ -527,9 +554,41 @@ def delete_table_mark(ledger: str, table_prefix: str) -> str:
     return f'DELETE FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(table_prefix)}'
 
 
-def clear_ledger(ledger: str) -> str:
-    """Remove all entries of stream %s."""
-    return f'DELETE FROM {ledger} WHERE "stream" = %s'
+def clear_ledger(ledger: str, last: str, void: str) -> str:
+    """Remove all entries of stream %s but those of the last batches of loads; void ones stay too."""
+    return f'DELETE FROM {ledger} WHERE "stream" = %s AND {_lacks(last, void)}'
+
+
+def void_last_entries(ledger: str, last: str, void: str) -> str:
+    """Make void the entries of stream %s of the last batches of loads, by another prefix."""
+    id_of_void = f'{literal(void)} || SUBSTRING("batch_id", {len(last) + 1:d})'
+    return f'UPDATE {ledger} SET "batch_id" = {id_of_void} WHERE "stream" = %s AND NOT {_lacks(last)}'
+
+
+def delete_last_entries(ledger: str, last: str, count: int, kept: int) -> str:
+    """Remove entries of last batches of stream %s that no STATE comes after any more.
+
+    These are the ones of `count` batches %s, and of those before the STATEs (of stream %s) of later runs, except `kept`
+    ones %s.
+    """
+    of_stream = f'"stream" = %s AND NOT {_lacks(last)}'
+    before = f"{_part(LAST_BATCH)} IN (SELECT {_part(BATCH_BEFORE)} FROM {ledger} WHERE {of_stream})"
+    before += f" AND {_part(LAST_BATCH)} NOT IN ({', '.join(['%s'] * kept)})" if kept else ""
+    passed = f"{_part(LAST_BATCH)} IN ({', '.join(['%s'] * count)}) OR " if count else ""
+    return f"DELETE FROM {ledger} WHERE {of_stream} AND ({passed}{before})"
+
+
+def delete_old_entries(ledger: str, prefixes: Sequence[str], last: str, count: int) -> str:
+    """Remove the entries of `count` streams %s that are older than %s, of them again %s.
+
+    Entries with some prefixes stay, and those of batches that have an entry as the last one of a load.
+    """
+    streams = ", ".join(["%s"] * count)
+    needed = f'SELECT {_part(LAST_BATCH)} FROM {ledger} WHERE "stream" IN ({streams}) AND NOT {_lacks(last)}'
+    return (
+        f'DELETE FROM {ledger} WHERE "stream" IN ({streams}) AND {_lacks(*prefixes)} AND "loaded_at" < %s '
+        f'AND "batch_id" NOT IN ({needed})'
+    )
 
 
 # The table `_sdc_rejected`

@@ -14,7 +14,7 @@ import pyarrow as pa
 from singer_arrow.errors import AccessDeniedError, ConfigError, FatalError, LoadError, SchemaError, SingerArrowError
 from singer_arrow.load.convert import RANK
 from singer_arrow.naming import LEDGER, staging_name, stream_label
-from singer_arrow.warehouse.settings import EVOLVE, siblings
+from singer_arrow.warehouse.settings import EVOLVE, unfilled
 from singer_arrow.warehouse.table import (
     OTHERS,
     UNKNOWN,
@@ -24,6 +24,7 @@ from singer_arrow.warehouse.table import (
     layout_column,
     log_new,
     owner_line,
+    taken_table,
     warn_of_layout,
 )
 from target_redshift import sql
@@ -161,8 +162,8 @@ class Destination:
         self.lock = threading.Lock()
         self.texts = tuple(c.name for c in columns if c.kind == "VARCHAR")
         """The names of its VARCHAR columns that the stream fills."""
-        self.siblings = siblings(columns, table.columns)
-        """Columns in which earlier values of the stream's properties may be, and which it does not fill."""
+        self.unfilled = unfilled(columns, (e for e in table.columns if e.nullable and not e.is_filled))
+        """Columns that the stream does not fill, and that an upsert empties in the rows that it replaces."""
         self.changes = 0  # columns that were added for the stream's properties
 
 
@@ -210,6 +211,8 @@ def prepare_table(
         table = client.table(name)
         owner = (table.comment or "").partition("\n")[0].rstrip() if table else ""
         if owner.startswith(OWNER) and owner != OWNER + stream_label(stream):  # it is another stream's
+            if settings.names_table(stream):
+                raise taken_table(stream, client.path(name))
             logger.warning(OTHERS, stream, client.path(name), client.path(distinct))
             name, table = distinct, client.table(distinct)
         path = client.path(name)

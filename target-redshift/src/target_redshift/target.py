@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from typing import Any, ClassVar
 
 from singer_arrow.errors import SingerArrowError
+from singer_arrow.load.convert import RANK
 from singer_arrow.naming import REJECTED
 from singer_arrow.runtime.threads import LAST_SECONDS, DaemonPool
 from singer_arrow.sdk.target import WarehouseTarget
@@ -79,12 +80,12 @@ class RedshiftRun(WarehouseRun[Settings]):
 
     def remove_old_entries(self, days: int) -> None:
         """Remove entries of this run's streams that are older than some days, in one transaction per schema."""
-        streams: dict[Redshift, set[str]] = {}
+        by_client: dict[Redshift, list[StreamLedger]] = {}
         for ledger in self.all_of(StreamLedger):
-            streams.setdefault(ledger.client, set()).add(ledger.stream)
+            by_client.setdefault(ledger.client, []).append(ledger)
         try:
-            for client, names in streams.items():
-                remove_old(client, names, days)
+            for client, ledgers in by_client.items():
+                remove_old(client, ledgers, days)
         except SingerArrowError as error:  # everything is loaded, and the next run tries it again
             self.logger.warning("Old entries of the ledger stay for now: %s", error)
 
@@ -154,6 +155,9 @@ class RedshiftStreamTable(WarehouseTable):
 
     def has_rows(self) -> bool:
         return not self.client.is_empty(self.destination.name)
+
+    def has_ranks(self) -> bool:
+        return any(column.name == RANK for column in self.destination.table.columns)
 
     def warehouse_time(self) -> datetime:
         return self.client.now()

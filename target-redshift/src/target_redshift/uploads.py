@@ -410,6 +410,9 @@ class Files:
         if item.batch_id is None or item.rows is None or len(item.urls) != 1:
             return NotCopyable("it is JSON Lines of another tap")
         columns_read, added = _parted(item.conversion)
+        given = (item.conversion.given.field(c.source) for c in columns_read if c.kind != "SUPER")
+        if fine := next((f.name for f in given if getattr(f.type, "unit", "") == "ns"), None):
+            return NotCopyable(f"column {fine!r} may have digits beyond microseconds, which COPY cuts off")
         columns = staging.jsonl_columns(columns_read, keys)
         if isinstance(columns, NotCopyable):
             return columns

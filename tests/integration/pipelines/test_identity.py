@@ -40,6 +40,7 @@ def site(cloud: Cloud, bq: Any, rs: Any, s3: Any, bucket: str, tap: Any, tmp_pat
                 (APPEND, "narrowed_and_back", "kept"),
                 (APPEND, "window_and_back", "kept"),
                 (APPEND, "upserted_between", "dropped"),
+                (APPEND, "records_between", "older"),
                 (APPEND, "dataset_changed_and_back", "kept"),
                 (APPEND, "table_changed_and_back", "kept"),
                 (UPSERT, "dataset_changed_and_back", "kept"),

@@ -39,14 +39,6 @@ def test_upsert_keeps_the_last_of_each_key(
     assert {t.table_id for t in bq.list_tables(config["dataset"])} == {"rows"}
 
 
-def test_upsert_without_a_key_appends(
-    config: Config, batch: Batches, table: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    load([schema(keys=()), batch(rows(0, 2)), batch(rows(0, 2))], config | {"load_method": "upsert"})
-    assert len(table()) == 4
-    assert "no key_properties" in caplog.text
-
-
 def test_upsert_refuses_a_null_key(config: Config, batch: Batches, capsys: pytest.CaptureFixture[str]) -> None:
     message = batch([{"id": 1, "name": "a"}, {"id": None, "name": "b"}])
     with pytest.raises(DataError, match=r"1\.parquet, row \d, column 'id': a key property is null"):

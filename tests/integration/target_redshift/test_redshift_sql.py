@@ -194,6 +194,7 @@ def tables(scenario: Scenario) -> None:
     assert [laid_out[folded(c.name)] for c in columns[1:3]] == [(False, 1), (False, 2)]
     assert table in {row[0] for row in scenario.run("TABLES", params=(schema,)).rows}
     assert not scenario.run("has_rows").rows
+    assert scenario.run("count_rows").value == 0
 
 
 def folded(name: str) -> str:
@@ -278,7 +279,8 @@ def publishing(scenario: Scenario) -> None:
     assert texts(scenario) == [(1, "two"), (2, "four")]
     oldest = scenario.run("ledger_extent", params=("s'\\",)).value
     entries = scenario.run("ledger_entries_from", params=("s'\\", oldest)).rows
-    assert [tuple(row) for row in entries] == [("a", oldest)]
+    assert [tuple(row) for row in entries] == [("a", oldest, 2)]
+    assert scenario.run("count_entered", params=("s'\\",)).value == 2
     both = ("s'\\", "a", "b", "_sdc_load_1")
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 2
     later = oldest + dt.timedelta(seconds=1)
@@ -286,9 +288,20 @@ def publishing(scenario: Scenario) -> None:
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
     scenario.run("delete_table_mark", params=("s'\\",))
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
-    scenario.run("delete_ledger_entries", params=("s'\\", "other", oldest))
+    scenario.run("delete_ledger_entries", params=("s'\\", oldest))
     assert len(scenario.run("ledger_entries_of", params=both).rows) == 1
+    scenario.run("add_ledger_entries", params=("_sdc_last log 1 a ", "s'\\", 0, "b", "s'\\", 2))
+    tomorrow = oldest + dt.timedelta(days=1)
+    scenario.run("delete_old_entries", params=("s'\\", "other", tomorrow, "s'\\", "other"))
+    assert [row[0] for row in scenario.run("ledger_entries_of", params=both).rows] == ["a"]
+    assert scenario.run("last_entry_from", params=("s'\\", "log", "1")).rows
+    assert not scenario.run("last_entry_from", params=("s'\\", "log", "2")).rows
     scenario.run("clear_ledger", params=("s'\\",))
+    assert not scenario.run("void_entry", params=("s'\\", "a")).rows
+    scenario.run("void_last_entries", params=("s'\\",))
+    assert scenario.run("void_entry", params=("s'\\", "a")).rows
+    scenario.run("delete_last_entries", params=("s'\\", "a", "b", "s'\\", "c"))
+    assert scenario.run("void_entry", params=("s'\\", "a")).rows
     assert scenario.run("ledger_extent", params=("s'\\",)).value is None
     rejected(scenario)
     scenario.run("merge", 2)

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import pytest
 from singer_lines import Batches, record, rows, schema, some_batches, state
-from warehouses import Warehouse
+from warehouses import REBUILT, Warehouse
 
 from singer_arrow.errors import LoadError
 
-REBUILT = {
-    "bigquery": ["CREATE OR REPLACE TABLE {rows} AS SELECT * FROM {rows}"],
-    "redshift": [
-        "CREATE TABLE {deep_copy} (id BIGINT, name VARCHAR(256)) DISTKEY (id)",
-        "INSERT INTO {deep_copy} SELECT id, name FROM {rows}",
-        "DROP TABLE {rows}",
-        "ALTER TABLE {deep_copy} RENAME TO rows",
-    ],
-}
 EMPTY = {
     "bigquery": ["CREATE OR REPLACE TABLE {rows} (id INT64, name STRING)"],
     "redshift": ["DROP TABLE {rows}", "CREATE TABLE {rows} (id BIGINT, name VARCHAR(256))"],
@@ -27,11 +18,6 @@ OTHER = "not the one into which the batches of stream 'rows' were loaded"
 
 def ids(warehouse: Warehouse) -> list[int]:
     return [row["id"] for row in warehouse.table()]
-
-
-def do(warehouse: Warehouse, statements: dict[str, list[str]]) -> None:
-    for text in statements[warehouse.name]:
-        warehouse.query(text)
 
 
 def forget_tables(warehouse: Warehouse) -> None:
@@ -48,7 +34,7 @@ def test_what_becomes_of_a_table_that_was_rebuilt_is_for_the_user(
     warehouse.load(run)
     if ledger == "old":
         forget_tables(warehouse)
-    do(warehouse, REBUILT)
+    warehouse.do(REBUILT)
     more = [schema(), batch(rows(100, 1), batch_id="more"), record(id=200, name="x"), state(9)]
     for again in (run, [*run, *more[1:]], more):
         with pytest.raises(LoadError, match=OTHER):
@@ -65,13 +51,13 @@ def test_what_becomes_of_a_table_that_was_rebuilt_is_for_the_user(
 def test_an_empty_table_is_new(first: str, warehouse: Warehouse, batch: Batches) -> None:
     run = some_batches(batch, 4)
     warehouse.load(run)
-    do(warehouse, EMPTY)
+    warehouse.do(EMPTY)
     if first == "record":
         warehouse.load([schema(), record(id=100, name="x")])
     for _ in range(2):
         warehouse.load(run)
         assert ids(warehouse) == [*ONCE, *([100] if first == "record" else [])]
-    do(warehouse, REBUILT)
+    warehouse.do(REBUILT)
     with pytest.raises(LoadError, match=OTHER):
         warehouse.load(run)
 
@@ -94,7 +80,7 @@ def test_an_overwritten_table_is_the_ledgers_own(warehouse: Warehouse, batch: Ba
     for _ in range(2):
         warehouse.load(run)
         assert ids(warehouse) == [*ONCE, 50, 51]
-    do(warehouse, REBUILT)
+    warehouse.do(REBUILT)
     with pytest.raises(LoadError, match=OTHER):
         warehouse.load(run)
     warehouse.load([schema(), batch(rows(60, 1), batch_id="whole")], load_method="overwrite")
@@ -105,7 +91,7 @@ def test_an_overwritten_table_is_the_ledgers_own(warehouse: Warehouse, batch: Ba
 def test_an_upsert_merges_into_a_rebuilt_table(warehouse: Warehouse, batch: Batches) -> None:
     run = some_batches(batch, 4)
     warehouse.load(run, load_method="upsert")
-    do(warehouse, REBUILT)
+    warehouse.do(REBUILT)
     warehouse.load([*run, batch([{"id": 3, "name": "new"}], batch_id="new")], load_method="upsert")
     assert [(r["id"], r["name"]) for r in warehouse.table()][2:4] == [(2, "name 2"), (3, "new")]
     assert ids(warehouse) == ONCE

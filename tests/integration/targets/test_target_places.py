@@ -11,7 +11,7 @@ from google.cloud import bigquery
 from singer_lines import Batches, Message, rows, schema, state
 from warehouses import Warehouse
 
-from singer_arrow.errors import LoadError, SchemaError
+from singer_arrow.errors import ConfigError, LoadError, SchemaError
 from target_bigquery.client import BigQuery as BigQueryClient
 
 Comments = tuple[str | None, dict[str, str | None]]
@@ -40,16 +40,38 @@ def test_streams_go_into_the_configured_tables(
         warehouse.drop(other)
 
 
-def test_streams_that_are_given_one_table_do_not_share_it(
-    warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "settings", [{"tables": {"*": "both"}}, {"streams": {"*": {"table": "both"}}}, {"tables": {"b": "a"}}], ids=str
+)
+def test_a_table_that_settings_name_is_one_streams_alone(
+    warehouse: Warehouse, batch: Batches, settings: dict[str, Any]
 ) -> None:
-    lines = [m for s in ("a", "b") for m in (schema(s), batch(rows(0, 1), stream=s))]
-    warehouse.load([*lines, state(1)], tables={"*": "both"})
+    """Of two streams of a run, and of a stream that was renamed: rows go to no other table than the one that is set."""
+    one, other = ([schema(s), batch(rows(n, 1), stream=s), state(n)] for n, s in enumerate("ab"))
+    table = "a" if settings == {"tables": {"b": "a"}} else "both"
+    for lines in ([*one, *other], other):
+        with pytest.raises(ConfigError, match=rf"Stream 'b': .* names table \S+{table}\S*, which belongs to another"):
+            warehouse.load(lines, **settings)
+        assert [t for t in warehouse.tables() if t != "_sdc_batches"] == [table]
+        assert len(warehouse.table(table)) <= 1
+    warehouse.load(one, **settings)  # its own stream goes on
+    warehouse.query(f"DROP TABLE {{{table}}}")
+    for _ in range(2):
+        warehouse.load(other, **settings)
+    assert [row["id"] for row in warehouse.table(table)] == [1, 1]
+
+
+@pytest.mark.parametrize("sets_schema", [False, True])
+def test_tables_that_settings_do_not_name_stay_apart(
+    warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture, *, sets_schema: bool
+) -> None:
+    lines = [m for s in ("a-b", "a_b") for m in (schema(s), batch(rows(0, 1), stream=s))]
+    for _ in range(2):
+        warehouse.load([*lines, state(1)], tables={"*": f"{warehouse.schema}.*"} if sets_schema else {})
     both, apart = sorted(t for t in warehouse.tables() if t != "_sdc_batches")
-    assert both == "both"
-    assert apart.startswith("both_")
-    assert [len(warehouse.table(t)) for t in (both, apart)] == [1, 1]
-    assert "both is another stream's, so rows go to table" in caplog.text
+    assert (both, apart[:4]) == ("a_b", "a_b_")
+    assert [len(warehouse.table(t)) for t in (both, apart)] == [2, 2]
+    assert "a_b is another stream's, so rows go to table" in caplog.text
 
 
 def test_what_one_table_has_others_of_the_same_stream_need_not_have(warehouse: Warehouse, batch: Batches) -> None:

@@ -10,7 +10,7 @@ import json
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -555,16 +555,12 @@ NEEDS_FULL_REFRESH = {"dropped", "emptied", "table_and_log_anew"}
 UNKNOWN = {"end_removed"}
 """Without the STATE of the end, nothing shows that the end of a log is gone: outside the promise."""
 
-NAMED = {"records_between"}
-"""Rows of RECORD messages are appended again with an older STATE; a warning names that."""
 
-
-def is_promised(method: str, change: str, state: str, before: Collection[str] = ()) -> bool:
-    """Return whether a table is promised after a change, with such a STATE, and after those before it."""
+def is_promised(method: str, change: str, state: str) -> bool:
+    """Return whether a table is promised after a change, with such a STATE."""
     if change in NEEDS_FULL_REFRESH:
         return state == "dropped" or method == OVERWRITE
-    is_wrong = (change in UNKNOWN and state != "kept") or (state == "older" and bool(NAMED & {change, *before}))
-    return not (is_wrong and method == APPEND)
+    return not (change in UNKNOWN and state != "kept" and method == APPEND)
 
 
 def everything() -> list[Sequence]:
@@ -586,7 +582,7 @@ def chosen(chance: random.Random) -> Sequence:
     while len(found) < chance.randint(2, 5):
         change, state = chance.choice(list(CHANGES)), chance.choice(STATES)
         can_be_undone = change != cleaned_up.__name__
-        if can_be_undone and is_promised(method, change, state, [name for name, _ in found]):
+        if can_be_undone and is_promised(method, change, state):
             found.append((change, state))
     return Sequence(chance.choice(list(WAREHOUSES)), method, tuple(found))
 

@@ -329,14 +329,15 @@ def read_file(
     on_skip: Callable[[Skipped], None] | None = None,
     is_counted: bool = False,
     properties: FileProperties | None = None,
+    exact: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one file of a manifest, in order, in batches of exactly `schema`.
 
     Columns that the file lacks are null, columns that `schema` lacks are not read. Text columns accept other kinds as
     JSON text, because a JSON Schema of several types becomes text. Decimals with a fraction are rounded where the
-    schema has floats, and nanoseconds cut to microseconds, as in text. Compression is detected by the first bytes,
-    because the SDK's JSONL encoder compresses even without `compression`. Rows of the format `spool` already have the
-    schema.
+    schema has floats, and nanoseconds cut to microseconds, as in text, except in `exact` columns, where such values do
+    not fit. Compression is detected by the first bytes, because the SDK's JSONL encoder compresses even without
+    `compression`. Rows of the format `spool` already have the schema.
 
     Rows that do not fit are skipped and passed to `on_skip`; without it such a row is a DataError. Unless rows are
     counted by the caller (`is_counted`), an Arrow stream without an end mark, which may have been cut off, is one too.
@@ -351,6 +352,7 @@ def read_file(
             loose_text=True,
             rounds_decimals=True,
             cuts_digits=True,
+            exact_columns=frozenset(exact),
             needs_end_mark=not is_counted,
             on_bad_row=policy,
             on_drift="ignore" if properties is None else "count",

@@ -31,8 +31,6 @@ from singer_arrow.casting.spelling import (
     check_printable,
     is_collecting,
     is_valid_utf8,
-    record_truncated,
-    temporal_to_text,
     to_microseconds,
     without_exponents,
 )
@@ -150,12 +148,8 @@ def convert(column: pa.Array, field: pa.Field) -> pa.Array:
         items = convert(column.items, pa.field("value", target.item_type))
         return pa.MapArray.from_arrays(column.offsets, keys, items, type=target, mask=_mask(column))
     if is_collecting() and (getattr(source, "unit", ""), getattr(target, "unit", "")) == ("ns", "us"):
-        found = to_microseconds(column)
-        back = column.cast(found.type, safe=False).cast(source)
-        lost = pc.index(pc.fill_null(pc.not_equal(back, column), False), pa.scalar(True)).as_py()
-        if lost >= 0:
-            record_truncated(f"{temporal_to_text(column[lost])}")
-        column, source = found, found.type
+        column = to_microseconds(column)
+        source = column.type
     if pt.is_timestamp(target) and pt.is_timestamp(source) and source.tz is None:
         return column.cast(pa.timestamp(source.unit, target.tz)).cast(target)
     if pt.is_decimal(target) and pt.is_decimal(source):

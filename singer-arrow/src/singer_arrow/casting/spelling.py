@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -177,34 +177,43 @@ def all_match(values: pa.Array, pattern: str) -> bool:
 
 
 def to_microseconds(column: pa.Array) -> pa.Array:
-    """Return timestamps or times of nanoseconds as microseconds, rounded down, also before 1970."""
+    """Return timestamps or times of nanoseconds as microseconds, rounded down, also before 1970; record what is lost.
+
+    ValueError: digits of a column are lost that must keep them; see `collect_truncated`.
+    """
     t = column.type
-    if not pt.is_timestamp(t):
-        return column.cast(pa.time64("us"), safe=False)
-    found = column.cast(pa.timestamp("us", t.tz), safe=False)  # rounds towards 1970
-    is_later = pc.greater(found.cast(t), column)
-    if not pc.any(is_later).as_py():
-        return found
-    return pc.if_else(is_later, pc.subtract(found, pa.scalar(1, pa.duration("us"))), found)
+    if pt.is_timestamp(t):
+        found = column.cast(pa.timestamp("us", t.tz), safe=False)  # rounds towards 1970
+        is_later = pc.greater(found.cast(t), column)
+        if pc.any(is_later).as_py():
+            found = pc.if_else(is_later, pc.subtract(found, pa.scalar(1, pa.duration("us"))), found)
+    else:
+        found = column.cast(pa.time64("us"), safe=False)
+    if is_collecting():
+        differs = pc.fill_null(pc.not_equal(found.cast(t, safe=False), column), fill_value=False)
+        if (lost := pc.index(differs, pa.scalar(value=True)).as_py()) >= 0:
+            record_truncated(f"{temporal_to_text(column[lost])}")
+    return found
 
 
 class _State(threading.local):
     column = ""
     found: dict[str, str] | None = None
+    exact: Collection[str] = ()
 
 
 _state = _State()
 
 
 @contextmanager
-def collect_truncated() -> Iterator[dict[str, str]]:
-    """Collect, by column, the first value whose digits this thread truncates."""
-    before, found = _state.found, dict[str, str]()
-    _state.found = found
+def collect_truncated(exact: Collection[str] = ()) -> Iterator[dict[str, str]]:
+    """Collect, by column, the first value whose digits this thread truncates; those of `exact` columns do not fit."""
+    before, found = (_state.found, _state.exact), dict[str, str]()
+    _state.found, _state.exact = found, exact
     try:
         yield found
     finally:
-        _state.found = before
+        _state.found, _state.exact = before
 
 
 def set_column(name: str) -> None:
@@ -218,22 +227,29 @@ def is_collecting() -> bool:
 
 
 def record_truncated(value: str) -> None:
-    """Record a value whose digits are truncated."""
+    """Record a value whose digits are truncated; ValueError if its column must keep them."""
+    if _state.column in _state.exact:
+        raise ValueError(f"{value!r} has digits beyond microseconds")
     if _state.found is not None:
         _state.found.setdefault(_state.column, value)
 
 
-def warn_truncated(log: Logger, where: object, cuts: Mapping[str, str], warned: set[str]) -> None:
+KEEPERS = "only the types timestamp[ns] and time[ns] keep them"
+
+
+def warn_truncated(
+    log: Logger, where: object, cuts: Mapping[str, str], warned: set[str], keepers: str = KEEPERS
+) -> None:
     """Log a warning for each column of `cuts` that is not in `warned`, and add it; the values are from `where`."""
     for column, value in cuts.items():
         if column not in warned:
             warned.add(column)
             log.warning(
-                "%s, column %r: digits beyond microseconds are cut off, first those of %r; only the types "
-                "timestamp[ns] and time[ns] keep them",
+                "%s, column %r: digits beyond microseconds are cut off, first those of %r; %s",
                 where,
                 column,
                 value,
+                keepers,
             )
 
 

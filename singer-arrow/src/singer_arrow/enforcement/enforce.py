@@ -379,7 +379,7 @@ def fit_batch(
         rounded = [_rounded(c, names.get(f.name, f.type)) for f, c in zip(batch.schema, batch.columns, strict=True)]
         batch = batch_of(rounded, batch.schema, batch.num_rows)
     fitting = EnforcementInput(batch, schema, url, row_group, options, progress, first_row)
-    with collect_truncated() if options.cuts_digits else nullcontext(dict[str, str]()) as cuts:
+    with collect_truncated(options.exact_columns) if options.cuts_digits else nullcontext(dict[str, str]()) as cuts:
         fitted, bad = dict[str, pa.Array](), dict[str, DataError]()
         own = schema_columns(schema, options)
         for name in own:

@@ -203,7 +203,7 @@ class JsonBlockParser:
             data, size = pa.BufferReader(block).read(), len(block)  # a copy without Python's lock
             if data[-1:] != b"\n":
                 data += b"\n"
-            with collect_truncated() as cuts:
+            with collect_truncated(self._options.exact_columns) as cuts:
                 read = self._read(data)
                 rows, unknown = self._read.complete(read, data)
                 line_count = read.lines

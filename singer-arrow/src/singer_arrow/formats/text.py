@@ -140,7 +140,7 @@ class TextRows:
 
         Raises MismatchError, which names the first value of a column that does not fit.
         """
-        with collect_truncated() as cuts:
+        with collect_truncated(self.options.exact_columns) as cuts:
             made = {f.name: self._typed(columns[f.name], f) for f in self.selected}
         if self.options.json_output:
             for f in self.selected:
@@ -180,7 +180,7 @@ class TextRows:
         if numbers and self._is_foreign:
             return self._foreign()
         with ROW_LOCK:
-            with collect_truncated() as cuts:
+            with collect_truncated(self.options.exact_columns) as cuts:
                 made, mismatches = self._fit(columns, numbers)
             errors = sorted([*mismatches, *unread], key=attrgetter("row")) if unread else mismatches
             batch = self._batch(made, len(numbers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,13 @@ from pyarrow import types as pt
 from singer_arrow.batch.files import read_file
 from singer_arrow.batch.message import Ranks
 from singer_arrow.casting.from_arrow import fit
-from singer_arrow.casting.spelling import to_microseconds, without_exponents
+from singer_arrow.casting.spelling import (
+    collect_truncated,
+    set_column,
+    to_microseconds,
+    warn_truncated,
+    without_exponents,
+)
 from singer_arrow.enforcement.bad_rows import row_to_json, rows_except
 from singer_arrow.errors import DataError, LoadError
 from singer_arrow.load.dead_letters import Rejects
@@ -133,6 +140,19 @@ A DataError names the column. True: it is only a trial, without log lines and co
 ColumnT = TypeVar("ColumnT", bound=UploadColumn)
 
 
+class CutDigits:
+    """Warns of the columns of a stream whose digits beyond microseconds are cut off, of each once."""
+
+    def __init__(self, stream: str, logger: logging.Logger) -> None:
+        self._stream, self._logger = stream, logger
+        self._warned = set[str]()
+
+    def warn(self, cuts: Mapping[str, str]) -> None:
+        """Log the columns of `cuts`, with the first value of each, that were not logged before."""
+        keepers = "to keep them, set the type of the column to string in the tap"
+        warn_truncated(self._logger, f"Stream {self._stream!r}", cuts, self._warned, keepers)
+
+
 @dataclass(frozen=True, slots=True)
 class _At:
     """Position of a batch: its file, the number of its rows before it, and of the item's converted rows before it."""
@@ -155,6 +175,7 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     extents: Extents | None = None  # collects the ranges of the values of the last conversion
     ranks: Ranks = ()  # if not all rows have the same; else that is one of the constants
     never_null: frozenset[str] = frozenset()  # by the SCHEMA, nor may they be missing
+    cut: CutDigits | None = None  # collects the columns whose digits are cut off; None: no warning
 
     @property
     def rank_texts(self) -> set[str]:
@@ -250,8 +271,16 @@ class Conversion(abc.ABC, Generic[ColumnT]):
     ) -> pa.RecordBatch:
         if prepare is not None:
             batch = prepare(batch, at.url, at.before, is_trial)
+        with collect_truncated(self.keys) as cuts:
+            made = self._converted(batch, at, schema)
+        if cuts and self.cut is not None and not is_trial:
+            self.cut.warn(cuts)
+        return made
+
+    def _converted(self, batch: pa.RecordBatch, at: _At, schema: pa.Schema) -> pa.RecordBatch:
         arrays = list[pa.Array]()
         for column in self.columns:
+            set_column(column.source)
             if column.source in self.constants and not (self.ranks and column.source == RANK):
                 value = pa.scalar(self.constants[column.source], column.arrow)
                 arrays.append(pa.repeat(value, batch.num_rows))
@@ -274,6 +303,10 @@ class Conversion(abc.ABC, Generic[ColumnT]):
                 arrays.append(self.array(array, column))
             except pa.ArrowInvalid as error:
                 raise DataError(" ".join(str(error).split()), url=at.url, column=column.source) from None
+            except ValueError as error:  # a key would lose digits
+                reason = f"the key {error}, which no column of the warehouse holds, so it could become another row's"
+                hint = "Set its type to string in the tap, choose other keys, or set load_method: append-only"
+                raise DataError(reason, url=at.url, column=column.source, hint=hint) from None
         if self.place is not None:
             ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
             arrays.append(pc.add(pc.cumulative_sum(ones), (self.place << ORDER_BITS) + at.row - 1))
@@ -322,6 +355,7 @@ def converted_batches(
             on_skip=rejects.skip_callback(url) if rejects is not None else None,
             is_counted=item.rows is not None,
             properties=item.properties,
+            exact=conversion.keys,
         )
 
     sources = ((url, rows(url)) for url in item.urls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import enum
 import logging
 import threading
 import time
@@ -17,10 +18,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 from singer_sdk import metrics
 
 from singer_arrow.batch.files import FileProperties, LeftOut
+from singer_arrow.batch.message import ContinuedLog
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError, IdentityError, LoadError
 from singer_arrow.load.dead_letters import BatchRejects, RecordOrigins, Rejected, Rejects
-from singer_arrow.naming import REJECTED, bytes_in_words, counted
+from singer_arrow.naming import REJECTED, bytes_in_words, counted, digest
 from singer_arrow.run_figures import PROGRESS_LINE
 from singer_arrow.storage.urls import Url
 
@@ -50,8 +52,11 @@ class Item(Generic[ConversionT]):
     is_source: bool = False  # not the tap's own files but what it reads, so never removed
     stream: str = ""
     plan_log: tuple[str, ...] = ()  # of its source and itself, in the ledger; see `LoadMethod.entries_of_logs`
+    last: str = ""  # the entry in the ledger that it gets if it is the last of its plan log in a load; see `LAST`
     has_state: bool = False  # the run of the tap has a STATE
+    no_log: str = ""  # the entry of the ledger for rows of the stream without a plan log, if its tap follows them
     follows: str | None = None  # the batch before that STATE, which the table must have too
+    continues: ContinuedLog | None = None  # the plan log before its own, which was begun at a STATE
     properties: FileProperties | None = None  # required of the files; None: of records, which were checked
     rejected: tuple[Rejected, ...] = ()  # that the tap could not read, put with the others into the table for them
     origins: RecordOrigins | None = None  # of records; None: not needed
@@ -233,8 +238,47 @@ def _line(what: str, counts: Mapping[str, int], seconds: float) -> str:
 # What load methods ask about the batches that a table has.
 
 
-NO_LOG = "_sdc_log_none"
+LOG = "_sdc_log_"
+"""Entries of plan logs, as against batches, begin so: those of a source, and of one of its logs.
+
+Both are written together, again whenever another log of the source brings rows than the last time. So the log that
+brought rows last is the one whose newest entry is as new as that of its source.
+"""
+NO_LOG = f"{LOG}none"
 """The entry of a ledger for rows that came without a plan log: by RECORD messages, or batches of FULL_TABLE."""
+
+
+def no_log_of(stream: str) -> str:
+    """Return the entry for such rows of a stream whose tap follows plan logs; each run that brings some writes it."""
+    return f"{NO_LOG}_{digest(stream, 16)}"
+
+
+LAST = "_sdc_last "
+"""The entry of the last batch of a plan log in a load begins so.
+
+The log, the batch's place in it, the batch, and the batch before the STATE of the run follow, with blanks between. A
+STATE may come after such a batch, so the batch's own entry stays in the ledger as long as this one does. That is, until
+two later runs have come after it.
+"""
+LAST_BATCH, BATCH_BEFORE, LAST_PARTS = 4, 5, 5
+"""Which parts of such an entry, from 1, are the batch and the one before the STATE, and how many parts there are."""
+LONGEST_ENTRY = 1024
+"""Bytes of an entry's id."""
+
+
+def last_entry(log: str, place: str, batch_id: str, follows: str) -> str:
+    """Return the entry of the last batch of a plan log in a load; empty if the ids of the batches fit in none."""
+    entry = f"{LAST}{log} {place} {batch_id} {follows}"
+    return entry if entry.count(" ") == LAST_PARTS - 1 and len(entry.encode()) <= LONGEST_ENTRY else ""
+
+
+class Proof(enum.Enum):
+    """What a ledger knows about the batch before a STATE."""
+
+    LOADED = "it is in the table"
+    EMPTIED = "it was loaded, and the table was emptied since"
+    REBUILT = "the ledger is about a former table of that name, and this one has rows"
+    UNKNOWN = "the ledger does not have it"
 
 
 class Ledger:
@@ -242,6 +286,42 @@ class Ledger:
 
     _lookup: BatchLookup[Any] | None = None
     has_batches = False  # before this run, once `void_if_emptied` was called
+
+    def __init__(self) -> None:
+        self.skipped_rows = 0  # of batches that this run left out, as the ledger counts them, if it sends all of them
+        self.proving = threading.Lock()
+        self.proved = set[str]()  # the batches before the STATEs of this run; a table may lack them if it was empty
+        self.noted = set[str]()  # the entries of plan logs that came with rows that this run has loaded
+        self.lasts = set[str]()  # the batches that have an entry as the last one of a load of this run
+        self.newest: dict[str, str] = {}  # by plan log the last batch with rows that this run was sent
+
+    @property
+    def passed(self) -> set[str]:
+        """The batches with an entry as the last one after which others came in this run."""
+        return self.lasts.difference(self.newest.values())
+
+    def proof(self, batch_id: str) -> Proof:
+        """Return what is known about the batch before a STATE; called before this run adds its first row.
+
+        Of a table that was rebuilt, it leaves the entries as they are.
+        """
+        return Proof.LOADED if self.loaded_of([batch_id]) else Proof.UNKNOWN
+
+    def has_from(self, log: str, place: str) -> bool:  # noqa: ARG002 - ledgers override it
+        """Return whether the table has a batch of a plan log, at a place in it or behind."""
+        return False
+
+    def rows_of(self, batch_id: str) -> int:  # noqa: ARG002 - ledgers override it
+        """Return the rows of a batch that is known to be loaded."""
+        return 0
+
+    def count_rows(self) -> int | None:
+        """Return the number of rows in the table; None if that would cost something."""
+        return None
+
+    def count_entered(self) -> int:
+        """Return the number of rows of the batches that the table has, or a former one of that name."""
+        return 0
 
     def void_if_emptied(self) -> None:
         """Void the entries if the table was emptied; called before this run adds its first row."""
@@ -278,8 +358,8 @@ def another_table(path: str, stream: str) -> LoadError:
     """Return the error for a table with rows, where the ledger is about a former one of that name."""
     return LoadError(
         f"Table {path} is not the one into which the batches of stream {stream!r} were loaded: it was made anew since, "
-        "and has rows. If it has those of all batches, set replay: skip for one run; to load them all again, "
-        "set replay: load for one run, or empty the table. Nothing was loaded"
+        "and has rows; nothing was loaded. If it has the rows of all batches, set replay: skip for one run; if it "
+        "lacks some, as after it was restored to an earlier time, empty it, and run the tap without STATE"
     )
 
 
@@ -328,7 +408,7 @@ class BatchLookup(Generic[FoundT]):
             with self._asking:
                 if not self._is_known(batch_id) and self._is_eager:  # another thread may have asked meanwhile
                     self._ask((batch_id,))
-        return self._answers[batch_id] if batch_id in self._answers else self._page.get(batch_id)
+        return self.known(batch_id)
 
     def of(self, batch_ids: Collection[str]) -> dict[str, FoundT]:
         """Return what the ledger has about some batches; those that were not looked up before are looked up now."""
@@ -337,6 +417,10 @@ class BatchLookup(Generic[FoundT]):
                 self._ask(batch_ids)
         answers = {batch_id: self._answers[batch_id] for batch_id in batch_ids}
         return {batch_id: found for batch_id, found in answers.items() if found is not None}
+
+    def known(self, batch_id: str) -> FoundT | None:
+        """Return what earlier queries have found about a batch."""
+        return self._answers[batch_id] if batch_id in self._answers else self._page.get(batch_id)
 
     def _is_known(self, batch_id: str) -> bool:
         return batch_id in self._answers or batch_id in self._page
@@ -368,6 +452,7 @@ class LoadContext:
     logger: logging.Logger
     ledger: Ledger = field(default_factory=Ledger)  # which batches the table has
     has_rows: Callable[[], bool | None] = lambda: None  # the table, before the first load; None: it is not known
+    only_adds: bool = False  # no load has replaced or deleted single rows of the table, as far as it shows
     replay: str | None = None  # `load`: batches that were loaded before are loaded again; see the setting
     keys: tuple[str, ...] = ()  # columns
     removes_batches: bool = False  # once the STATE behind them is out
@@ -408,6 +493,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     def __init__(self, context: ContextT) -> None:
         self.context = context
         self._has_warned = False
+        self.renewed = set[str]()  # entries of plan logs that the ledger has, and gets again
         self.leaves_out_loaded = self.keeps_ledger and not self.merges and context.replay != "load"
         """Whether batches that were loaded before are skipped.
 
@@ -422,42 +508,15 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     def prepare(self, item: Item[Any]) -> PreparedT:
         """Prepare an item for its load, unless its batch was loaded before; a DataError names the file or stream."""
         ledger = self.context.ledger
+        if item.follows:
+            self._prove_state(item, item.follows)
+        if item.continues:
+            self._prove_beginning(item, item.continues)
         if self.keeps_ledger:
             ledger.void_if_emptied()
-        if item.follows and self.context.replay != "load":
-            known = ledger.loaded_of([item.follows, *item.plan_log])
-            if known and item.follows not in known:
-                raise IdentityError(
-                    f"Stream {self.context.stream!r}: this run's STATE comes after batch {item.follows}, which the "
-                    "table does not have, though it has earlier ones, so rows would be missing in between; nothing was "
-                    "loaded. Were they loaded into another table, by another setting of the target, or was this one "
-                    "restored to an earlier time? Run the tap without STATE (singer-arrow run: --full-refresh), which "
-                    "brings what is missing; to do without those rows, set replay: load for one run"
-                )
-        has_other_rows = False
-        if item.plan_log and not item.has_state and self.leaves_out_loaded:
-            # under the ids of this plan log, objects that came by another one would be loaded a second time
-            of_source, of_log = item.plan_log
-            had_rows = self._had_rows  # before the ledger, as another run may be loading
-            known = ledger.loaded_of([of_source, of_log, NO_LOG])
-            has_other_rows = bool(had_rows) and (of_source not in known or NO_LOG in known)
-            if of_source in known and of_log not in known:
-                raise IdentityError(
-                    f"Stream {self.context.stream!r}: the table has rows of the same paths from another plan log, and "
-                    "this run has no STATE, so it would load all of them a second time; nothing was loaded. Was "
-                    "plan_root, or the root of the batch storage, changed, or the log removed? Restore it, or run the "
-                    "tap with its STATE; to load all anew, empty the table, or set replay: load for one run"
-                )
-            if of_source in known and NO_LOG in known and self.context.replay != "skip":
-                raise IdentityError(
-                    f"Stream {self.context.stream!r}: the table has rows of the same paths that came by RECORD "
-                    "messages, or by replication method FULL_TABLE, of which its ledger has no batches, and this run "
-                    "has no STATE, so it would load them a second time; nothing was loaded. Run the tap with its "
-                    "STATE; to load all anew, empty the table; if those rows are of other files, set replay: skip "
-                    "for one run"
-                )
+        has_other_rows = bool(item.plan_log) and self.leaves_out_loaded and self._has_other_rows(item)
         if item.batch_id and self.leaves_out_loaded and (when := ledger.loaded(item.batch_id)):
-            self.skip(item.batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
+            self._skip_loaded(item, when)
             nothing: PreparedT = self.prepared_class(item)
             return nothing
         if has_other_rows and not self._has_warned:
@@ -492,6 +551,139 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             self.context.tally.add(files=len(item.urls))
         return part
 
+    def _prove_state(self, item: Item[Any], batch_id: str) -> None:
+        """Check once that the table has the batch before the STATE of the run; an IdentityError: rows may be missing.
+
+        A table that was empty before this run, or was emptied, gets what is new; a warning says so.
+        """
+        ledger, stream = self.context.ledger, self.context.stream
+        with ledger.proving:
+            if batch_id in ledger.proved:
+                return
+            proof = ledger.proof(batch_id)
+            if proof is Proof.REBUILT and self.context.replay == "skip" and self.context.only_adds:
+                entered, count = ledger.count_entered(), ledger.count_rows()
+                if count is not None and count >= entered:  # a whole copy, as the user says
+                    ledger.loaded_of([batch_id])
+                    proof = ledger.proof(batch_id)
+            if proof is Proof.EMPTIED and self._had_rows is not False:
+                self.context.logger.warning(
+                    "Stream %r: its table was emptied since it got batch %s, which this run's STATE comes after, and "
+                    "the tap sends only what is new since its STATE, so rows of earlier runs are not in it; to load "
+                    "all, run it without that STATE (singer-arrow run: --full-refresh)",
+                    stream,
+                    batch_id,
+                )
+            if proof is Proof.LOADED and not self.merges and self.context.replay != "skip":
+                self._check_since(batch_id, item.no_log)
+            if proof in (Proof.LOADED, Proof.EMPTIED) or (proof is Proof.UNKNOWN and self._had_rows is False):
+                ledger.proved.add(batch_id)
+                return
+        if proof is Proof.REBUILT:
+            why = "which went into a former table of that name: this one was made anew since, and has rows"
+            causes = (
+                "If it was restored to an earlier time, empty it and run the tap without STATE. If it has the rows of "
+                "all batches, set replay: skip for one run, which counts them"
+            )
+            if self.context.replay == "skip":
+                causes = (
+                    "It has fewer rows than its ledger counts, or rows were merged into it, so that replay: skip needs "
+                    "a run without STATE. If rows are missing, empty the table before, and leave replay out"
+                )
+        elif ledger.loaded_of(item.plan_log):
+            why = "which the table's ledger lacks, though it has others of the same plan log"
+            causes = (
+                "If that batch was loaded into another dataset or table, run the tap without STATE (singer-arrow run: "
+                "--full-refresh), which brings what is missing. If the ledger lost entries, bring them back, or empty "
+                "the table and run the tap without STATE"
+            )
+        else:
+            why = "and the table has rows, but its ledger knows nothing of that plan log"
+            causes = (
+                "If earlier runs loaded another dataset or table, name that one again. If this one is a clone, or was "
+                "restored to an earlier time, empty it and run the tap without STATE. If the ledger was dropped or "
+                "lost entries, bring it back"
+            )
+        if self.merges:
+            causes = (
+                "Run the tap without STATE (singer-arrow run: --full-refresh), which brings what is missing. If "
+                "earlier runs loaded another dataset or table, you may name that one again instead"
+            )
+        raise IdentityError(
+            f"Stream {stream!r}: this run's STATE comes after batch {batch_id}, {why}. Rows may be missing in between, "
+            f"so nothing was loaded. {causes}"
+        )
+
+    def _prove_beginning(self, item: Item[Any], continues: ContinuedLog) -> None:
+        """Check once that a plan log begins where the table ends, which got its rows by the log before it.
+
+        An IdentityError: the STATE at which the log was begun is not the last one, so rows would be missing, or come
+        twice. Once a batch of the log is in the table, it was proved.
+        """
+        ledger, (_, of_log) = self.context.ledger, item.plan_log
+        is_behind = item.follows and item.follows != continues.batch
+        if is_behind or of_log in ledger.proved or ledger.proof(of_log) is Proof.LOADED:
+            return
+        if continues.batch:
+            self._prove_state(item, continues.batch)
+        with ledger.proving:
+            if of_log in ledger.proved:
+                return
+            if self.leaves_out_loaded and ledger.has_from(continues.log, continues.place):
+                raise IdentityError(
+                    f"Stream {self.context.stream!r}: this run's plan log was begun at a STATE, and the table has rows "
+                    "that the log before it brought after that STATE, which this one would load a second time; nothing "
+                    "was loaded. Begin it again by --new-plan-log with the STATE of the last run; or empty the table, "
+                    "and begin it by --new-plan-log without a STATE"
+                )
+            ledger.proved.add(of_log)
+
+    def _check_since(self, batch_id: str, no_log: str) -> None:
+        """Check that no row came without a plan log since the batch before the STATE, or raise IdentityError."""
+        known = self.context.ledger.loaded_of([batch_id, no_log]) if no_log else {}
+        if no_log in known and known[no_log] > known[batch_id]:
+            raise IdentityError(
+                f"Stream {self.context.stream!r}: this run's STATE comes after batch {batch_id}, since which the table "
+                "got rows by RECORD messages, or by replication method FULL_TABLE, of which its ledger has no batches. "
+                "This run could load them a second time, so nothing was loaded. Run the tap with the STATE of the last "
+                "run; or empty the table, and run it without STATE. If those rows are of other files, set replay: skip "
+                "for one run"
+            )
+
+    def _has_other_rows(self, item: Item[Any]) -> bool:
+        """Return whether the table has rows that this run, which sends the whole stream, may append again.
+
+        An IdentityError: it would, as they came by another plan log of the same source, or by none.
+        """
+        of_source, of_log = item.plan_log
+        had_rows = item.has_state or self._had_rows  # before the ledger, as another run may be loading
+        known, stream = self.context.ledger.loaded_of([of_source, of_log, NO_LOG]), self.context.stream
+        if of_source in known and of_log in known and known[of_log] < known[of_source]:
+            raise IdentityError(
+                f"Stream {stream!r}: since this run's plan log brought rows, another plan log brought rows of the same "
+                "paths, which this one would load a second time; nothing was loaded. If plan_root, or the root of the "
+                "batch storage, was changed back, restore that of the last runs, and their STATE; or begin a new log "
+                "here with their STATE and --new-plan-log; or empty the table and run the tap without STATE"
+            )
+        if item.has_state:
+            return False
+        if of_source in known and of_log not in known:
+            raise IdentityError(
+                f"Stream {stream!r}: the table has rows of the same paths from another plan log, and "
+                "this run has no STATE, so it would load all of them a second time; nothing was loaded. Was "
+                "plan_root, or the root of the batch storage, changed, or the log removed? Restore it, or run the "
+                "tap with its STATE; to load all anew, empty the table, or set replay: load for one run"
+            )
+        if of_source in known and NO_LOG in known and self.context.replay != "skip":
+            raise IdentityError(
+                f"Stream {stream!r}: the table has rows of the same paths that came by RECORD "
+                "messages, or by replication method FULL_TABLE, of which its ledger has no batches, and this run "
+                "has no STATE, so it would load them a second time; nothing was loaded. Run the tap with its "
+                "STATE; to load all anew, empty the table; if those rows are of other files, set replay: skip "
+                "for one run"
+            )
+        return bool(had_rows) and (of_source not in known or NO_LOG in known)
+
     @abc.abstractmethod
     def make_ready(self, item: Item[Any]) -> PreparedT:
         """Prepare an item for its load."""
@@ -517,25 +709,44 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Replace the table of a deferred load method at the end of the run even if the run has no row for it."""
 
     def entries_of_logs(self, items: Iterable[Item[Any]]) -> dict[str, int]:
-        """Return what the ledger gets, beside the batches of some items, about the plan logs that they are of.
+        """Return what the ledger gets, beside the batches of some items in their order, about their plan logs.
 
-        A run with a STATE, which brings what is new alone, adds no plan log to rows that came by none: a run without
-        STATE is to name them. Nor is it to load rows again that came by none beside batches.
+        The last batch of each log has an entry of its own. A log and its source get theirs, unless the log was the last
+        one, or brings rows again on purpose by `replay: load`, as to redo a day: the other log goes on then. A run with
+        a STATE, which brings what is new alone, adds no source to rows that came by none: a run without STATE is to
+        name them. Nor is it to load rows again that came by none beside batches.
         """
-        items = list(items)
-        has_state = {entry: item.has_state for item in items for entry in item.plan_log}
-        if self.context.ledger.has_batches and not self.deferred and not all(item.plan_log for item in items):
-            has_state[NO_LOG] = False
-        found = self.context.ledger.loaded_of(sorted(has_state)) if has_state and self.leaves_out_loaded else {}
-        new = sorted(has_state.keys() - found.keys())
-        return {entry: 0 for entry in new if self.deferred or not (has_state[entry] and self._had_rows)}
+        items, ledger, entries = list(items), self.context.ledger, dict[str, int]()
+        lasts = {item.plan_log: item for item in items if item.last}  # of each log the last one
+        ledger.lasts.update(item.batch_id for item in lasts.values() if item.batch_id)
+        entries |= {item.last: 0 for item in lasts.values()}
+        logs = {item.plan_log: item.has_state for item in items if item.plan_log}
+        is_mixed = ledger.has_batches and not self.deferred and not all(item.plan_log for item in items)
+        asked = [entry for pair in logs for entry in pair]
+        asked += [NO_LOG, *(item.no_log for item in items if item.no_log)] if is_mixed else []
+        found = ledger.loaded_of(asked) if asked and self.keeps_ledger else {}
+        for (of_source, of_log), has_state in logs.items():
+            is_last = of_source in found and found.get(of_log) == found[of_source]
+            if of_source in found and self.context.replay == "load" and not self.merges:
+                entries |= {} if of_log in found else {of_log: 0}
+            elif not is_last and (of_source in found or self.deferred or not (has_state and self._had_rows)):
+                entries |= {of_source: 0, of_log: 0}
+        if is_mixed and NO_LOG not in found:
+            entries[NO_LOG] = 0
+        entries |= {item.no_log: 0 for item in items if is_mixed and item.no_log and not item.plan_log}
+        self.renewed.update(found.keys() & entries.keys())
+        return {entry: rows for entry, rows in entries.items() if entry not in ledger.noted}
+
+    def note(self, entries: Iterable[str]) -> None:
+        """Note that rows were loaded, and the ledger has these entries with them."""
+        self.context.ledger.noted.update(entry for entry in entries if entry.startswith(LOG))
 
     def fresh(self, parts: Sequence[PreparedT]) -> list[PreparedT]:
         """Return the parts of a group whose batches were not loaded before; the others are counted as skipped."""
-        rows = {batch_id: part.item.rows for part in parts if (batch_id := part.item.batch_id)}
-        loaded = self.context.ledger.loaded_of(list(rows)) if rows and self.leaves_out_loaded else {}
+        items = {batch_id: part.item for part in parts if (batch_id := part.item.batch_id)}
+        loaded = self.context.ledger.loaded_of(list(items)) if items and self.leaves_out_loaded else {}
         for batch_id, when in loaded.items():
-            self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", rows[batch_id])
+            self._skip_loaded(items[batch_id], when)
         return [part for part in parts if part.item.batch_id not in loaded]
 
     def rejects(self, item: Item[Any]) -> Rejects | None:
@@ -559,6 +770,33 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Return the error of a file, with the alternative for a single row if a row caused it."""
         is_of_row = error.line is not None or error.row is not None
         return error.hinting(DEAD_LETTER_HINT) if is_of_row and self.context.most_rejected is None else error
+
+    def _skip_loaded(self, item: Item[Any], when: datetime) -> None:
+        ledger, batch_id = self.context.ledger, item.batch_id
+        assert batch_id
+        if item.plan_log and not item.has_state:
+            with ledger.proving:
+                ledger.skipped_rows += ledger.rows_of(batch_id)
+        self.skip(batch_id, f"at {when:%Y-%m-%d %H:%M:%S} UTC", item.rows)
+
+    def warn_of_missing_rows(self) -> None:
+        """Warn once at the end of the run if the table has fewer rows than those of its batches that were left out.
+
+        They do not come again: someone has deleted rows, or filled the table from a copy that lacks some.
+        """
+        ledger, tally = self.context.ledger, self.context.tally.counts()
+        skipped, ledger.skipped_rows = ledger.skipped_rows, 0
+        if not (skipped and self.context.only_adds) or (count := ledger.count_rows()) is None:
+            return
+        if (lost := skipped + tally["rows"] - count) > 0:
+            self.context.logger.warning(
+                "Stream %r: its table has %s, %s fewer than its ledger counts for the batches that were loaded before, "
+                "and are left out: rows were deleted, or the table was filled from a copy that lacks some. If they are "
+                "missing, empty the table and run the tap without STATE",
+                self.context.stream,
+                counted(count, "row"),
+                f"{lost:,}",
+            )
 
     def skip(self, batch_id: str, when: str, rows: int | None = None) -> None:
         """Log and count that a batch is left out, and when it was loaded: `at 2026-11-20 16:30:00 UTC`."""

@@ -178,7 +178,7 @@ class RecordParser:
     Of the messages it also reads the members `around`: `time_extracted`, `version`. `rules` check the SCHEMA by column;
     without them, `check` checks each message exactly, and raises BadRowError. If that `checks_types`, fast parsing is
     as strict. With `skips_bad_records` only a line that is no RECORD message ends the parsing. `known` are members that
-    need no place in the schema.
+    need no place in the schema; `exact` ones must keep all their digits.
     """
 
     def __init__(
@@ -191,6 +191,7 @@ class RecordParser:
         checks_types: bool,
         skips_bad_records: bool = False,
         known: Iterable[str] = (),
+        exact: Collection[str] = (),
         stream: str = "",
     ) -> None:
         self._schema, self._around, self._rules, self._check = schema, tuple(around), rules, check
@@ -223,11 +224,11 @@ class RecordParser:
         ]
         self._is_closed = closed
         self._checks_first, self._skips_bad_records = rules is None, skips_bad_records
-        self._stream, self._cut = stream, set[str]()
+        self._stream, self._cut, self._exact = stream, set[str](), exact
 
     def __call__(self, data: bytes, lines: int) -> ParsedLines:
         """Parse whole lines, each with its line break; `lines` is their number."""
-        with collect_truncated() as cuts:
+        with collect_truncated(self._exact) as cuts:
             parsed = None if self._checks_first else self._fast(data, lines, is_checked=False)
             if parsed is None:
                 parsed = self._read_carefully(data.split(b"\n")[:-1])

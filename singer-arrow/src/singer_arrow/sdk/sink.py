@@ -160,6 +160,7 @@ class LoadSink(BatchSink):
             checks_types=self.validate_schema,
             skips_bad_records=self.rejects_rows,
             known=self.left_out.union(METADATA_COLUMNS, self.metadata.of_records),
+            exact=self._key_properties if self.method.merges else (),
             stream=self.stream_name,
         )
 

@@ -201,6 +201,7 @@ class WarehouseTarget(CheckedPlugin, Target):
             for stream_map in maps:
                 check_load_method(message_dict, self.run.settings_of(stream_map.stream_alias).load_method)
                 sink = self._sinks.own(stream_map)
+                sink.table.is_of_logs = WHOLE in message_dict
                 if is_first and message_dict.get(WHOLE) is False and not isinstance(stream_map, RemoveRecordTransform):
                     sink.table.warn_of_no_rows()
             self.ticker.start()

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
-from singer_arrow.errors import SchemaError
+from singer_arrow.errors import SchemaError, SingerArrowError
 from singer_arrow.load.method import AnyLoadMethod, Tallies
 from singer_arrow.load.run import Checkpoints, Finishing, Limits, LoadScheduler, StateOutput
 from singer_arrow.load.staging import Remover
@@ -94,6 +94,7 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.is_read = False  # whether all input is read
         self.has_ended = False  # whether all input is loaded
         self.folders_read: dict[str, set[str]] = {}  # those of the batch files of each stream
+        self.had_rows: dict[str, bool | None] = {}  # by sink whether the table had rows before this run, once asked
         self._began = datetime.now(UTC)
         self._clock: tuple[datetime, float] | None = None
         self._made: dict[tuple[Any, str], Any] = {}
@@ -216,6 +217,11 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.scheduler.stop(0)
         self.tallies.report(self.logger)
         self.write_commits()
+        for stream in self.streams():
+            try:
+                stream.method.warn_of_missing_rows()
+            except SingerArrowError as error:  # all is loaded
+                self.logger.debug("Rows of stream %r could not be counted: %s", stream.stream_name, error)
         if (days := self.settings.ledger_keep_days) is not None:
             self.remove_old_entries(days)
 

@@ -127,11 +127,10 @@ def variant_names(column: str, word: str, rules: NamingRules) -> Iterator[str]:
             yield name
 
 
-def siblings(columns: Iterable[UploadColumn], existing: Iterable[ExistingColumn]) -> tuple[str, ...]:
-    """Return columns of a table that no property fills, and that may hold an earlier value of one that does."""
-    columns = tuple(columns)
-    filled, bases = {c.name for c in columns}, {base(c).lower() for c in columns}
-    return tuple(e.name for e in existing if e.name not in filled and base(e).lower() in bases)
+def unfilled(columns: Iterable[UploadColumn], existing: Iterable[ExistingColumn]) -> tuple[str, ...]:
+    """Return the columns of a table that a stream does not fill, so that an upsert empties them in rows it replaces."""
+    filled = {c.name for c in columns}
+    return tuple(e.name for e in existing if e.name not in filled)
 
 
 def base(column: UploadColumn | ExistingColumn) -> str:
@@ -180,12 +179,14 @@ class LoadSettings:
     )
     replay: Literal["skip", "load"] | None = setting(
         "What to do with a batch that was loaded before: skip, as by default, leaves it out and logs it, load loads it "
-        "again. Set it also where a run ends because of rows that the ledger is not about.",
+        "again. Set it to skip also where a run without STATE ends because the table was made anew and has the rows of "
+        "all batches.",
         scope="run and stream",
     )
     ledger_keep_days: int | None = setting(
         "For how many days the ledger `_sdc_batches` keeps the entries of the run's streams; older ones are removed at "
-        "the end of a run. A batch without an entry is loaded again if it comes again. By default, all are kept.",
+        "the end of a run, except those that the next runs need. A batch without an entry is loaded again if it comes "
+        "again. By default, all are kept.",
         minimum=2,
     )
     manifest_roots: Roots = setting(
@@ -227,7 +228,7 @@ class LoadSettings:
     tables: Mapping[str, str] = setting(
         "Other tables or schemas for some streams: an object from streams (or patterns: `events_*`) to `table`, "
         "`schema.table` or, with `*` for the stream's own name, `schema.*`. Schemas are created if missing; "
-        "table_prefix is not added.",
+        "table_prefix is not added. A table that another stream has is an error.",
         default={},
         additionalProperties={"type": "string", "minLength": 1},
     )
@@ -306,6 +307,11 @@ class LoadSettings:
         spec = self.table or of_stream(self.tables, stream)
         schema, table = place_in(spec) if spec else (None, None)
         return schema, table and table.replace("*", stream)
+
+    def names_table(self, stream: str) -> bool:
+        """Return whether the settings name a stream's table, not only its schema."""
+        spec = self.table or of_stream(self.tables, stream)
+        return bool(spec) and place_in(spec)[1] != "*"
 
     def table_names(self, stream: str, rules: NamingRules) -> tuple[str, str]:
         """Return the name of a stream's table, and the one that it has where that is another stream's."""

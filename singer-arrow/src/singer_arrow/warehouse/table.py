@@ -21,9 +21,9 @@ from singer_arrow.batch.files import FileProperties
 from singer_arrow.batch.message import Batch, Ranks
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import ConfigError, SchemaError
-from singer_arrow.load.convert import RANK, Conversion, UploadColumn
+from singer_arrow.load.convert import RANK, Conversion, CutDigits, UploadColumn
 from singer_arrow.load.dead_letters import RecordOrigins, Rejected, cut
-from singer_arrow.load.method import NO_LOG, AnyLoadMethod, ContextT, Item
+from singer_arrow.load.method import LOG, NO_LOG, AnyLoadMethod, ContextT, Item, last_entry, no_log_of
 from singer_arrow.naming import NamingRules, column_names, digest, owner_key, plain_column
 from singer_arrow.records.parse import DELETED_COLUMN, VERSION_COLUMN, MetadataColumns
 from singer_arrow.records.validation import fits_schema, validator
@@ -36,6 +36,16 @@ from singer_arrow.warehouse.settings import APPEND, UPSERT, ExistingColumn, Load
 
 ColumnT = TypeVar("ColumnT", bound=UploadColumn)
 OTHERS = "Stream %r: table %s is another stream's, so rows go to table %s; name another one by the setting streams"
+
+
+def taken_table(stream: str, table: str) -> ConfigError:
+    """Return the error for a table that the settings name for a stream, and that belongs to another one."""
+    return ConfigError(
+        f"Stream {stream!r}: setting 'table' or 'tables' names table {table}, which belongs to another stream; nothing "
+        "of the stream was loaded. Several folders go into one table as one stream, with a list of paths, or with "
+        "{name:*} in its path for a column of their names. If the stream was renamed, give it its former name. Else "
+        "name a table that does not exist, or drop this one"
+    )
 
 
 def layout_column(
@@ -181,6 +191,8 @@ class WarehouseTable(abc.ABC):
     """The columns of the table that the stream fills."""
     method: AnyLoadMethod
     """The load method."""
+    is_of_logs = False
+    """Whether the stream comes from a tap that follows plan logs, if it sends batches; see `stream_ends.WHOLE`."""
     alone_bytes: float = math.inf
     """A batch of one Parquet file of so many bytes is a load of its own, for speed."""
 
@@ -193,6 +205,8 @@ class WarehouseTable(abc.ABC):
         self._of_files = FileProperties(required, stream.left_out, self.tally.left_out.of_file)
         self._never_null = frozenset(p for p in required if p in properties and not is_nullable(properties[p]))
         self._places = itertools.count()
+        self._is_first = stream.name not in run.folders_read  # else this run may have loaded batches into the table
+        self._cut: CutDigits = run.once(CutDigits, stream.name, stream.name, self.logger)
         if self.metadata.marks_deletions and DELETED_COLUMN not in self.schema["properties"]:
             self.logger.warning(
                 "Stream %r marks deleted rows by %s, which is left out, so they are loaded like others; set "
@@ -200,16 +214,19 @@ class WarehouseTable(abc.ABC):
                 self.stream_name,
                 DELETED_COLUMN,
             )
-        if self.settings.load_method == UPSERT and self.key_properties:
+        if self.settings.load_method == UPSERT:
             properties = {**self.schema["properties"], RANK: {"type": ["null", "string"]}}
             self.schema = {**self.schema, "properties": properties}
+        load_method = self.settings.load_method or APPEND
+        if load_method == UPSERT and not self.key_properties:
+            raise ConfigError(
+                f"Stream {self.stream_name!r} has load_method upsert, and no key_properties by which its rows would "
+                "replace others; nothing of the stream was loaded. Set its key_properties in the tap or in the "
+                "target's setting streams, or set its load_method to append-only"
+            )
         self.given = from_json_schema(self.schema)
         self.columns = self.prepare_table()
         self._names = {column.source: column.name for column in self.columns}
-        load_method = self.settings.load_method or APPEND
-        if load_method == UPSERT and not self.key_properties:
-            self.logger.warning("Stream %r has no key_properties, so rows are appended, not merged", self.stream_name)
-            load_method = APPEND
         if missing := [key for key in self.key_properties if key not in self._names]:
             key = shorten(missing[0])
             raise SchemaError(
@@ -226,7 +243,7 @@ class WarehouseTable(abc.ABC):
 
     @abc.abstractmethod
     def make_load_method(self, load_method: str, keys: tuple[str, ...]) -> AnyLoadMethod:
-        """Return the load method of the setting, never upsert where there are no keys; `keys` are columns."""
+        """Return the load method of the setting; `keys` are columns, of upsert at least one."""
 
     @abc.abstractmethod
     def conversion(self, constants: Mapping[str, Any], *, keys: tuple[str, ...], place: int | None) -> Conversion[Any]:
@@ -240,8 +257,19 @@ class WarehouseTable(abc.ABC):
         """
 
     def has_rows(self) -> bool | None:
-        """Return whether the table had rows before this run; None: it is not known."""
+        """Return whether the table has rows; None: it is not known."""
         return None
+
+    def has_ranks(self) -> bool:
+        """Return whether the table has a column of ranks, as rows were merged into it."""
+        return False
+
+    def had_rows(self) -> bool | None:
+        """Return whether the table had rows before this run; None: it is not known, as some may be of this run."""
+        known, name = self.run.had_rows, self.stream_name
+        if name not in known:
+            known[name] = self.has_rows() if self._is_first else None
+        return known[name]
 
     def warehouse_time(self) -> datetime:
         """Return the time in UTC by the warehouse's clock, which all runs share."""
@@ -252,10 +280,18 @@ class WarehouseTable(abc.ABC):
         self.tally.add(batches=1)
         self.run.folders_read.setdefault(self.stream_name, set()).update(u.rpartition("/")[0] for u in batch.manifest)
         log = batch.plan_log if batch.batch_id else None  # its entries in the ledger: see `LoadMethod.entries_of_logs`
-        plan_log = (f"_sdc_log_{log.source}", f"_sdc_log_{log.source}_{log.log}") if log else ()
+        plan_log: tuple[str, ...] = (f"{LOG}{log.source}", f"{LOG}{log.source}_{log.log}") if log else ()
         follows = self._own_id(batch.stream, log.follows) if log and self.method.keeps_ledger else None
+        continues = log.continues if log and self.method.keeps_ledger else None
+        if continues:
+            continues = continues._replace(batch=self._own_id(batch.stream, continues.batch) or "")
         batch = replace(batch, batch_id=self._own_id(batch.stream, batch.batch_id))
-        for entry in (follows, *plan_log) if follows else ():
+        last = ""
+        if log and batch.batch_id and batch.row_count != 0:  # else no STATE names it
+            last = last_entry(log.log, log.place, batch.batch_id, follows or "")
+            self.method.context.ledger.newest[plan_log[1]] = batch.batch_id
+        no_log = no_log_of(batch.stream) if self.is_of_logs else ""
+        for entry in (*plan_log, *([follows, no_log] if follows else [])) if self.method.keeps_ledger else ():
             self.method.context.ledger.expect(entry, is_of_run=False)
         if batch.batch_id and self.method.leaves_out_loaded:
             if (self.stream_name, batch.batch_id) in self.run.claimed:
@@ -263,8 +299,7 @@ class WarehouseTable(abc.ABC):
                 self.tally.add(skipped=1)
                 return
             self.run.claimed.add((self.stream_name, batch.batch_id))
-            for entry in (*plan_log, batch.batch_id):
-                self.method.context.ledger.expect(entry)
+            self.method.context.ledger.expect(batch.batch_id)
             self.method.context.ledger.expect(NO_LOG, is_of_run=False)
         item = Item(
             urls=batch.manifest,
@@ -276,9 +311,12 @@ class WarehouseTable(abc.ABC):
             is_source=batch.passthrough,
             stream=self.stream_name,
             plan_log=plan_log,
+            last=last,
             follows=follows,
+            continues=continues,
             rejected=tuple(Rejected.of_tap(row) for row in batch.rejected),
             has_state=log is not None and log.has_state,
+            no_log=no_log,
             properties=replace(self._of_files, report=lambda *_: None) if batch.passthrough else self._of_files,
         )
         is_file = batch.format == "parquet" and len(batch.manifest) == 1
@@ -313,6 +351,7 @@ class WarehouseTable(abc.ABC):
             rows=rows,
             bytes=path.stat().st_size if path else 0,
             is_temporary=True,
+            no_log=no_log_of(self.stream_name) if self.is_of_logs else "",
             stream=self.stream_name,
             origins=origins,
         )
@@ -320,7 +359,7 @@ class WarehouseTable(abc.ABC):
 
     def warn_of_rows(self) -> None:
         """Warn where all rows of a stream come as RECORD messages to be appended to those of an earlier run."""
-        if not (self.method.merges or self.method.deferred or self.metadata.tracks_versions) and self.has_rows():
+        if not (self.method.merges or self.method.deferred or self.metadata.tracks_versions) and self.had_rows():
             self.logger.warning(
                 "Stream %r comes whole, without a STATE or as FULL_TABLE, in RECORD messages to be appended, and its "
                 "table has rows: those of earlier runs will be there twice. Empty the table first, or set load_method "
@@ -330,7 +369,7 @@ class WarehouseTable(abc.ABC):
 
     def warn_of_no_rows(self) -> None:
         """Warn where the tap sends what is new since its STATE alone, and nothing of before is there."""
-        if self.has_rows() is False:
+        if self.had_rows() is False:
             self.logger.warning(
                 "Stream %r: its table is empty, and the tap sends only what is new since its STATE, so rows of earlier "
                 "runs are not in it; to load all, run it without that STATE (singer-arrow run: --full-refresh)",
@@ -367,7 +406,8 @@ class WarehouseTable(abc.ABC):
             stream=self.stream_name,
             tally=self.tally,
             logger=self.logger,
-            has_rows=(lambda: None) if self.stream_name in self.run.folders_read else self.has_rows,
+            has_rows=self.had_rows,
+            only_adds=not (self.metadata.tracks_versions or self.has_ranks()),
             replay=settings.replay,
             keys=keys,
             removes_batches=settings.clean_up_batch_files,
@@ -381,7 +421,8 @@ class WarehouseTable(abc.ABC):
         self, constants: Mapping[str, Any], ranks: Ranks = (), *, since: float | None = None
     ) -> Conversion[Any]:
         if not self.method.merges:
-            return replace(self.conversion(constants, keys=(), place=None), never_null=self._never_null)
+            made = self.conversion(constants, keys=(), place=None)
+            return replace(made, never_null=self._never_null, cut=self._cut)
         different = {rank for runs in ranks for _, rank in runs}
         if not different:
             # The rank is the time, as the warehouse has it, of their arrival. Rows that wait for others, the first read
@@ -392,7 +433,7 @@ class WarehouseTable(abc.ABC):
             different = {f"received {moment:%Y-%m-%d %H:%M:%S.%f}"}
         rank = different.pop() if len(different) == 1 else None
         made = self.conversion({**constants, RANK: rank}, keys=self.key_properties, place=next(self._places))
-        return replace(made, never_null=self._never_null, ranks=ranks if different else ())
+        return replace(made, never_null=self._never_null, cut=self._cut, ranks=ranks if different else ())
 
 
 # Which property each column of a table belongs to, as the first line of its description or comment names it. Pure.

@@ -304,6 +304,7 @@ class StreamedAppend(_Streamed, AppendOnly):
                 return
             if self.context.client.claim(job_id, name):
                 ledger.committed(batches | of_logs, job_id, commit(writes, name))
+                self.note(of_logs)
                 break
             error = BusyError(f"Loading into table {table}: another process took the id of the job {job_id}")
             if pause is None:

@@ -10,7 +10,7 @@ import pytest
 
 from singer_arrow.load.convert import UploadColumn
 from singer_arrow.naming import NamingRules, column_names
-from singer_arrow.warehouse.settings import ExistingColumn, mark, marked, siblings, variant_names
+from singer_arrow.warehouse.settings import ExistingColumn, mark, marked, unfilled, variant_names
 
 RULES = NamingRules(table_length=40, column_length=24, reserved_columns=re.compile("_x"))
 
@@ -63,16 +63,8 @@ def test_a_variant_is_no_propertys_own_column() -> None:
     assert column_names(["price__string"], RULES, ["price", other], ["price__string"]) == {"price__string": other}
 
 
-def test_siblings_are_what_no_property_fills() -> None:
-    table = [
-        existing("id"),
-        existing("n"),
-        existing("n__string", "n"),
-        existing("n__float", "N"),
-        existing("n__bool"),
-        existing("m__string", "m"),
-    ]
-    assert siblings([column("id"), column("n")], table) == ("n__string", "n__float")
-    assert siblings([column("id"), column("n__string", "n")], table) == ("n", "n__float")
-    assert siblings([column("n"), column("n__string"), column("n__float")], table) == ()
-    assert siblings([column("id")], table) == ()
+def test_columns_that_no_property_fills_are_emptied_also_variants() -> None:
+    table = [existing("id"), existing("n"), existing("n__string", "n"), existing("m__string", "m"), existing("old")]
+    assert unfilled([column("id"), column("n")], table) == ("n__string", "m__string", "old")
+    assert unfilled([column("id"), column("n__string", "n")], table) == ("n", "m__string", "old")
+    assert unfilled([column(e.name) for e in table], table) == ()

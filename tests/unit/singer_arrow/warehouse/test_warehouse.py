@@ -118,9 +118,12 @@ def test_what_is_merged_has_keys_and_places() -> None:
     assert method.context.keys == ("a_b", "id")
 
 
-def test_without_keys_rows_are_appended(caplog: pytest.LogCaptureFixture) -> None:
-    assert run(schema(()), load_method="upsert").load_method == "append-only"
-    assert "no key_properties" in caplog.text
+def test_an_upsert_without_keys_is_an_error_before_there_is_a_table() -> None:
+    with pytest.raises(ConfigError, match="'s' has load_method upsert, and no key_properties"):
+        run(schema(()), batch("1"), load_method="upsert")
+    assert RecordingTable.methods == []
+    for more in ({"load_method": "append-only"}, {"key_properties": ["id"]}):
+        assert run(schema(()), batch("1"), load_method="upsert", streams={"s": more}).loaded_items
 
 
 def test_a_key_must_be_a_property() -> None:
