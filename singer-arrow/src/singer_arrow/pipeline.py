@@ -26,6 +26,7 @@ import click
 from singer_arrow.errors import (
     ClosedPipeError,
     ConfigError,
+    DataError,
     NotFoundError,
     SingerArrowError,
     UnfinishedStreamError,
@@ -386,12 +387,22 @@ class _Signals:
 
 
 def _state_in(line: bytes) -> dict[str, Any] | None:
-    """Return the STATE in a line of a target; None: it is something else."""
+    """Return the STATE in a line of a target; None: it is something else.
+
+    Raises:
+        DataError: Its bookmarks are no object, or it is nested too deeply, so that the next run could not use it.
+    """
     try:
         given = json.loads(line)
     except ValueError:
         return None
-    return given if isinstance(given, dict) else None
+    except RecursionError:
+        raise DataError("The target wrote a STATE that is nested too deeply; correct it in the tap") from None
+    if not isinstance(given, dict):
+        return None
+    if not isinstance(given.get("bookmarks", {}), dict):
+        raise DataError("The target wrote a STATE whose 'bookmarks' is no object; correct it in the tap")
+    return given
 
 
 def _figures(folder: Path) -> dict[str, Report]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import secrets
+import stat
 import subprocess
 import threading
 import time
@@ -25,6 +27,8 @@ OWNER = "run"
 """The member of the file that a run writes anew every few seconds."""
 TARGET = "target"
 """The member of the file with what decides which tables the STATE is about."""
+_OF_TAP = "state"
+"""The member of the file with those members of the STATE that have one of these three names."""
 _BEAT_SECONDS = 5.0
 _DEAD_SECONDS = 20.0
 
@@ -44,6 +48,8 @@ class StateFile:
     def __init__(
         self, storage: Storage, url: Url, target: Mapping[str, str], is_anew: Callable[[str], bool] = lambda _: False
     ) -> None:
+        if url.scheme == "file":  # behind a link it is the file that is locked and replaced
+            url = Url.parse(str(url.local_path().resolve()))
         self._storage, self._url, self._id = storage, url, secrets.token_hex(8)
         self._target, self._about, self._is_anew = target, target, is_anew
         self.processes: Sequence[subprocess.Popen[bytes]] = ()
@@ -94,8 +100,19 @@ class StateFile:
     def _locked(self, path: Path) -> Iterator[None]:
         import fcntl
 
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{self._url} is no regular file; name another 'state'")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_name(f"{path.name}.lock").open("w") as lock:
+        beside = path.with_name(f"{path.name}.lock")
+        try:
+            number = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        except OSError:
+            if beside.is_symlink() or beside.exists():
+                raise ConfigError(f"The lock {beside} is no regular file; remove it") from None
+            raise
+        with os.fdopen(number, "rb") as lock:
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                raise ConfigError(f"The lock {beside} is no regular file; remove it")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -114,8 +131,9 @@ class StateFile:
             try:
                 given = json.loads(data)
                 owner, before = given.pop(OWNER, None), dict(given.pop(TARGET, ()))
+                given |= given.pop(_OF_TAP, {})
                 streams = given.get("bookmarks", {}).keys()
-            except (AttributeError, TypeError, ValueError):
+            except (AttributeError, RecursionError, TypeError, ValueError):
                 raise no_state(self._url) from None
             if seen not in (None, version):
                 raise self._busy()
@@ -159,7 +177,10 @@ class StateFile:
     def _write(self, *, owned: bool) -> bool:
         """Write the STATE, and return whether this run has it still."""
         self._beats += 1
-        members = {**self._state, TARGET: self._about}
+        members: dict[str, Any] = {**self._state}
+        if of_tap := {name: members.pop(name) for name in (OWNER, TARGET, _OF_TAP) if name in members}:
+            members[_OF_TAP] = of_tap
+        members[TARGET] = self._about
         members |= {OWNER: f"{self._id} {self._beats}"} if owned else {}
         data = json.dumps(members).encode()
         if self._url.scheme == "file":

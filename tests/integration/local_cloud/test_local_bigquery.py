@@ -58,6 +58,14 @@ def test_names_of_tables_have_case(bq: Any, here: str, load_bytes: Load) -> None
     assert rows(bq, f"{here}.orderS") == [{"a": 10}]
 
 
+def test_names_of_tables_may_be_those_of_python_modules(bq: Any, here: str, load_bytes: Load) -> None:
+    for name in ("types", "re"):
+        load_bytes(name, "PARQUET", parquet_of(a=[1]))
+        load_bytes(name, "PARQUET", parquet_of(a=[2]))
+        bq.query_and_wait(f"UPDATE {here}.{name} SET a = a + 1 WHERE a = 2")
+        assert [row["a"] for row in rows(bq, f"{here}.{name}")] == [1, 3]
+
+
 def test_columns_are_added_where_that_is_allowed(bq: Any, here: str, load_bytes: Load) -> None:
     load_bytes("t", "PARQUET", parquet_of(a=[1]))
     load_bytes("t", "PARQUET", parquet_of(b=["x"], a=[2]), schema_update_options=["ALLOW_FIELD_ADDITION"])

@@ -238,3 +238,10 @@ def test_batch_files_that_cannot_be_written(source: Source) -> None:
 def test_a_service_that_is_down(source: Source) -> None:
     line = error_of(source.run(env={"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}))
     assert f"s3://{source.bucket}/in" in line
+
+
+def test_columns_that_flattening_would_give_one_name(source: Source) -> None:
+    source.put("in/a.jsonl", json.dumps({"id": 1, "o__a": "outer", "o": {"a": "inner"}}) + "\n")
+    ran = source.run(flattening_enabled=True, flattening_max_depth=2)
+    assert "SCHEMA of stream 'rows' cannot be flattened: it has a property 'o__a'" in error_of(ran)
+    assert ran.stderr.endswith(" [schema]\n")

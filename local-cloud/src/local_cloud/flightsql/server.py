@@ -36,7 +36,8 @@ def main() -> None:
     write_certificates(folder)
     for directory in kept:
         directory.mkdir(parents=True, exist_ok=True)
-    database = duckdb.connect(str(kept[0] / "data.duckdb") if kept else ":memory:")
+    place = str(kept[0] / "data.duckdb") if kept else ":memory:"
+    database = duckdb.connect(place, config={"python_enable_replacements": "false"})
     env = os.environ | {ACCESS: json.dumps(asdict(access) | {"folder": str(folder)})}
 
     def start(number: int, port: int) -> Service:

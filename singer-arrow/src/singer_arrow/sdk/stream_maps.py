@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _NAMES = {"_", "record", "config", "fake", "__stream_name__", "__original_stream_name__"}
 """Names that are not properties in expressions of stream maps."""
 _HASHES = ("md5", "sha256")
+_DUPLICATE = "Duplicate column name produced in schema: "
+"""How the text of the SDK's error begins where flattening makes two columns of one name."""
 
 
 class _OwnSchema(dict[str, Any]):
@@ -60,8 +62,9 @@ class ExactMapper(PluginMapper):
     def register_raw_stream_schema(
         self, stream_name: str, schema: dict[str, Any], key_properties: Sequence[str] | None
     ) -> None:
-        """Make the maps of a stream."""
-        super().register_raw_stream_schema(stream_name, _OwnSchema(schema), key_properties)
+        """Make the maps of a stream; SchemaError: its schema cannot be flattened."""
+        with _flattening_errors(stream_name):
+            super().register_raw_stream_schema(stream_name, _OwnSchema(schema), key_properties)
         for stream_map in self.stream_maps[stream_name]:
             if isinstance(stream_map, CustomStreamMap):
                 functions = stream_map.expr_evaluator.functions
@@ -136,17 +139,25 @@ def _is_flat(stream_map: StreamMap) -> bool:
 
 
 @contextlib.contextmanager
-def flattening_errors(stream: str) -> Iterator[None]:
+def _flattening_errors(stream: str) -> Iterator[None]:
     """Raise a SchemaError that names the stream if the SDK's flattening fails because of its SCHEMA."""
     try:
         yield
-    except (TypeError, AttributeError, LookupError) as error:
+    except (TypeError, AttributeError, LookupError, ValueError) as error:
         frames = [frame.f_globals.get("__name__") for frame, _ in traceback.walk_tb(error.__traceback__)]
         if frames[-1] != flatten_schema.__module__:
             raise
-        why = f"({type(error).__name__}: {' '.join(str(error).split())})"
-        msg = f"SCHEMA of stream {stream!r} cannot be flattened {why}; correct it, or turn flattening off"
-        raise SchemaError(msg) from None
+        text = " ".join(str(error).split())
+        if (column := text.removeprefix(_DUPLICATE)) != text:
+            why, cure = (
+                f": it has a property {column!r}, and members that become one of this name",
+                "rename one of them",
+            )
+        else:
+            why, cure = f" ({type(error).__name__}: {text})", "correct it"
+        raise SchemaError(
+            f"SCHEMA of stream {stream!r} cannot be flattened{why}; {cure}, or turn flattening off"
+        ) from None
 
 
 def drops_members(mask: Mapping[tuple[str, ...], bool], schema: pa.Schema) -> bool:

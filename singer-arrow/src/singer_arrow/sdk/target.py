@@ -32,7 +32,7 @@ from singer_arrow.runtime.threads import interrupt
 from singer_arrow.sdk.message_reader import LineReader
 from singer_arrow.sdk.settings import CheckedPlugin, add_setting_options, options_of
 from singer_arrow.sdk.sink import LoadSink, StreamSinks
-from singer_arrow.sdk.stream_maps import ExactMapper, flattening_errors, keeps_values, records_of
+from singer_arrow.sdk.stream_maps import ExactMapper, keeps_values, records_of
 from singer_arrow.warehouse.run import RunContext, Ticker, WarehouseRun
 from singer_arrow.warehouse.settings import STORAGE_PARAMS, LoadSettings
 from singer_arrow.warehouse.table import WarehouseTable
@@ -194,8 +194,7 @@ class WarehouseTarget(CheckedPlugin, Target):
             is_first = stream not in self._schemas
             self._schemas[stream] = schema
             self._schema_message = message_dict
-            with flattening_errors(stream):
-                super()._process_schema_message(message_dict)
+            super()._process_schema_message(message_dict)
             self._schema_message = None
             maps = self.mapper.stream_maps[stream]
             for stream_map in maps:

@@ -241,6 +241,10 @@ def test_what_the_sdk_cannot_flatten() -> None:
         reported = listen(encoded([with_at(SCHEMA, ("schema", "properties", "more"), property_)]), config)
         assert reported is not None
         assert "Line 1 of the input, a SCHEMA of stream 's': SCHEMA of stream 's' cannot be flattened" in reported
+    clash = {"o__a": {"type": "string"}, "o": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    reported = listen(encoded([with_at(SCHEMA, ("schema", "properties"), {**COLUMNS, **clash})]), config)
+    assert reported is not None
+    assert "it has a property 'o__a', and members that become one of this name; rename one of them" in reported
 
 
 def test_a_manifest_outside_of_its_roots(capsys: pytest.CaptureFixture[str]) -> None:

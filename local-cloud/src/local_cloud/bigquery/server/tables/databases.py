@@ -34,7 +34,8 @@ def patch(*, kept: bool) -> None:
 
     def connect() -> Any:
         _folder().mkdir(parents=True, exist_ok=True)
-        connection = duckdb.connect(config={"TimeZone": "UTC"})
+        # a table may have the name of a Python module, which is no relation
+        connection = duckdb.connect(config={"TimeZone": "UTC", "python_enable_replacements": "false"})
         connection.execute(_source(settings.data_dir / "emulator.duckdb", "emulator", kept=kept))
         # No client asks for the results of an earlier server's queries, and nothing else drops them.
         connection.execute(f"DROP SCHEMA IF EXISTS {quote('emulator', RESULTS)} CASCADE")
