@@ -298,7 +298,7 @@ class Teller:
             else:
                 table.run(is_whole=is_whole)
         if self._must_refresh and (is_whole or said):
-            self._must_refresh = is_killed and not said
+            self._must_refresh = (is_killed and not said) or (not is_whole and EMPTY in text)
         self._check(settles=is_at_rest, is_warned=EMPTY in text)
 
     def _note_refused(self, *, is_whole: bool) -> None:
