@@ -298,7 +298,7 @@ class Teller:
             else:
                 table.run(is_whole=is_whole)
         if self._must_refresh and (is_whole or said):
-            self._must_refresh = is_killed and not said
+            self._must_refresh = (is_killed and not said) or (not is_whole and EMPTY in text)
         self._check(settles=is_at_rest, is_warned=EMPTY in text)
 
     def _note_refused(self, *, is_whole: bool) -> None:
@@ -339,6 +339,8 @@ class Teller:
                 break
             self.steps.append(step.__name__)
             step()
+        if self._must_refresh and not self.problems:  # a target has warned that only this brings all rows
+            self._pipe(None)
         differences = [table.difference(self._there(stream), settles=False) for stream, table in self._tables.items()]
         return Comparison(*(sum(rows.total() for rows in some) for some in zip(*differences, strict=True)))
 
