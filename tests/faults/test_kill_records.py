@@ -17,7 +17,7 @@ ROWS, STEP = 20_000, 500
 
 
 def test_a_killed_target_has_loaded_the_rows_that_its_state_covers(
-    warehouse: Warehouse, run: Programs, tmp_path: Path
+    warehouse: Warehouse, cold: Programs, tmp_path: Path
 ) -> None:
     messages = [schema()]
     for number in range(ROWS):
@@ -26,13 +26,13 @@ def test_a_killed_target_has_loaded_the_rows_that_its_state_covers(
             messages.append(state(number + 1))
     text = lines(messages).encode()
     settings = {"max_batch_age_seconds": 0.2}
-    command = run.command(warehouse.program, config=["ENV", settings])
+    command = cold.command(warehouse.program, config=["ENV", settings])
 
     def has_state() -> bool:
         return b"\n" in (tmp_path / "out").read_bytes()
 
     with (tmp_path / "out").open("wb") as out:
-        target = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL, env=run.env)
+        target = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL, env=cold.env)
         assert target.stdin is not None
         step, after = len(text) // 100, random.Random(warehouse.name).randrange(3, 30)
         for start in range(0, len(text), step):
@@ -50,5 +50,5 @@ def test_a_killed_target_has_loaded_the_rows_that_its_state_covers(
     done = numbers[-1]
     assert warehouse.one(f"SELECT COUNT(DISTINCT id) FROM {{rows}} WHERE id < {done}") == (done,)
     rest = [schema(), *(m for m in messages[1:] if m["type"] == "RECORD" and m["record"]["id"] >= done), state(ROWS)]
-    assert run(warehouse.program, stdin=lines(rest), config=["ENV", {}]).check().stdout == f'{{"n":{ROWS}}}\n'
+    assert cold(warehouse.program, stdin=lines(rest), config=["ENV", {}]).check().stdout == f'{{"n":{ROWS}}}\n'
     assert warehouse.one("SELECT COUNT(DISTINCT id), MIN(id), MAX(id) FROM {rows}") == (ROWS, 0, ROWS - 1)

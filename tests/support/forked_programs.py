@@ -2,11 +2,11 @@
 
 `python forked_programs.py` is that process, for all executables. Each run has its own environment, folder, arguments
 and open files, and ends as an interpreter does. `ForkedPrograms` puts a folder first in PATH in which each executable
-is a small script, `warm_stub.py`, that asks for such a run, passes signals on and ends as the run does. So `start`,
-shells and `singer-arrow run` use forked runs, too.
+is a small script, `warm_stub.py`, that asks for such a run, passes signals on and ends as the run does. So shells and
+`singer-arrow run` use forked runs, too.
 
-Tests of what a script cannot stand for use `Programs`, which starts the executables themselves: stopped processes, a
-killed `singer-arrow run`, process groups, terminals, memory, what is imported.
+A forked run ends a moment after its script is killed, so `start` starts the executables themselves, as `Programs` does
+for all: use it also for signals, a killed `singer-arrow run`, process groups, terminals, memory, what is imported.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import Any
 
 from local_cloud.programs import Option, Programs, Ran
 
@@ -60,6 +61,10 @@ class ForkedPrograms(Programs):
         """Return the command line of a program with its options."""
         line = super().command(program, *arguments, **options)
         return [str(_fork_server().folder / program), *line[1:]] if program in IMPORTS else line
+
+    def start(self, program: str, *arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+        """Start an executable itself; see `Programs`."""
+        return Programs(self.env, self._folder).start(program, *arguments, **options)
 
     def __call__(
         self,

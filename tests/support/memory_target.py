@@ -43,6 +43,7 @@ class Memory:
     """Load method that loads into memory."""
 
     ordered = False
+    merges = False
     deferred = False
     loads_each_file = False
 

@@ -10,6 +10,7 @@ import json
 import lzma
 import zipfile
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -43,11 +44,19 @@ class Source(TapBucket):
 
     def run(self, *, batches: bool = False, discover: bool = False, **stream: Any) -> Ran:
         """Run the tap over the folder `in`, without metadata columns."""
+        return self.tap("tap-s3-files", config=self._config(batches=batches, **stream), discover=discover)
+
+    def run_measured(self, folder: Path, **stream: Any) -> tuple[Ran, int]:
+        """Run the executable itself with batch files, and return also its peak memory in kB."""
+        cold = Programs(self.tap.env, folder)
+        command = cold.command("tap-s3-files", config=self._config(batches=True, **stream))
+        ran = cold("python", "-c", MEASURED, *command).check()
+        return ran, int(ran.stderr.rsplit("peak kB: ", 1)[1])
+
+    def _config(self, *, batches: bool, **stream: Any) -> dict[str, Any]:
         given = {"name": "rows", "path": f"s3://{self.bucket}/in/*", **stream}
         batch = {"encoding": {"format": "parquet"}, "storage": {"root": f"s3://{self.bucket}/stage"}}
-        config = {"streams": [given], "metadata_columns": False, **({"batch_config": batch} if batches else {})}
-        command = self.tap.command("tap-s3-files", config=config, discover=discover)
-        return self.tap("python", "-c", MEASURED, *command)
+        return {"streams": [given], "metadata_columns": False, **({"batch_config": batch} if batches else {})}
 
     def records(self, **stream: Any) -> list[dict[str, Any]]:
         return [m["record"] for m in self.run(**stream).check().of_type("RECORD")]
@@ -57,8 +66,7 @@ class Source(TapBucket):
         ran = self.run(**stream)
         assert ran.code == 1, ran.stderr
         assert "Traceback" not in ran.stderr
-        log = [line for line in ran.stderr.splitlines() if not line.startswith("peak kB:")]
-        errors = [line for line in log if "| ERROR " in line or " | " not in line]
+        errors = [line for line in ran.stderr.splitlines() if "| ERROR " in line or " | " not in line]
         assert len(errors) == 1, ran.stderr
         return errors[0].split(" | ", 3)[-1].rpartition(" [")[0]
 
@@ -257,7 +265,7 @@ def test_zip_archives_that_are_refused(source: Source) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gz", "zip"])
-def test_a_bomb_stays_within_bounded_memory(kind: str, source: Source) -> None:
+def test_a_bomb_stays_within_bounded_memory(kind: str, source: Source, tmp_path: Path) -> None:
     out = io.BytesIO()
     with contextlib.ExitStack() as stack:
         if kind == "gz":
@@ -270,17 +278,17 @@ def test_a_bomb_stays_within_bounded_memory(kind: str, source: Source) -> None:
             file.write((b"1," + b"x" * 10_000 + b"\n") * 100)
     assert len(out.getvalue()) < 4 << 20
     source.put(f"in/a.csv.{kind}", out.getvalue())
-    ran = source.run(batches=True).check()
+    ran, peak = source.run_measured(tmp_path)
     assert sum(m["row_count"] for m in ran.of_type("BATCH")) == 100_000
-    assert int(ran.stderr.rsplit("peak kB: ", 1)[1]) < 900 << 10  # of 1 GB of text
+    assert 50 << 10 < peak < 900 << 10  # of 1 GB of text
 
 
-def test_a_line_of_many_keys_among_short_ones_stays_within_bounded_memory(source: Source) -> None:
+def test_a_line_of_many_keys_among_short_ones_takes_bounded_memory(source: Source, tmp_path: Path) -> None:
     wide = json.dumps({f"key_{n}": n for n in range(3000)})
     source.put("in/a.jsonl", b'{"id": 1}\n' * 300_000 + wide.encode() + b"\n")
-    ran = source.run(batches=True, on_drift="rescue").check()
+    ran, peak = source.run_measured(tmp_path, on_drift="rescue")
     assert sum(m["row_count"] for m in ran.of_type("BATCH")) == 300_001
-    assert int(ran.stderr.rsplit("peak kB: ", 1)[1]) < 900 << 10  # a column for each key is 7 GB
+    assert 50 << 10 < peak < 900 << 10  # a column for each key is 7 GB
 
 
 def test_a_line_of_json_beyond_the_limit(source: Source) -> None:

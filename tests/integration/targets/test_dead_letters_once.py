@@ -173,7 +173,7 @@ def killed(
     warehouse: Warehouse, messages: list[Message], run: Programs, folder: Path, is_time: Callable[[], bool]
 ) -> None:
     """Run a target as a process and kill it at the given time; no STATE has been written."""
-    command = run.command(warehouse.program, config=["ENV", DEAD])
+    command = Programs(run.env, folder).command(warehouse.program, config=["ENV", DEAD])
     given = folder / "messages"
     given.write_text(lines(messages))
     with given.open("rb") as source:

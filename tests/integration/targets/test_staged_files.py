@@ -123,12 +123,12 @@ class Fed:
 
 
 @pytest.fixture
-def fed(warehouse: Warehouse, stage: Staged, run: Programs, tmp_path: Path) -> Iterator[Callable[..., Fed]]:
+def fed(warehouse: Warehouse, stage: Staged, cold: Programs, tmp_path: Path) -> Iterator[Callable[..., Fed]]:
     started: list[Fed] = []
 
     def start(**settings: Any) -> Fed:
         config = warehouse.config | stage.settings | settings
-        started.append(Fed(run.command(warehouse.program, config=config), run.env, tmp_path / "states"))
+        started.append(Fed(cold.command(warehouse.program, config=config), cold.env, tmp_path / "states"))
         return started[-1]
 
     yield start

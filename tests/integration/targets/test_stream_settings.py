@@ -145,6 +145,11 @@ def test_streams_whose_names_differ_by_case_do_not_share_a_table_that_is_named(
     lines: list[Message] = []
     for stream in ("Orders", "orders"):
         lines += [schema(stream), batch(named(0, 1, stream), stream=stream, batch_id=stream)]
-    warehouse.load([*lines, state(1)], tables={"Orders": "sold", "orders": "Sold"})
+    tables = {"Orders": "sold", "orders": "Sold"}
+    if warehouse.name == "redshift":  # where names have no case
+        with pytest.raises(ConfigError, match="names table \\S*sold, which belongs to another stream"):
+            warehouse.load([*lines, state(1)], tables=tables)
+        return
+    warehouse.load([*lines, state(1)], tables=tables)
     found = [[row["name"] for row in warehouse.table(t, "id")] for t in warehouse.tables() if "sold" in t.lower()]
     assert sorted(found) == [["Orders"], ["orders"]]
