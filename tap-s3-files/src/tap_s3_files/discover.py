@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -68,23 +68,12 @@ def set_columns(schema: pa.Schema, types: Mapping[str, str]) -> frozenset[str]:
 
 
 def sample_objects(
-    listed: Listing,
-    count: int,
-    start: datetime | None = None,
-    end: datetime | None = None,
-    *,
-    since: Sequence[datetime] = (),
+    listed: Listing, count: int, start: datetime | None = None, end: datetime | None = None
 ) -> list[ObjectInfo]:
     """Return the objects that a schema is inferred from: the newest and the oldest that hold a byte, within the window.
 
-    Those that were changed `since` the first of some times are preferred, then those since the next one: how older ones
-    are to be read may have changed. If none lies within the window, all are looked at: the stream then has nothing to
-    read, but a schema still.
+    If none lies within the window, all are looked at: the stream then has nothing to read, but a schema still.
     """
-    for moment in since:
-        begin = max(start, moment) if start is not None else moment
-        if listed.newest(1, begin, end):
-            return sample_objects(listed, count, begin, end)
     newest = listed.newest(count, start, end)
     if not newest and (start or end):
         start = end = None
@@ -316,14 +305,12 @@ def inferred_schemas(
                 listed = Listing(islice(found_objects, MAX_LISTED))
             else:
                 listed = run.listing(stream, keep=True)
-            bookmark, since = run.bookmark(stream.name), list[datetime]()
-            if bookmark and bookmark.watermark and stream.replication_method != "FULL_TABLE":
-                at = bookmark.watermark.last_modified
-                since = [at + timedelta(microseconds=1), at, at - settings.replication.overlap]
-            found_samples = sample_objects(listed, settings.sample_files, *settings.window(stream), since=since)
+            found_samples = sample_objects(listed, settings.sample_files, *settings.window(stream))
             folders[stream.name] = partition_columns(stream, listed)
+            bookmark = run.bookmark(stream.name)
             may_be_empty = settings.sqs or settings.may_be_empty(stream)
-            if not listed and not may_be_empty and not since:
+            is_known = bookmark and bookmark.watermark and stream.replication_method != "FULL_TABLE"
+            if not listed and not may_be_empty and not is_known:
                 raise no_match(stream)
             if not listed and stream.pattern:
                 logger.info("Folder %s has no object of stream %r", stream.places[0], stream.pattern)

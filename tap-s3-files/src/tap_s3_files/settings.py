@@ -382,7 +382,7 @@ class Settings:
         minimum=0,
     )
     sample_files: int = setting(
-        "From how many objects of a stream, newest and oldest of those that are new, its schema is inferred.",
+        "From how many objects of a stream, newest and oldest, its schema is inferred.",
         default=5,
         name="schema_sample_files",
         minimum=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tap_source import Source, ids_of, moment, state_of
+from tap_source import Source, ids_of, state_of
 
 from local_cloud.programs import Programs
 
@@ -55,19 +55,3 @@ def test_formats_of_batch_files_and_messages_change_the_files_and_not_the_ids(so
     assert {m["manifest"][0].rpartition("/")[2] for m in again.of_type("BATCH")}.isdisjoint(
         m["manifest"][0].rpartition("/")[2] for m in first.of_type("BATCH")
     )
-
-
-def test_numbers_of_files_that_were_written_another_way_since_stay_numbers(source: Source) -> None:
-    """Files that were read before are no samples of those to come: as text, they would make a column of text."""
-    source.put("in/a.csv", "id;price\n1;1.5\n", at=moment(0))
-    semicolons = {"csv": {"delimiter": ";"}}
-    state = state_of(source.run(source.config(stream=semicolons)))
-    source.put("in/b.csv", "id;price\n2;2,5\n", at=moment(1))
-    config = source.config(stream={**semicolons, "decimal_point": ","})
-    rows = list[tuple[int, float]]()
-    for _ in range(2):  # also where nothing is new
-        ran = source.run(config, state=state)
-        assert ran.of_type("SCHEMA")[0]["schema"]["properties"]["price"]["type"] == ["number", "null"]
-        rows += [(row["id"], float(row["price"])) for row in source.rows(ran)]
-        state = state_of(ran)
-    assert rows == [(2, 2.5)]

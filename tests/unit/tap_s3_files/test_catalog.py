@@ -48,21 +48,6 @@ def test_samples_are_the_newest_and_the_oldest() -> None:
     assert days(sample_objects(Listing(objects[:3]), 5)) == [7, 8, 9]
 
 
-def test_samples_are_of_what_is_new_if_something_is() -> None:
-    listed = Listing(info(d, size=d % 5) for d in range(10))  # none of 0 and 5 has a byte
-
-    def since(day: int, count: int = 3, **window: Any) -> list[int]:
-        return days(sample_objects(listed, count, since=[START + timedelta(days=d) for d in (day, day - 4)], **window))
-
-    assert since(7) == [7, 8, 9]
-    assert since(9) == [9]
-    assert since(4) == [4, 8, 9]
-    assert since(10) == [6, 8, 9]  # of the last days, as nothing is new
-    assert since(20) == [1, 8, 9]
-    assert since(5, end=START + timedelta(days=6)) == [1, 3, 4]
-    assert since(5, start=START + timedelta(days=8)) == [8, 9]
-
-
 def test_samples_hold_something_and_lie_within_the_window() -> None:
     objects = [info(d, size=d % 2) for d in range(10)]
     assert days(sample_objects(Listing(objects), 2)) == [1, 9]
