@@ -39,6 +39,8 @@ def add_tiers(items: Iterable[pytest.Item], tests: Path, *, has_all_cases: bool)
 
     Raises:
         pytest.UsageError: A mark names a case that does not exist.
+
+    Of tests with a mark `warehouses`, the cases of other warehouses are in the tier `soak`.
     """
     cases: dict[tuple[str, str], set[str]] = {}  # cases that a mark names and that were not met, by test and mark
     for item in items:
@@ -47,6 +49,11 @@ def add_tiers(items: Iterable[pytest.Item], tests: Path, *, has_all_cases: bool)
             cases.setdefault((test, mark.name), set(mark.args)).discard(case)
             if case not in mark.args:
                 item.own_markers.remove(mark)
+        only = item.get_closest_marker("warehouses")
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if only and params.get("warehouse", only.args[0]) not in only.args:
+            item.own_markers = [mark for mark in item.own_markers if mark.name not in TIERS]
+            item.add_marker("soak")
         if not any(item.get_closest_marker(tier) for tier in TIERS):
             folders = item.path.relative_to(tests).parts
             item.add_marker("unit" if folders[0] == "unit" and folders[1] in PRODUCT else "full")

@@ -14,6 +14,8 @@ from warehouses import Warehouse
 from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
 
+pytestmark = pytest.mark.warehouses("redshift")  # it is about what is before the warehouse
+
 STREAMS = ("gone", "moved", "tagged")
 
 

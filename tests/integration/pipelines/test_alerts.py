@@ -31,6 +31,8 @@ from local_cloud import Cloud
 from singer_arrow.errors import ConfigError
 from singer_arrow.monitoring.alerts import COMPLETE, LAG, METRICS, SUCCESS
 
+pytestmark = pytest.mark.warehouses("redshift")  # it is about what is before the warehouse
+
 SECRET = "very-secret-password"
 COLD = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 """Where the executables themselves are."""

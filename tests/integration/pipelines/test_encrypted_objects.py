@@ -18,6 +18,8 @@ from warehouses import Warehouse
 from local_cloud import Cloud
 from local_cloud.programs import Ran
 
+pytestmark = pytest.mark.warehouses("bigquery")  # it is about what is before the warehouse
+
 KEY = Tsk.generate(user_id="Orders <orders@example.com>")
 
 

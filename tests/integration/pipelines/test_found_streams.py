@@ -16,6 +16,8 @@ from warehouses import Warehouse
 from local_cloud import Cloud
 from local_cloud.programs import Ran
 
+pytestmark = pytest.mark.warehouses("redshift")  # it is about what is before the warehouse
+
 NAME, PATH = "{tenant}_{kind}", "lake/{tenant}/{kind}/**/*.csv"
 
 

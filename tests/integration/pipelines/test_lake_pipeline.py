@@ -17,6 +17,8 @@ from warehouses import Warehouse
 from local_cloud import Cloud
 from local_cloud.programs import Programs
 
+pytestmark = pytest.mark.warehouses("redshift")  # it is about what is before the warehouse
+
 
 @pytest.fixture
 def table(cloud: Cloud, bucket: str) -> DeltaBucket:

@@ -33,6 +33,8 @@ from local_cloud.s3 import setup
 from singer_arrow import errors
 from singer_arrow.load.convert import RANK
 
+pytestmark = pytest.mark.warehouses("redshift")  # it is about what is before the warehouse
+
 Write = Callable[..., Path]
 
 

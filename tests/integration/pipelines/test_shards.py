@@ -17,6 +17,8 @@ from warehouses import Warehouse
 
 from local_cloud.programs import Programs, Ran
 
+pytestmark = pytest.mark.warehouses("redshift")  # it is about what is before the warehouse
+
 OBJECTS, ROWS_EACH = 12, 40
 LARGE_ROWS, LARGE_TEXT = 9_000, "x" * 1_000
 """One object of more than 8 MiB, which is divided into ranges."""

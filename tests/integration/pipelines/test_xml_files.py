@@ -20,6 +20,8 @@ from warehouses import Warehouse
 from local_cloud import Cloud
 from local_cloud.programs import Programs, Ran
 
+pytestmark = pytest.mark.warehouses("redshift")  # it is about what is before the warehouse
+
 
 class Feeds(TapBucket):
     """A bucket with XML files, and a pipeline that loads them."""

@@ -79,3 +79,16 @@ def test_a_case_that_does_not_exist_is_an_error(collected: Callable[[str], list[
     items = collected("@pytest.mark.smoke('b')\n@pytest.mark.parametrize('case', ['a'])\ndef test_x(case): pass\n")
     with pytest.raises(pytest.UsageError, match=r"test_x.*'b'"):
         add_tiers(items, tmp_path, has_all_cases=True)
+
+
+def test_cases_of_other_warehouses_are_in_soak(collected: Callable[[str], list[pytest.Item]]) -> None:
+    items = collected(
+        'pytestmark = pytest.mark.warehouses("a")\n'
+        '@pytest.mark.parametrize("warehouse", ["a", "b"])\n'
+        '@pytest.mark.smoke("a")\n'
+        "def test_one(warehouse): ...\n"
+        "def test_none(): ...\n"
+    )
+    add_tiers(items, Path(items[0].path).parents[1], has_all_cases=True)
+    found = {item.name: [tier for tier in TIERS if item.get_closest_marker(tier)] for item in items}
+    assert found == {"test_one[a]": ["smoke"], "test_one[b]": ["soak"], "test_none": ["full"]}
