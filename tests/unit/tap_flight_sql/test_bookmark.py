@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from meltano.core.utils import merge
 
 from singer_arrow.errors import ConfigError
 from tap_flight_sql.settings import Bookmark
+
+merge = pytest.importorskip("meltano.core.utils", reason="Meltano is not beside the oldest versions").merge
 
 
 @pytest.mark.parametrize("mark", [Bookmark(), Bookmark(5, 1), Bookmark("2024-05-01", 12), Bookmark("", 3)], ids=str)

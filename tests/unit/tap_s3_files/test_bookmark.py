@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from meltano.core.utils import merge
 
 from singer_arrow.errors import ConfigError
 from tap_s3_files.plan_model import PendingTask, Segment, Task, after_task
 from tap_s3_files.settings import Bookmark, Watermark, latest
+
+merge = pytest.importorskip("meltano.core.utils", reason="Meltano is not beside the oldest versions").merge
 
 MOMENT = datetime(2024, 5, 1, 10, 0, 0, 123456, tzinfo=UTC)
 watermarks = st.builds(
