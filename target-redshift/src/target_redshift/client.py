@@ -29,6 +29,8 @@ class Redshift(Connection):
     def table(self, name: str) -> Table | None:
         """Return a table; None if it does not exist. A view of that name is an error."""
         key, what = [self.settings.schema, name], f"Reading table {self.path(name)}"
+        # Columns before comments: a run adds a column and its comment in one transaction, so no comment is missed
+        rows = self.query(sql.COLUMNS, key, what=what).rows
         found = self.query(sql.TABLE, key, what=what).rows
         if not found:
             return None
@@ -36,8 +38,9 @@ class Redshift(Connection):
         if kind != _TABLE:
             hint = "rename it, or give the stream another table by the setting tables"
             raise SchemaError(f"{self.path(name)} is a view, and rows go into tables; {hint}")
+        rows = rows or self.query(sql.COLUMNS, key, what=what).rows  # the table was created in between
         comments = {column and str(column): str(text) for *_, column, text in found if text is not None}
-        columns = resources.columns_from_catalog(self.query(sql.COLUMNS, key, what=what).rows, comments)
+        columns = resources.columns_from_catalog(rows, comments)
         return Table(name, columns, created, comments.get(None))
 
     def layout(self, table: str) -> tuple[str | None, list[str]]:
