@@ -1,7 +1,7 @@
 # Every target works on a fresh machine that has Python >= 3.11 and make: uv is installed into .uv if it is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: site help setup demo acceptance test test-all floors faults soak lint format bench interoperation docs wheels build clean
+.PHONY: site site-search help setup demo acceptance test test-all floors faults soak lint format bench interoperation docs wheels build clean
 
 # Behind a proxy with a certificate of its own, the system's certificates are the right ones.
 export UV_SYSTEM_CERTS ?= 1
@@ -68,6 +68,9 @@ bench: setup  ## Side-by-side benchmarks; CASES="name name" chooses
 
 site: setup  ## The documentation as a site in build/site, its links checked
 	@release=$$($(RUN) python docs/site.py) && $(UV) run --no-project --quiet --with-requirements docs/site-requirements.txt env NO_MKDOCS_2_WARNING=1 RELEASE="$$release" mkdocs build --strict
+
+site-search: site  ## The first pages that a search of the site finds: ARGS='"delete rows" sqs'
+	@$(UV) run --no-project --quiet --with-requirements docs/site-requirements.txt python docs/site_search.py $(ARGS)
 
 interoperation: setup  ## Public taps into both targets, the tap into public targets; writes docs/interoperation.md
 	@PYTHONPATH=tests/support:. $(RUN) python -m interoperation $(ARGS)

@@ -1,7 +1,6 @@
 """Search the built site as its own search box does: its worker, in V8, with its index.
 
-`make site` writes both. `uv run --no-project --with-requirements docs/site-requirements.txt python docs/site_search.py
-"delete rows"` prints, for each search, the three first results in order.
+`make site-search ARGS='"delete rows"'` writes both, and prints for each search the three first results in order.
 """
 
 from __future__ import annotations
@@ -11,7 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from py_mini_racer import MiniRacer
+try:
+    from py_mini_racer import MiniRacer
+except ImportError:  # it is no part of the development environment
+    sys.exit("docs/site_search.py needs libraries of its own; run: make site-search ARGS='\"delete rows\"'")
 
 SITE = Path(__file__).parent.parent / "build/site"
 BROWSER = """

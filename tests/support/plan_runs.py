@@ -58,7 +58,6 @@ def run_of(objects: Iterable[ObjectInfo], state: Bookmark | None, began: datetim
     shared: Any = SimpleNamespace(
         **own,
         window=lambda _: window,
-        may_be_empty=lambda _: True,
         plan_root=None,
         batch=None,
         replication=replication,
@@ -82,7 +81,10 @@ def plan_for(tap_run: TapRun, log: PlanLog | None, identity: str = "", path: str
 
 def stream(path: str = PATH) -> Any:
     """Return the settings of the stream that planning reads."""
-    return SimpleNamespace(name="orders", replication_method=None, is_table=False, paths=(Url.parse(path),))
+    paths = (Url.parse(path),)
+    return SimpleNamespace(
+        name="orders", replication_method=None, is_table=False, paths=paths, pattern="{p}", pattern_urls=()
+    )
 
 
 def run(

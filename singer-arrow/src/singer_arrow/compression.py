@@ -248,11 +248,11 @@ def decompress(chunks: Iterable[Any], codec: str, *, url: object = None) -> Iter
     if codec == "none":
         return iter(chunks)
     if codec in ("zstd", "lz4"):
-        return _by_arrow(chunks, codec, url)
+        return _compressed_once(_by_arrow(chunks, codec, url), codec, url)
     if codec in _MEMBERS:
-        return _by_members(chunks, codec, url)
+        return _compressed_once(_by_members(chunks, codec, url), codec, url)
     if codec in SNAPPY_CODECS:
-        return _snappy(chunks, codec, url)
+        return _compressed_once(_snappy(chunks, codec, url), codec, url)
     if codec in ARCHIVES:
         reason = f"it is a {codec} archive"
         raise DataError(reason, url=url, hint="This format cannot be read from archives; extract it first")
@@ -264,24 +264,32 @@ def _suffix(name: str) -> str:
     return dot + suffix if base else ""
 
 
-_MEMBERS: dict[str, Callable[[], Any]] = {
-    "gzip": lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP),
-    "bzip2": bz2.BZ2Decompressor,
-    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
+_MEMBERS: dict[str, tuple[Callable[[], Any], bytes]] = {
+    "gzip": (lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP), b"\x1f\x8b"),
+    "bzip2": (bz2.BZ2Decompressor, b"BZh"),
+    "xz": (lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\xfd7zXZ\x00"),
 }
-"""Decompressors of a member of a stream."""
+"""Decompressors of a member of a stream, and how a member begins."""
+_SHOWN = 20  # bytes
 
 
 def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:
-    new, member = _MEMBERS[codec], None
+    (new, magic), member, is_first = _MEMBERS[codec], None, True
+    begin = b""  # of a member whose mark is not complete
     try:
         for piece in in_pieces(chunks, _FEED):
             data: Any = piece
             while True:
                 if member is None:
-                    if not bytes(data).strip(b"\0"):  # only padding may separate members
+                    data, begin = (begin + bytes(data)).lstrip(b"\0"), b""  # only padding may separate members
+                    if not is_first and not data.startswith(magic):
+                        if not magic.startswith(data):
+                            raise _trailing(codec, data, url)
+                        begin = data
                         break
-                    member = new()
+                    if not data:
+                        break
+                    member, is_first = new(), False
                 if out := member.decompress(data, _PIECE):
                     yield out
                 if member.eof:
@@ -294,6 +302,23 @@ def _by_members(chunks: Iterable[Any], codec: str, url: object) -> Iterator[byte
         raise corrupt_stream(codec, str(error), url) from None
     if member is not None:
         raise _truncated(codec, url)
+    if begin:
+        raise _trailing(codec, begin, url)
+
+
+def _trailing(codec: str, data: bytes, url: object) -> DataError:
+    shown = f"{data[:_SHOWN]!r}{'...' if len(data) > _SHOWN else ''}"
+    reason = f"bytes follow the end of the {codec} stream that are no {codec} ({shown})"
+    return DataError(reason, url=url, hint="Remove these bytes, or compress the file again")
+
+
+def _compressed_once(pieces: Iterator[Any], codec: str, url: object) -> Iterator[Any]:
+    """Yield the pieces of a stream; a DataError if what it holds is compressed too."""
+    for number, piece in enumerate(pieces):
+        if not number and (inner := detect("", bytes(piece[:10]))) != "none":
+            reason = f"it is compressed twice: what {codec} holds is compressed by {inner}"
+            raise DataError(reason, url=url, hint="Compress it once only")
+        yield piece
 
 
 def _by_arrow(chunks: Iterable[Any], codec: str, url: object) -> Iterator[bytes]:

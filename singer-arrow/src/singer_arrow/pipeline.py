@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +24,6 @@ from typing import Any
 import click
 
 from singer_arrow.errors import (
-    ClosedPipeError,
     ConfigError,
     DataError,
     NotFoundError,
@@ -178,12 +177,17 @@ def _run(
         target = _command(described, "target", only, folder, temporary)
         file = None
         if described.state:
-            tables = _tables_of(described.target, temporary)
 
-            def is_anew(stream: str) -> bool:
-                return full_refresh and (not only or _is_one_of(stream, only))
+            def loads(stream: str) -> bool:
+                return not (only and stream) or _is_one_of(stream, only)
 
-            file = StateFile(Storage(), _place(described.state, folder), tables, is_anew)
+            file = StateFile(
+                Storage(),
+                _place(described.state, folder),
+                _tables_of(described.target, temporary),
+                loads=loads,
+                is_anew=lambda stream: full_refresh and loads(stream),
+            )
         clean_up = _clean_up(tap, temporary)
         if clean_up and file is None:
             raise ConfigError("Setting 'after_load' needs 'state': what was loaded is known by STATE alone")
@@ -239,10 +243,8 @@ def _run(
         failed = [(name, code) for name, code in zip(names, codes, strict=True) if code]
         if failed:
             errors = [(figures.get(name) or {}).get("error") or {} for name, _ in failed]
-            code_of, type_of = errors[0].get("code"), errors[-1].get("type", ClosedPipeError.__name__)
-            is_missed = code_of == ConfigError.code and type_of != ClosedPipeError.__name__
-            if len(errors) > 1 and (code_of == UnfinishedStreamError.code or is_missed):
-                errors.reverse()  # the tap's is the cause: a stream is not there, or not whole
+            if len(errors) > 1 and errors[0].get("code") == UnfinishedStreamError.code:
+                errors.reverse()  # the tap's is the cause: a stream is not whole
             name, code = failed[0]
             text = errors[0].get("message") or f"{name} ended with exit code {code}; see its own lines"
             number = code if code > 0 else 128 - code
@@ -300,17 +302,29 @@ def _prefix(part: Connector) -> str:
     return f"{Path(part.name).name.upper().replace('-', '_')}_"
 
 
-def _tables_of(target: Connector, temporary: Path) -> dict[str, str]:
-    """Return what decides which tables a target loads into: settings, and for single streams `table.NAME`."""
+def _tables_of(target: Connector, temporary: Path) -> Callable[[str], dict[str, str]]:
+    """Return a function from a stream to the settings of a target that decide which table it is loaded into."""
     config = json.loads((temporary / "target.json").read_text())
     names = "project", "dataset", "host", "dbname", "default_target_schema", "table_prefix"
     found = {name: config.get(name) or os.environ.get(f"{_prefix(target)}{name.upper()}") for name in names}
-    of_streams, tables = (given if isinstance(given := config.get(n), dict) else {} for n in ("streams", "tables"))
-    found |= {f"table.{stream}": table for stream, table in tables.items()}
-    found |= {f"table.{n}": s["table"] for n, s in of_streams.items() if isinstance(s, dict) and "table" in s}
     texts = {name: str(value) for name, value in found.items() if value}
-    made: dict[str, str] = with_variables(texts, {}, os.environ, "'target.config'")
-    return {"name": Path(target.name).name, **made}
+    of_all = {"name": Path(target.name).name, **with_variables(texts, {}, os.environ, "'target.config'")}
+    of_streams, tables = (given if isinstance(given := config.get(n), dict) else {} for n in ("streams", "tables"))
+    named = {name: s["table"] for name, s in of_streams.items() if isinstance(s, dict) and s.get("table")}
+    named, tables = (with_variables(given, {}, os.environ, "'target.config'") for given in (named, tables))
+
+    def exactness(name: str) -> int:
+        return len(re.sub(r"[*?]|\[.*?\]", "", name))
+
+    def target_of(stream: str) -> dict[str, str]:
+        patterns = sorted(named, key=exactness, reverse=True), list(tables)  # in the order of `LoadSettings`
+        for given, ordered in zip((named, tables), patterns, strict=True):
+            for name in [stream, *ordered]:
+                if name in given and (name == stream or fnmatch.fnmatchcase(stream, name)):
+                    return {**of_all, "table": str(given[name])}
+        return of_all
+
+    return target_of
 
 
 def _clean_up(tap: Sequence[str], temporary: Path) -> list[str]:

@@ -1,8 +1,7 @@
-"""The STATE of a pipeline between runs: one run at a time has it, and it is about the tables of one target."""
+"""The STATE of a pipeline between runs: one run at a time has it; it keeps which table each stream of it is about."""
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
 import secrets
@@ -27,18 +26,23 @@ from singer_arrow.storage.urls import Url
 OWNER = "run"
 """The member of the file that a run writes anew every few seconds."""
 TARGET = "target"
-"""The member of the file with what decides which tables the STATE is about."""
+"""The member of the file with what decides which table the STATE of a stream is about, by stream.
+
+"" stands for the whole of a STATE without bookmarks.
+"""
 _OF_TAP = "state"
 """The member of the file with those members of the STATE that have one of these three names."""
 _BEAT_SECONDS = 5.0
 _DEAD_SECONDS = 20.0
+_MOST_NAMED = 5
 
 
 class StateFile:
     """The STATE of a pipeline, which one run at a time has.
 
     Args:
-        target: What decides which tables the STATE is about; it is kept with it.
+        target_of: What decides which table the rows of a stream go to; it is kept with the STATE of the stream.
+        loads: Whether the run loads a stream; the STATE of others stays as it is.
         is_anew: Whether all of a stream is loaded again, so that its table may be another than before.
 
     Attributes:
@@ -47,12 +51,19 @@ class StateFile:
     """
 
     def __init__(
-        self, storage: Storage, url: Url, target: Mapping[str, str], is_anew: Callable[[str], bool] = lambda _: False
+        self,
+        storage: Storage,
+        url: Url,
+        target_of: Callable[[str], Mapping[str, str]],
+        *,
+        loads: Callable[[str], bool] = lambda _: True,
+        is_anew: Callable[[str], bool] = lambda _: False,
     ) -> None:
         if url.scheme == "file":  # behind a link it is the file that is locked and replaced
             url = Url.parse(str(url.local_path().resolve()))
         self._storage, self._url, self._id = storage, url, secrets.token_hex(8)
-        self._target, self._about, self._is_anew = target, target, is_anew
+        self._target_of, self._loads, self._is_anew = target_of, loads, is_anew
+        self._about: dict[str, Mapping[str, str]] = {}
         self.processes: Sequence[subprocess.Popen[bytes]] = ()
         self.lock: tuple[int, ...] = ()
         self._known: Version | None = None
@@ -89,7 +100,13 @@ class StateFile:
     def save(self, state: Mapping[str, Any]) -> None:
         """Have a STATE written; the error of an earlier write is raised."""
         self.check()
-        self._state, self._about = state, self._target
+        about = self._about
+        self._about = {
+            name: self._target_of(name) if self._loads(name) else about[name]
+            for name in _streams_of(state)
+            if self._loads(name) or name in about
+        }
+        self._state = state
         self._changed.set()
 
     def check(self) -> None:
@@ -133,26 +150,41 @@ class StateFile:
                 given = json.loads(data)
                 owner, before = given.pop(OWNER, None), dict(given.pop(TARGET, ()))
                 given |= given.pop(_OF_TAP, {})
-                streams = given.get("bookmarks", {}).keys()
+                streams = _streams_of(given)
+                about = {name: dict(before[name]) for name in streams if name in before}
             except (AttributeError, RecursionError, TypeError, ValueError):
                 raise no_state(self._url) from None
             if seen not in (None, version):
                 raise self._busy()
             seen = self._known = version
             if owner is None or self._url.scheme == "file" or time.monotonic() - since > _DEAD_SECONDS:
-                for name in sorted(before.keys() | self._target.keys() if before else ()):
-                    now, which = self._target.get(name), name.partition(".")[2] or "*"
-                    kept = [s for s in streams if fnmatch.fnmatchcase(s, which) and not self._is_anew(s)]
-                    if before.get(name) != now and kept:
-                        raise IdentityError(
-                            f"{self._url} is about tables of {name} {before.get(name)!r}, and the target has {now!r}: "
-                            "what was loaded before would not be there. Run it with --full-refresh, or with another "
-                            f"'state'; if the tables have moved with their rows, correct '{TARGET}' in that file"
-                        )
-                self._about = before or self._target  # until there is another STATE, also where all is loaded anew
+                loaded = [name for name in streams if self._loads(name)]
+                kept = [name for name in loaded if not self._is_anew(name)]
+                if others := [n for n in kept if n in about and about[n] != self._target_of(n)]:
+                    raise self._of_another_target(others, about[others[0]], are_all=len(others) == len(streams))
+                # until there is another STATE, also where all is loaded anew
+                self._about = {name: self._target_of(name) for name in loaded} | about
                 state: Mapping[str, Any] = given
                 return state
             time.sleep(1)
+
+    def _of_another_target(self, streams: Sequence[str], before: Mapping[str, str], *, are_all: bool) -> IdentityError:
+        now = self._target_of(streams[0])
+        setting = next(name for name in (*before, *now) if before.get(name) != now.get(name))
+        values = (
+            f"{setting} {target[setting]!r}" if setting in target else f"no {setting}" for target in (before, now)
+        )
+        then, is_now = values
+        more = f" and {len(streams) - 1} more" if len(streams) > 1 else ""
+        which = (
+            f"The STATE of stream {streams[0]!r}{more} in {self._url}" if streams[0] else f"The STATE in {self._url}"
+        )
+        few = [f" --only {name}" for name in streams if name] if len(streams) <= _MOST_NAMED and not are_all else []
+        return IdentityError(
+            f"{which} belongs to a target with {then}, and the pipeline's target now has {is_now}: rows that were "
+            f"loaded before would be missing there. To load them there too, run it with --full-refresh{''.join(few)}. "
+            f"Or name another 'state'; or, if the tables were moved with their rows, correct {TARGET!r} in that file"
+        )
 
     def _busy(self) -> IdentityError:
         return IdentityError(f"Another run has {self._url}; wait until it has ended")
@@ -192,6 +224,13 @@ class StateFile:
             return True
         self._known = self._storage.replace(self._url, data, self._known)
         return self._known is not None
+
+
+def _streams_of(state: Mapping[str, Any]) -> list[str]:
+    """Return the streams that a STATE is about; "" for one without bookmarks."""
+    if "bookmarks" in state:
+        return list(state["bookmarks"].keys())
+    return [""] if state else []
 
 
 def no_state(url: Url) -> ConfigError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from singer_arrow.errors import (
     nearest,
 )
 from singer_arrow.formats import FORMATS
+from singer_arrow.formats.text import NEARLY_TYPED
 from singer_arrow.naming import counted
 from singer_arrow.read_options import RESCUED
 from singer_arrow.reading.objects import ObjectReader
@@ -38,7 +40,7 @@ from tap_s3_files.columns import NO_COLUMNS, Columns
 from tap_s3_files.lake.table import DELETED
 from tap_s3_files.listing import Listing
 from tap_s3_files.paths import find
-from tap_s3_files.run import TapRun, format_of, no_match
+from tap_s3_files.run import TapRun, format_of
 from tap_s3_files.settings import StreamSettings
 
 # The schema of a stream: inferred from some of its objects, with the types of the settings, changed by drift.
@@ -308,17 +310,17 @@ def inferred_schemas(
             found_samples = sample_objects(listed, settings.sample_files, *settings.window(stream))
             folders[stream.name] = partition_columns(stream, listed)
             bookmark = run.bookmark(stream.name)
-            may_be_empty = settings.sqs or settings.may_be_empty(stream)
             is_known = bookmark and bookmark.watermark and stream.replication_method != "FULL_TABLE"
-            if not listed and not may_be_empty and not is_known:
-                raise no_match(stream)
+            if not (listed or settings.sqs or stream.pattern or is_known):
+                raise run.no_match(stream)
             if not listed and stream.pattern:
                 logger.info("Folder %s has no object of stream %r", stream.places[0], stream.pattern)
                 continue
             if not found_samples and not stream.types:
-                nothing = "no object matches its path" if may_be_empty else "its objects are gone"
+                nothing = "its objects are gone" if is_known else "no object matches its path"
                 why = "all its objects are empty" if listed else nothing
                 logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)
+                run.left_out.add(stream.name)
             samples[stream.name] = found_samples
         except SingerArrowError as error:
             fail(stream.name, error)
@@ -351,8 +353,22 @@ def inferred_schemas(
                 elif archived is not None:
                     why = "its samples are archived, so its columns are unknown"
                     logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
+                    run.left_out.add(stream.name)
+            _warn_of_nearly_typed(stream, schemas.values())
             if schemas or stream.types:
                 yield stream, schemas, folders[stream.name]
+
+
+def _warn_of_nearly_typed(stream: StreamSettings, schemas: Iterable[pa.Schema]) -> None:
+    """Warn of columns that become text because a few of their values are not of the type of the others."""
+    found, texts = dict[str, str](), set[str]()
+    for schema in schemas:
+        nearly = json.loads((schema.metadata or {}).get(NEARLY_TYPED, "{}"))
+        texts.update(f.name for f in schema if pt.is_string(f.type) and f.name not in nearly)
+        found = nearly | found
+    for column in sorted(found.keys() - stream.types.keys() - texts):
+        if stream.chosen is None or column in stream.chosen:
+            logger.warning("Stream %r: column %r is text: in the sample %s", stream.name, column, found[column])
 
 
 def _announced(results: Iterator[Result], streams: Sequence[str]) -> Generator[Result]:

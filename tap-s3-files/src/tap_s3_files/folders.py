@@ -60,7 +60,9 @@ def found_streams(storage: Storage, pattern: StreamSettings) -> list[StreamSetti
         values = dict(zip(names, combination, strict=True))
         name = re.sub(r"\{(\w+)\}", lambda m, values=values: values[m[1]], pattern.name)  # type: ignore[misc]
         paths = tuple(dict.fromkeys(urls.values()))
-        stream = replace(pattern, name=name, urls=paths, places=tuple(urls), pattern=pattern.name)
+        stream = replace(
+            pattern, name=name, urls=paths, places=tuple(urls), pattern=pattern.name, pattern_urls=pattern.urls
+        )
         if (other := streams.setdefault(name, stream)) is not stream:
             raise same_name(other, stream)
     return [streams[name] for name in sorted(streams)]

@@ -333,7 +333,7 @@ class ObjectFilter:
 
     `dates` bound dates in paths, `window` the time of last modification: from the first on, before the second.
     `moments` are both as they are given, where they are relative: they stay the same from run to run. `now` is when the
-    run began.
+    run began. `given` is `path` in the settings, where the paths are those of folders that were found by it.
     """
 
     stream: str
@@ -343,6 +343,7 @@ class ObjectFilter:
     window: Window = (None, None)
     moments: tuple[str, ...] = ()
     now: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
+    given: tuple[Url, ...] = ()
 
     def matches(self, url: Url) -> bool:
         """Return whether `find` would yield an object of this URL if it existed."""

@@ -147,6 +147,10 @@ _DATES_FROM = "dates from "
 """What an entry of `Bookmark.left_out` begins with if it says from which date on places were not listed."""
 
 
+def _digest_of(urls: Iterable[Url]) -> str:
+    return digest("\n".join(sorted(map(str, urls))), 16)
+
+
 class PlannedPaths(NamedTuple):
     """Of which paths, a digest, a log has all objects: those with dates before `end`, if there is one.
 
@@ -164,7 +168,7 @@ class PlannedPaths(NamedTuple):
         start, end = object_filter.dates if any(map(has_date, object_filter.paths)) else (None, None)
         if start is not None and end is None and not is_inventory:
             end = last_date(object_filter.now)
-        paths = digest("\n".join(sorted(map(str, object_filter.paths))), 16)
+        paths = _digest_of(object_filter.paths)
         return cls(paths, end.astimezone(UTC).isoformat() if end else "", "inventory" if is_inventory else "")
 
     def __str__(self) -> str:
@@ -182,6 +186,11 @@ class PlannedPaths(NamedTuple):
 
 logger = logging.getLogger("tap-s3-files")
 _LOOKED_UP = 100_000  # objects that are looked up in the log at once
+_OTHER_SETTINGS = (
+    "Stream %r: settings that decide about rows have changed since earlier objects were read. %s as it is; to load it "
+    "again with these settings, empty the table first, and run without STATE"
+)
+_MOST_SETTINGS = 20  # `path` settings that a log knows
 MAX_TRIES = 3
 """How often new versions of an object are planned in one run."""
 
@@ -221,12 +230,11 @@ class StreamPlan:
         self._next = self.first_new = self._end
         self._before: Watermark | None = self.bookmark.watermark
         self._warned = set[str]()
+        self._warned_of_settings = False
         self.as_records = False
         """Whether this run sends RECORD messages; set before its first segment."""
         has_entries = log is not None and self._end > log.first_number
         self.newest = newest = log.read(self._end - 1) if log is not None and has_entries else None
-        if newest is not None and not self._is_rerun:
-            self._warn_of_settings(newest)
         if newest is not None and self._end > self.bookmark.segment:
             self._before = latest(self._before, newest.after)
         own = PlannedPaths.of(object_filter, is_inventory=is_inventory)
@@ -237,8 +245,15 @@ class StreamPlan:
         is_ahead = not from_queue and self._planned.ends_before(own)
         self.listed_before = datetime.fromisoformat(self._planned.end) if is_ahead and state is not None else None
         """The date up to which places were listed, if they are to be listed further; None: all that is listed is."""
+        self._setting = _digest_of(object_filter.given or object_filter.paths)
+        """Identifies `path` in the settings, which stays the same where it finds other folders."""
+        self._path_settings: tuple[str, ...] = ()
+        if newest is not None:
+            self._path_settings = newest.path_settings or ((self._planned.paths,) if newest.paths else ())
+        is_known = self._setting in self._path_settings and (newest is None or bool(newest.paths))
+        self._has_new_setting = newest is not None and not is_known
         self._has_new_paths = not (from_queue or is_ahead) and not self._planned.has_all_of(own)
-        if sends and {text for text in self.bookmark.left_out if not text.startswith(_DATES_FROM)} - {own.paths}:
+        if sends and {t for t in self.bookmark.left_out if not t.startswith(_DATES_FROM)} - {self._setting}:
             raise IdentityError(
                 f"Stream {object_filter.stream!r}: a run with another path passed over objects that were planned "
                 "before, whose rows would be missing; nothing was read. Run once without STATE (singer-arrow run: "
@@ -310,6 +325,8 @@ class StreamPlan:
         It passes objects that were written again without a change, as they count as read. Without a log, it has up to
         which date places were listed.
         """
+        if not (self._is_rerun or self._warned_of_settings):  # there is nothing new
+            self._say_settings(logging.INFO)
         if self._unchanged is not None and self._listed is not None and self._unchanged.last_modified <= self._listed:
             at = replace(at, watermark=latest(at.watermark, self._unchanged))
         if self.log is not None or not self._own.end:
@@ -330,7 +347,7 @@ class StreamPlan:
             any_date, planned = replace(self.object_filter, dates=(None, None)), segment.tasks[pending.number].objects
             is_left = pending.passes and not (task.objects or pending.is_sent_later)
             is_left_out = is_left and not any(any_date.matches(o.url) for o in planned)
-            left_out = self._own.paths if is_left_out else ""
+            left_out = self._setting if is_left_out else ""
             yield replace(pending, cuts=cuts, starts=starts, reading=reading, left_out=left_out)
 
     def _look_through(self, end: int) -> None:
@@ -378,8 +395,7 @@ class StreamPlan:
         if self.log is None:
             return
         for segment in self.log.segments(self.bookmark.segment, self._next if with_new else self._end):
-            if self._is_rerun and segment.number < self._end:
-                self._warn_of_settings(segment)
+            self._warn_of_settings(segment)
             if segment.as_records and not self.as_records:
                 self._warn_once(
                     "Stream %r: batches are sent of objects that an earlier run sent as RECORD messages, which no "
@@ -395,13 +411,27 @@ class StreamPlan:
             logger.warning(text, *values)
 
     def _warn_of_settings(self, segment: Segment) -> None:
-        """Warn once if a segment was planned with other settings of rows."""
-        if self._settings is not None and segment.settings not in ("", self._settings):
-            self._warn_once(
-                "Stream %r: settings that decide about rows have changed since its objects were first read. What "
-                "the target has loaded stays as it is; to load it anew with these settings, empty the table first",
-                self.object_filter.stream,
-            )
+        """Say once, with the first segment that is sent, that earlier runs read objects with other settings of rows.
+
+        What they have loaded is known by the STATE: a warning, if it has passed such objects. Without a STATE it is not
+        known whether they have loaded any.
+        """
+        if self._is_rerun:
+            if self._has_other_settings(segment) and segment.number < self._end and not self._warned_of_settings:
+                self._warned_of_settings = True
+                logger.info(_OTHER_SETTINGS, self.object_filter.stream, "What the target may have loaded stays")
+        elif not self._warned_of_settings:
+            self._say_settings(logging.WARNING)
+
+    def _say_settings(self, level: int) -> None:
+        self._warned_of_settings = True
+        at, log = self.bookmark, self.log
+        passed = at.segment if at.is_begun else at.segment - 1
+        if log is not None and log.first_number <= passed < self._end and self._has_other_settings(log.read(passed)):
+            logger.log(level, _OTHER_SETTINGS, self.object_filter.stream, "What the target has loaded stays")
+
+    def _has_other_settings(self, segment: Segment) -> bool:
+        return self._settings is not None and segment.settings not in ("", self._settings)
 
     def selects(self, segment: Segment, task: Task) -> bool | None:
         """Return whether a task is sent; None: a later run sends it. Those that this run has planned are."""
@@ -439,6 +469,8 @@ class StreamPlan:
         `ahead` has those of places that were not listed before, which are new however old they are.
         """
         reason = "its path was changed" if self._planned.paths else "a queue named its objects before"
+        if not self._has_new_setting:
+            reason = "it has other folders than before"
         if self._planned.paths != self._own.paths and self._floor is not None:
             text = "Stream %r: %s; objects from before %s, where its plan log begins, are not read"
             logger.warning(text, self.object_filter.stream, reason, self._floor.last_modified)
@@ -452,7 +484,7 @@ class StreamPlan:
             planned = PlannedVersions(self.log.objects_of(urls) if self.log is not None and urls else ())
             yield from (o for o in early if o not in planned)
             for info in found.in_order(lambda o: not self.is_known(o), since=since, before=end):
-                if self._planned.paths != self._own.paths and not self._is_rerun:
+                if self._planned.paths != self._own.paths and self._has_new_setting and not self._is_rerun:
                     self._warn_once(
                         "Stream %r: %s, and %s is the first object that is read because the plan log lacks it. One "
                         "that was moved or renamed counts as new: append-only adds its rows again",
@@ -461,7 +493,7 @@ class StreamPlan:
                         info.url,
                     )
                 if self._recent and str(info.url) in self._recent:
-                    logger.warning("%s was overwritten since it was read; its new version is read too", info.url)
+                    self._warn_of_overwritten(info)
                 yield info
 
         for segment in self.plan(new_objects(), listed=found.began):
@@ -512,6 +544,10 @@ class StreamPlan:
             after = watermark_after(self._before, tasks, self._listed if self.log is not None else None)
             if listed is not None and after != self._before:  # all that is older is planned
                 self._planned = self._own
+            if listed is not None:
+                others = (known for known in self._path_settings if known != self._setting)
+                self._path_settings = (*others, self._setting)[-_MOST_SETTINGS:]
+            is_usual = self._path_settings == (self._planned.paths,) and not self._from_queue
             segment = Segment(
                 number=self._next,
                 stream=self.object_filter.stream,
@@ -523,9 +559,11 @@ class StreamPlan:
                 settings=self._settings or "",
                 paths="" if self._from_queue else str(self._planned),
                 as_records=self.as_records,
+                path_settings=() if is_usual else self._path_settings,
             )
             if self.log is not None:
                 segment = self.log.append(segment)
+            self._warn_of_settings(segment)
             self._next, self._before = segment.number + 1, after
             yield segment
 
@@ -547,6 +585,16 @@ class StreamPlan:
                 if count := planned.counts[version_of(info)]:
                     self._counts[version_of(info)] = count
                 yield info
+
+    def _warn_of_overwritten(self, info: ObjectInfo) -> None:
+        text = "%s was overwritten since it was read; its new version is read too"
+        if text not in self._warned:
+            self._warned.add(text)
+            text += (
+                ". With load_method append-only the rows of its former version stay in the table, so that it has both; "
+                "with upsert, and key_properties, the new rows replace those with the same key"
+            )
+        logger.warning(text, info.url)
 
     def _warn_of_unchanged(self, info: ObjectInfo) -> None:
         self._unchanged = latest(self._unchanged, place_in_order(info))

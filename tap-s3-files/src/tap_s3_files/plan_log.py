@@ -294,6 +294,7 @@ def _head(segment: Segment) -> dict[str, Any]:
         "log": segment.log,
         **({"table_version": segment.table_version} if segment.table_version else {}),
         **({"as_records": True} if segment.as_records else {}),
+        **({"path_settings": segment.path_settings} if segment.path_settings else {}),
     }
 
 
@@ -312,6 +313,7 @@ def _segment(head: dict[str, Any], tasks: tuple[Task, ...]) -> Segment:
         log=str(head.get("log", "")),
         table_version=str(head.get("table_version", "")),
         as_records=bool(head.get("as_records")),
+        path_settings=tuple(head.get("path_settings", ())),
     )
 
 

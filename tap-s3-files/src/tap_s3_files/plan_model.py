@@ -276,7 +276,8 @@ class Segment:
     `before` and `after` are the watermarks of the stream before and after it, which never goes back. If it is
     `from_queue`, only the log knows of its objects. `settings` identifies the settings of rows at the time, see
     `settings.rows_identity`; `paths` are the `PlannedPaths` up to `after`, "" if that is not known; `log` is the id of
-    its plan log, "" if it is in none. Of a table, `table_version` is the key of the version up to which files are read,
+    its plan log, "" if it is in none; `path_settings` identify the settings `path` by which the log was planned up to
+    here, if not by the `paths` alone. Of a table, `table_version` is the key of the version up to which files are read,
     which `after` has if they are the last.
     `as_records`: the run that planned it sent RECORD messages, of which a target's ledger has nothing.
     """
@@ -293,6 +294,7 @@ class Segment:
     log: str = field(default="", compare=False)
     table_version: str = ""
     as_records: bool = field(default=False, compare=False)
+    path_settings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def objects(self) -> Iterator[ObjectInfo]:

@@ -27,7 +27,7 @@ from tap_s3_files.lake.delta import DeltaTable
 from tap_s3_files.lake.iceberg import IcebergTable
 from tap_s3_files.lake.table import LakeTable, RowsLeft, TableColumns, is_version
 from tap_s3_files.listing import Listing, list_objects, read_inventory
-from tap_s3_files.paths import NO_PARTITIONS, ObjectFilter, Partitions
+from tap_s3_files.paths import NO_PARTITIONS, ObjectFilter, Partitions, last_date, placeholders
 from tap_s3_files.plan import StreamPlan
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Division, Segment
@@ -51,6 +51,8 @@ class TapRun:
         self._listings: dict[str, Listing] = {}
         self._full_tables: set[str] = set()
         self._tables: dict[str, LakeTable] = {}
+        self.left_out = set[str]()
+        """The streams that are not read, as they have only objects from which no column is known."""
 
     @cached_property
     def storage(self) -> Storage:
@@ -96,7 +98,8 @@ class TapRun:
         is_relative = any(text and not text[0].isdigit() for text in settings.moments)
         moments = settings.moments if is_relative else ()
         window = settings.window(stream)
-        return ObjectFilter(stream.name, stream.paths, tuple(self.own_roots), dates, window, moments, self.now)
+        own, given = tuple(self.own_roots), stream.pattern_urls
+        return ObjectFilter(stream.name, stream.paths, own, dates, window, moments, self.now, given)
 
     def listing(self, stream: StreamSettings, *, begin: Url | None = None, keep: bool = False) -> Listing:
         """Return all objects of a stream; with `keep`, the next call returns the same. `begin`: see `list_objects`."""
@@ -115,6 +118,26 @@ class TapRun:
         """Return all objects of a stream in places of dates that were not listed before."""
         paths = replace(self._settings_of(stream), start=listed_before).paths(stream)
         return list_objects(self.storage, paths, own=self.own_roots)
+
+    def no_match(self, stream: StreamSettings) -> NotFoundError:
+        """Return the error for a stream that has no object at all.
+
+        IdentityError: its objects are not there because `after_load` has removed them.
+        """
+        if stream.after_load is not None and self.settings.plan_root is not None and not placeholders(stream.name):
+            log = PlanLog(self.storage, self.settings.plan_root, stream.name, read_only=True)
+            log.check_gone(log.first_number)
+        paths, dates = ", ".join(map(str, stream.paths)), ""
+        check = "check the path and its wildcards"
+        settings = self._settings_of(stream)
+        if stream.is_dated and settings.start is not None and (tried := settings.paths(stream)):
+            first, end = (
+                f"{at.astimezone(UTC):%Y-%m-%dT%H:%M}".removesuffix("T00:00")
+                for at in (settings.start, settings.end or last_date(self.now))
+            )
+            dates = f" with a date from {first} to before {end} (UTC). The last path tried was {tried[-1]}"
+            check = "check start_date, end_date and the path"
+        return NotFoundError(f"Stream {stream.name!r}: no object matches {paths}{dates}; {check}")
 
     def table(self, stream: StreamSettings) -> LakeTable:
         """Return the table that a stream is, at the version that this run reads."""
@@ -211,9 +234,8 @@ class TapRun:
             yield from plan.new_segments()
             return
         found = self.listing(stream, begin=plan.last_key if self.settings.replication.keys_ascend else None)
-        may_be_empty = self.settings.may_be_empty(stream) and stream.name not in self._full_tables
-        if not found and plan.since is None and not plan.is_begun and not may_be_empty:
-            raise no_match(stream)
+        if not found and plan.since is None and not plan.is_begun and not stream.pattern:
+            raise self.no_match(stream)
         expect(*plan.probably_new(found))
         may_be_ahead = plan.listed_before is not None and not self.settings.replication.keys_ascend
         ahead = self.ahead(stream, plan.listed_before) if plan.listed_before is not None and may_be_ahead else None
@@ -230,12 +252,6 @@ class TapRun:
 def make_budget(memory: int) -> Budget:
     """Return the memory for objects that are read, half of the limit, and for rows that are encoded in parallel."""
     return Budget(fetched=memory // 4, decoded=memory // 4, encoded=memory // 8)
-
-
-def no_match(stream: StreamSettings) -> NotFoundError:
-    """Return the error for a stream that has no object at all."""
-    paths = ", ".join(str(p) for p in stream.paths)
-    return NotFoundError(f"Stream {stream.name!r}: no object matches {paths}; check the path and its wildcards")
 
 
 @dataclass(frozen=True, slots=True)

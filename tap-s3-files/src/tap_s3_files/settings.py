@@ -131,6 +131,7 @@ class StreamSettings:
     )
     after_load: AfterLoad | None = setting("What becomes of loaded objects on S3 ([sources](clean-up.md#sources)).")
     pattern: str = ""  # of a stream that was found in a folder: the name in the settings, see `folders`
+    pattern_urls: tuple[Url, ...] = ()  # and `path` in the settings
     places: tuple[Url, ...] = ()  # and the paths by which its objects are listed, instead of `paths`
 
     @property
@@ -477,11 +478,6 @@ class Settings:
     def paths(self, stream: StreamSettings, *, begin: Url | None = None) -> list[Url]:
         """Return the paths of a stream with the dates of today; see `resolve_dates`."""
         return resolve_dates(stream.places or stream.paths, self.start, self.end, datetime.now(UTC), begin=begin)
-
-    def may_be_empty(self, stream: StreamSettings) -> bool:
-        """Return whether it is no error if nothing is found: in places of some dates, in found folders."""
-        is_full = stream.replication_method == "FULL_TABLE"  # nothing would take the place of a table
-        return (stream.is_dated and self.start is not None and not is_full) or stream.pattern != ""
 
 
 def _merged(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from tap_s3_files.paths import ObjectFilter, fill_placeholders, placeholders
 from tap_s3_files.plan import PlannedPaths, start_of
 from tap_s3_files.plan_log import PlanLog
 from tap_s3_files.plan_model import Segment, in_window, place_in_order, unsent
-from tap_s3_files.run import TapRun, no_match
+from tap_s3_files.run import TapRun
 from tap_s3_files.settings import Bookmark, Settings, StreamSettings, Watermark
 from tap_s3_files.sqs import Queue, SqsEvents
 from tap_s3_files.stream import FileStream
@@ -320,6 +320,9 @@ class TapS3Files(ArrowTap):
                             f"{plans.join(folder)} holds too, or another plan_root (docs/clean-up.md#sources)"
                         )
 
+    def stream_names(self) -> set[str]:
+        return super().stream_names() | self.shared.left_out
+
     def raise_failures(self) -> None:
         """Raise also what failed of `after_load`: last, as all rows are sent."""
         super().raise_failures()
@@ -478,7 +481,7 @@ class TapS3Files(ArrowTap):
             try:
                 found = found_streams(run.storage, given) if placeholders(given.name) else [given]
                 if not found and not bookmarks:
-                    raise no_match(given)
+                    raise run.no_match(given)
             except SingerArrowError as error:
                 self.fail_stream(given.name, error, is_only=len(self.settings.streams) == 1)
                 continue

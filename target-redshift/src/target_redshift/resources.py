@@ -35,7 +35,8 @@ class ErrorKind(Enum):
     RETRY = "another try may succeed, in a new transaction"
     GONE = "another try may succeed, in a new session"
     EXPIRED = "another try may succeed, with other credentials"
-    DENIED = "credentials or permissions"
+    LOGIN = "a user or a password that is wrong"
+    DENIED = "permissions"
     MISSING = "something does not exist"
     EXISTS = "something exists already"
     OTHER = "what was sent is wrong"
@@ -51,8 +52,8 @@ _BY_CODE = {
     "57P03": ErrorKind.GONE,  # the server is starting
     "57P05": ErrorKind.GONE,  # idle session
     "25P03": ErrorKind.GONE,  # idle in transaction
-    "28000": ErrorKind.DENIED,
-    "28P01": ErrorKind.DENIED,
+    "28000": ErrorKind.LOGIN,
+    "28P01": ErrorKind.LOGIN,
     "42501": ErrorKind.DENIED,
     "3D000": ErrorKind.MISSING,
     "3F000": ErrorKind.MISSING,
@@ -86,7 +87,8 @@ _BY_TEXT = (
         ErrorKind.MISSING,
     ),
 )
-_DENIED = re.compile(r"permission denied|must be owner|password authentication failed|not authorized", re.IGNORECASE)
+_LOGIN = re.compile(r"password authentication failed|authentication failed for user", re.IGNORECASE)
+_DENIED = re.compile(r"permission denied|must be owner|not authorized", re.IGNORECASE)
 
 
 def classify(code: str | None, message: str) -> ErrorKind:
@@ -98,6 +100,8 @@ def classify(code: str | None, message: str) -> ErrorKind:
     for pattern, kind in _BY_TEXT:
         if pattern.search(message):
             return kind
+    if _LOGIN.search(message):
+        return ErrorKind.LOGIN
     return ErrorKind.DENIED if _DENIED.search(message) else ErrorKind.OTHER
 
 
@@ -247,6 +251,8 @@ def _server_error(details: Mapping[str, str], what: str, role: str | None) -> Si
         case ErrorKind.EXPIRED:
             renewed = "run again" if role else "renew the credentials in aws, then run again"
             return ExpiredError(f"{message}; {renewed}")
+        case ErrorKind.LOGIN:
+            return CredentialsError(f"{message}; check the settings user and password, or iam")
         case ErrorKind.DENIED:
             return AccessDeniedError(f"{message}; {_denied_hint(text, role)}")
         case ErrorKind.MISSING:
@@ -283,13 +289,11 @@ _HINTS = (
 
 
 def _denied_hint(text: str, role: str | None) -> str:
-    """Return which permission to grant: of the database, of S3, or to log in."""
+    """Return which permission to grant: of the database or of S3."""
     if re.search(r"S3|Status 403|not authorized to|AccessKey|Token", text):
         if role:
             return f"let role {role} read the bucket"
         return "let the credentials in aws read the bucket, or set copy_role_arn, the way that Redshift documents"
-    if re.search(r"authentication|password|log ?in", text, re.IGNORECASE):
-        return "check user, password or iam"
     return next((hint for pattern, hint in _RIGHTS if re.search(pattern, text)), _ALL_RIGHTS)
 
 

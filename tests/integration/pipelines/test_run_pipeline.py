@@ -402,7 +402,7 @@ def test_another_table_behind_a_state_is_named(programs: Programs, warehouse: Wa
     run(programs, path)
     change(path, lambda d: d["target"]["config"].update(streams={"rows": {"table": "others"}, "x*": {"table": "x"}}))
     log = run(programs, path, code=1)
-    assert "is about tables of table.rows None, and the target has 'others'" in log
+    assert "a target with no table, and the pipeline's target now has table 'others'" in log
     log = run(programs, path, "--full-refresh", "--only", "rows")
     assert ids(warehouse, "others") == [*range(100)]
     assert "Setting 'streams' has 'x*', and no stream of such a name came" in run(programs, path)
@@ -725,11 +725,12 @@ def test_another_target_than_that_of_the_state_is_one_line(
     before = yaml.safe_load(path.read_text())["target"]["config"][name]
     change(path, lambda d: d["target"]["config"].update({name: f"{before}_b"}))
     line = run(programs, path, code=1).splitlines()[-1]
-    assert f"is about tables of {name} '{before}', and the target has '{before}_b'" in line
-    assert "is about tables of" in run(programs, path, "--full-refresh", "--only", "rows", code=1)
-    run(programs, path, "--full-refresh")
+    assert f"a target with {name} '{before}', and the pipeline's target now has {name} '{before}_b'" in line
+    run(programs, path, "--full-refresh", "--only", "rows")
+    assert "--full-refresh --only large. " in run(programs, path, code=1)
+    run(programs, path, "--full-refresh", "--only", "large")
     change(path, lambda d: d["target"]["config"].update({name: before}))
-    assert "is about tables of" in run(programs, path, code=1)
+    assert "belongs to a target with" in run(programs, path, code=1)
     state = path.parent / "state.json"
     state.write_text(state.read_text().replace(f"{before}_b", before))  # by hand: the tables have moved
     run(programs, path)

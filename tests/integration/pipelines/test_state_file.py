@@ -35,11 +35,12 @@ class Scripts:
         (self.folder / "written").write_text(f"{state}\n")
         self._write("target-script", "#!/bin/sh\ncat > /dev/null\ncat written\n")
 
-    def run(self, code: int = 0) -> list[str]:
-        """Run the pipeline and return the lines on standard error."""
-        described = {"tap": {"name": "./tap-script"}, "target": {"name": "./target-script"}, "state": "state.json"}
+    def run(self, code: int = 0, *options: str, **settings: object) -> list[str]:
+        """Run the pipeline and return the lines on standard error; `settings` are those of the target."""
+        tap = {"name": "./tap-script", "config": {"streams": [{"name": "a"}, {"name": "b"}]}}
+        described = {"tap": tap, "target": {"name": "./target-script", "config": settings}, "state": "state.json"}
         (self.folder / "pipeline.yml").write_text(json.dumps(described))
-        ran = self._run("singer-arrow", "run", self.folder / "pipeline.yml", timeout=60)
+        ran = self._run("singer-arrow", "run", self.folder / "pipeline.yml", *options, timeout=60)
         assert (ran.code, "Traceback" in ran.stderr) == (code, False), ran.stderr
         return ran.stderr.splitlines()
 
@@ -106,3 +107,42 @@ def test_members_of_a_state_are_kept_whatever_their_names(scripts: Scripts) -> N
     for _ in range(2):
         scripts.run()
     assert json.loads((scripts.folder / "given.json").read_text()) == given
+
+
+def test_the_target_of_a_state_is_kept_for_each_stream(scripts: Scripts) -> None:
+    scripts.target(json.dumps({"bookmarks": {"a": {"n": 1}, "b": {"n": 1}}}))
+    scripts.run(dataset="old")
+    line = scripts.run(1, dataset="new")[-1]
+    assert "belongs to a target with dataset 'old', and the pipeline's target now has dataset 'new'" in line
+    assert "run it with --full-refresh. " in line
+    scripts.target(json.dumps({"bookmarks": {"a": {"n": 2}}}))
+    scripts.run(0, "--full-refresh", "--only", "a", dataset="new")
+    kept = json.loads(scripts.state.read_text())
+    assert kept["bookmarks"] == {"a": {"n": 2}, "b": {"n": 1}}
+    assert {name: target["dataset"] for name, target in kept["target"].items()} == {"a": "new", "b": "old"}
+    scripts.run(0, "--only", "a", dataset="new")
+    (line,) = scripts.run(1, dataset="new")
+    assert "The STATE of stream 'b' in" in line
+    assert "run it with --full-refresh --only b. " in line
+    scripts.target(json.dumps({"bookmarks": {"b": {"n": 3}}}))
+    scripts.run(0, "--full-refresh", "--only", "b", dataset="new")
+    scripts.run(dataset="new")
+
+
+@pytest.mark.parametrize(
+    "given", [{"streams": {"a": {"table": "x"}}}, {"streams": {"a*": {"table": "x"}}}, {"tables": {"a": "x"}}]
+)
+def test_a_table_that_is_named_concerns_only_its_stream(scripts: Scripts, given: dict[str, object]) -> None:
+    scripts.target(json.dumps({"bookmarks": {"a": {"n": 1}, "b": {"n": 1}}}))
+    scripts.run()
+    (line,) = scripts.run(1, **given)
+    assert "The STATE of stream 'a' in" in line
+    assert "belongs to a target with no table, and the pipeline's target now has table 'x'" in line
+    scripts.run(0, "--only", "b", **given)
+
+
+def test_a_state_without_bookmarks_belongs_to_its_target(scripts: Scripts) -> None:
+    scripts.target(json.dumps({"offset": 7}))
+    scripts.run(dataset="old")
+    assert "belongs to a target with dataset 'old'" in scripts.run(1, dataset="new")[-1]
+    scripts.run(0, "--full-refresh", dataset="new")

@@ -209,7 +209,7 @@ def test_discovery_reports_a_broken_file(source: Source) -> None:
 
 def test_a_file_of_settings_that_is_none(source: Source, tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text("{")
-    for config, words in [(tmp_path / "c.json", "is no JSON"), (tmp_path / "no.json", "cannot be read")]:
+    for config, words in [(tmp_path / "c.json", "is not valid JSON"), (tmp_path / "no.json", "cannot be read")]:
         assert words in error_of(source.tap("tap-s3-files", config=config))
 
 

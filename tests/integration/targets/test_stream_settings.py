@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from typing import Any
 
 import pytest
@@ -99,11 +100,26 @@ def test_what_cannot_be_loaded_so_is_refused_before_anything_is_written(warehous
 
 
 def test_a_name_that_no_stream_has_is_an_error_once_all_is_loaded(warehouse: Warehouse, batch: Batches) -> None:
-    lines = [schema("orders"), batch(rows(0, 2), stream="orders"), state(7)]
+    announced, end = schema("orders") | {"end_of_stream": True}, state(7) | {"end_of_stream": "orders"}
+    lines = [announced, batch(rows(0, 2), stream="orders"), end]
     states: list[Message] = []
     with pytest.raises(ConfigError, match="'streams' has 'ordres', and no stream of that name came; did you mean 'ord"):
         warehouse.load(lines, streams={"ordres": {"load_method": "upsert"}, "x_*": {}}, on_state=states.append)
     assert ([row["id"] for row in warehouse.table("orders")], states) == ([0, 1], [{"n": 7}])
+
+
+@pytest.mark.parametrize("tap", ["ended early", "sent nothing", "marks no ends"])
+def test_a_name_is_no_error_unless_the_input_ended_well(
+    tap: str, warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [schema("orders"), batch(rows(0, 2), stream="orders"), state(7)]
+    if tap == "ended early":  # a signal, or an error, came before the end of the first stream
+        lines[0] |= {"end_of_stream": True}
+    with caplog.at_level(logging.WARNING):
+        warehouse.load([] if tap == "sent nothing" else lines, streams={"events": {"load_method": "upsert"}})
+    found = [line for line in caplog.messages if "'streams' has 'events'" in line]
+    warned = "Setting 'streams' has 'events', and no stream of that name came; if the tap has no such stream, remove "
+    assert [line.startswith(warned) for line in found] == [True] * (tap == "marks no ends")
 
 
 def test_old_versions_are_deleted_where_a_stream_is_set_so(warehouse: Warehouse, batch: Batches) -> None:

@@ -42,10 +42,10 @@ def test_files_without_a_column(tmp_path: Path) -> None:
     [
         ("folder", None, "cannot be read: Is a directory"),
         ("gone.json", None, "cannot be read: No such file"),
-        ("c.yml", "streams: [", "is no YAML: .*, line 1, column 11"),
+        ("c.yml", "streams: [", "is not valid YAML: .*, line 1, column 11"),
         ("c.yaml", "- name: a", "must hold a YAML mapping"),
         ("c.json", "[1]", "must hold a JSON object"),
-        ("c.json", "{", "is no JSON"),
+        ("c.json", "{", "is not valid JSON"),
     ],
 )
 def test_a_configuration_that_cannot_be_read_is_one_line(tmp_path: Path, name: str, text: str | None, why: str) -> None:

@@ -45,7 +45,7 @@ def test_about_lists_every_setting_and_capability() -> None:
         ({"project": "p", "dataset": "d", "projct": 1}, "Setting 'projct' does not exist; did you mean 'project'?"),
         ({"project": "p", "dataset": "d", "gcs_stage": "gs:/b"}, "Setting 'gcs_stage' is 'gs:/b'; it reads gs://"),
         ({"project": "p"}, "Setting 'dataset' is missing"),
-        ("not json", "is no JSON"),
+        ("not json", "is not valid JSON"),
         ("[1]", "must hold a JSON object"),
         (None, "cannot be read: No such file or directory"),
     ],

@@ -71,6 +71,11 @@ def parse(text: bytes | str, *, constants: bool = False) -> Any:
             reason = f"something follows the value that ends at character {error.pos}; each line holds one record"
         else:
             reason = f"not JSON ({error.msg} at character {error.pos + 1})"
+            if error.doc.rstrip().endswith(("{", "[", ",", ":")):
+                reason = (
+                    "not JSON: the record goes on after its line, as in pretty-printed JSON; write each record on one "
+                    "line, for example with `jq -c .`"
+                )
         raise BadRowError(reason) from None
     except RecursionError:
         raise BadRowError(f"its values are nested too deeply, and {MAX_DEPTH} levels are the most") from None

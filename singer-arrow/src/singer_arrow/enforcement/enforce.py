@@ -111,12 +111,15 @@ def raise_new_columns(found: Iterable[pa.Field], url: object) -> None:
         raise DriftError(f"the file has {word}: {listed}{more}", fields, url=url, column=fields[0].name)
 
 
-def widened_field(field: pa.Field, found: pa.Field) -> pa.Field | None:
+def widened_field(field: pa.Field, found: pa.Field, *, has_misfit: bool = False) -> pa.Field | None:
     """Return the schema's field widened to hold a file's values; None if it already holds them.
 
-    Neither nanoseconds nor microseconds hold all values of the other, so timestamps get the file's unit.
+    Neither nanoseconds nor microseconds hold all values of the other, so timestamps get the file's unit. `has_misfit`:
+    a value of the file did not fit the field. So a large integer makes text of a float64, which does not hold it.
     """
     merged = merge_fields(field, found)
+    if has_misfit and merged.type == field.type:
+        merged = merge_fields(field, found, exact=True)
     if not is_json(merged):
         merged = merged.with_type(_with_units(merged.type, found.type))
     return None if merged.type == field.type and is_json(merged) == is_json(field) else merged
@@ -421,7 +424,8 @@ def _with_policy(
     options, batch, schema = fitting.options, fitting.batch, fitting.schema
     if options.on_drift == "raise":
         found = {name: fitting.included_field(name) for name in bad if name not in options.declared_columns}
-        merged = [w for name, own in found.items() if (w := widened_field(schema.field(name), own)) is not None]
+        wider = (widened_field(schema.field(name), own, has_misfit=True) for name, own in found.items())
+        merged = [field for field in wider if field is not None]
         if merged:
             first, more = merged[0].name, f", and so {len(merged) - 1} more" if len(merged) > 1 else ""
             ours = type_name(schema.field(first))

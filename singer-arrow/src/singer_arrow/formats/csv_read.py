@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import secrets
@@ -39,7 +40,17 @@ from singer_arrow.formats.csv_dialect import (
     scan_csv,
     take_header,
 )
-from singer_arrow.formats.text import SAMPLE, MismatchError, TextDrift, TextRows, infer_type, nulls_of, present
+from singer_arrow.formats.text import (
+    NEARLY_TYPED,
+    SAMPLE,
+    MismatchError,
+    TextDrift,
+    TextRows,
+    infer_type,
+    nearly_typed,
+    nulls_of,
+    present,
+)
 from singer_arrow.naming import counted
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.chunks import (
@@ -464,13 +475,17 @@ def _infer_columns(data: bytes, header: CsvHeader, options: ReadOptions, url: ob
     if result.failed is not None:
         raise FilePosition(url, ResumePoint(0, header.bytes, header.lines)).error(result.failed)
     assert result.batch is not None
-    nulls, found = nulls_of(options), list[pa.Field]()
+    nulls, found, nearly = nulls_of(options), list[pa.Field](), dict[str, str]()
     for name, column in zip(header.names, result.batch.columns, strict=True):
         t = infer_type(column, nulls, options)
         found.append(pa.field(name, t))
-        if pt.is_string(t) and (setting := hint(present(column, nulls))):
+        if not pt.is_string(t):
+            continue
+        if setting := hint(values := present(column, nulls)):
             logger.info("%s, column %r is text; set %s to read it as more", url, name, setting)
-    return pa.schema(found)
+        elif why := nearly_typed(name, values, options):
+            nearly[name] = f"of {url} {why}"
+    return pa.schema(found, {NEARLY_TYPED: json.dumps(nearly)} if nearly else None)
 
 
 def _divisible_header(reader: ObjectReader, options: ReadOptions) -> CsvHeader | None:

@@ -441,7 +441,7 @@ class JsonDrift:
                 seen = without_excluded(self._inferred().field(name), field, self._options.excluded_members)
             else:
                 continue
-            if (widened := widened_field(field, seen)) is not None:
+            if (widened := widened_field(field, seen, has_misfit=True)) is not None:
                 found[name] = (widened, f"the file has it as {type_name(seen)}, the schema as {type_name(field)}")
         if not found:
             return

@@ -18,6 +18,7 @@ from singer_arrow.runtime.process import no_room, temporary_folder
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
 
+_REFUSED = re.compile(r"Policy rejected symmetric encryption algorithm\s+Caused by:\s+(\S+) is not considered secure")
 _ENCRYPTED = (1, 3, 18, 20)  # tags of the first packets of messages that are encrypted, and protected against changes
 
 
@@ -45,6 +46,9 @@ def decrypted(reader: ObjectReader, given: Decryption) -> Iterator[ObjectReader]
         except OSError as error:
             raise no_room(reader.url, folder, error) from None
         reason, hint = "it is encrypted for other keys than those of the setting decryption", "Set its secret key"
+        if not key:
+            reason = "it is encrypted by another passphrase, or by an algorithm that pysequoia lacks, such as Blowfish"
+            hint = "Set its passphrase in decryption, or encrypt it by AES256"
         if _first_tag(packed) not in _ENCRYPTED:
             reason, hint = "it is no encrypted message of OpenPGP", "Encrypt it, or change its name or its compression"
             decryptors = []
@@ -52,9 +56,9 @@ def decrypted(reader: ObjectReader, given: Decryption) -> Iterator[ObjectReader]
             try:
                 decrypt_file(packed, plain, decryptor=decryptor, passwords=passwords)
             except (RuntimeError, OSError) as error:  # raised before any of it is read
-                if (line := str(error).partition("\n")[0]) == "No key to decrypt message":
+                if str(error).startswith("No key to decrypt message"):
                     continue
-                reason, hint = f"it is truncated, altered or not to be decrypted ({line})", "Upload it again"
+                reason, hint = _described(str(error))
                 break
             packed.unlink()
             name = re.sub(r"(?i)\.(gpg|pgp|asc)$", "", reader.url.name)
@@ -62,6 +66,17 @@ def decrypted(reader: ObjectReader, given: Decryption) -> Iterator[ObjectReader]
             yield ObjectReader(Storage(), url, budget=reader.budget, place=Url.parse(str(plain)))
             return
         raise DataError(reason, url=reader.url, hint=hint)
+
+
+def _described(error: str) -> tuple[str, str]:
+    """Return the reason why a message could not be decrypted by a key that fits, and what to do."""
+    line = error.partition("\n")[0]
+    if refused := _REFUSED.match(error):
+        return f"it is encrypted by {refused[1]}, which is refused as insecure", "Encrypt it by AES256"
+    if line.endswith("Malformed OpenPGP message"):  # errors of changed messages differ
+        reason = "it holds what the library pysequoia cannot read, such as data compressed by bzip2"
+        return reason, "Encrypt it with zlib (gpg --compress-algo zlib)"
+    return f"it is truncated, altered or not to be decrypted ({line})", "Upload it again"
 
 
 def _first_tag(path: Path) -> int:
@@ -76,8 +91,11 @@ def _first_tag(path: Path) -> int:
 
 @lru_cache(maxsize=16)
 def _decryptors(key: bytes, passphrase: str | None) -> Sequence[Any]:
-    """Return a decryptor for each subkey of secret keys: pysequoia takes the first one of a key only."""
-    from pysequoia import Tsk
+    """Return a decryptor for each secret key and subkey: pysequoia takes the first one of a certificate only.
+
+    So each subkey is given with the public part of its primary key, which may encrypt too.
+    """
+    from pysequoia import Cert, Tsk
     from pysequoia.packet import PacketPile, Tag
 
     found, primary, reason = list[Any](), list[Any](), "it is no secret key"
@@ -90,10 +108,16 @@ def _decryptors(key: bytes, passphrase: str | None) -> Sequence[Any]:
     for begin, end in pairwise([*starts, len(packets)]):
         subkey = packets[begin:end]
         if packets[begin].tag in primaries:
-            primary, subkey = subkey, []
+            tried_key, primary = subkey, list[Any]()
+            try:
+                primary = list(PacketPile.from_bytes(bytes(Cert.from_packets(subkey))))
+            except RuntimeError as error:
+                reason = str(error).partition("\n")[0]
+        else:
+            tried_key = primary + subkey
         for tried in dict.fromkeys((None, passphrase)):  # pysequoia refuses one for keys without
             try:
-                found.append(Tsk.from_packets(primary + subkey).decryptor(tried))
+                found.append(Tsk.from_packets(tried_key).decryptor(tried))
                 break
             except RuntimeError as error:
                 reason = str(error).partition("\n")[0]

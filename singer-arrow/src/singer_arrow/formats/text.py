@@ -45,11 +45,12 @@ from singer_arrow.enforcement.bad_rows import (
 from singer_arrow.enforcement.enforce import raise_new_columns, type_name, unknown_columns, widened_field
 from singer_arrow.errors import ConfigError, DataError, DriftError
 from singer_arrow.formats.blocks import FilePosition, deliver
+from singer_arrow.naming import counted
 from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.chunks import MAX_RECORD_BYTES, LongRecordError, blocks, decoded
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ROW_LOCK, map_ordered
-from singer_arrow.schema.arrow_schema import is_json
+from singer_arrow.schema.arrow_schema import is_json, setting_type
 
 # Convert columns of text to batches of a schema; find the values that do not fit, and drift.
 #
@@ -282,7 +283,7 @@ class TextDrift:
             for mismatch in block.mismatches
             if mismatch.column not in self.rows.options.declared_columns
             for own in [self.rows.schema.field(mismatch.column)]
-            if (merged := widened_field(own, self._found(own))) is not None
+            if (merged := widened_field(own, self._found(own), has_misfit=True)) is not None
         ]
         if drifted:
             reason = "; ".join(
@@ -357,6 +358,28 @@ def _type_of_most(values: pa.Array, spelling: Spelling, tolerance: float) -> pa.
         if len(good) and len(good) >= most and (best is None or len(good) > most) and (t := kind.fits(good)):
             best, most = t, len(good)
     return best
+
+
+NEARLY_TYPED = b"nearly_typed"
+"""Metadata of an inferred schema: by column, as JSON, what `nearly_typed` returns."""
+_FEW = 0.1
+_SHOWN = 3
+
+
+def nearly_typed(name: str, values: pa.Array, options: ReadOptions) -> str:
+    """Return why a column is text although nearly all of its values have another type; empty for other columns."""
+    spelling = Spelling.of(options)
+    t = _type_of_most(values, spelling, _FEW)
+    if t is None or pt.is_string(t):
+        return ""
+    _, bad = fit_text(spelling.normalize(values, t), pa.field("", t))
+    others, kind = values.take(bad), setting_type(pa.field("", t))
+    texts = [shorten(text) for text in others.unique().to_pylist()]
+    shown = ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
+    return (
+        f"{len(others):,} of {counted(len(values), 'value')} cannot be read as {kind} ({shown}). To load it as "
+        f"{kind}, add {name}: {kind} to the stream's 'schema', and such values to csv.null_values, or set on_bad_row"
+    )
 
 
 def _converts(values: pa.Array, t: pa.DataType) -> bool:

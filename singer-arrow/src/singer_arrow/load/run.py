@@ -468,6 +468,11 @@ class Finishing:
         """Return the sinks of announced streams whose end mark is missing, or whose tables were not replaced."""
         return self._kept.union(*(self.tables[stream] for stream in self._ends.unfinished()))
 
+    @property
+    def is_whole(self) -> bool | None:
+        """Whether the tap marked the end of every announced stream; None: it announces none."""
+        return not self._ends.unfinished() if self.tables else None
+
     def finish(self, scheduler: LoadScheduler) -> None:
         """Replace the tables of finished streams; everything that was read has been loaded into staging tables."""
         streams_of: dict[str, list[str]] = {table: [] for table in self.methods}

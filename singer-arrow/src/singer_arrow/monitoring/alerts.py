@@ -176,7 +176,7 @@ class Alerts:
                 lines.append(f"{what}: it has ended")
                 changed.add((kind, stream))
         lines[_MOST_LINES:] = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
-        title, level = f"Pipeline {self._pipeline} {outcome.status}", "failure" if outcome.error else "warning"
+        title, level = f"Pipeline {self._pipeline!r} {outcome.status}", "failure" if outcome.error else "warning"
         for url, service in zip(notify.url, self._services, strict=True) if notify and lines else ():
             with self._apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:
                 message = partial(service.notify, title=title, body="\n".join(lines), notify_type=level)

@@ -129,7 +129,9 @@ class RunMonitor:
         """Do what is due from time to time, until the run ends."""
         self._tried(lambda: self._send(RunOutcome()), _NOT_SENT)
         for folder in self._folders[:1]:
-            self._previous = self._tried(partial(folder.previous, self._run.connector, self._run.name))
+            self._previous = self._tried(
+                partial(folder.previous, self._run.connector, self._run.name, next(iter(self._run.pipeline), None))
+            )
 
         write = partial(self._write, RunOutcome(), page=False)
         due: dict[float, Callable[[], None]] = {}

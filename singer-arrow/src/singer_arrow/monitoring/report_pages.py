@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -140,10 +141,10 @@ def history_page(reports: Sequence[Named], *, now: datetime, last: int) -> str:
         run = report["run"]
         is_killed = run["status"] == RUNNING and now - datetime.fromisoformat(run["updated_at"]) > SILENT
         checked.append((name, report | {"run": run | {"status": KILLED}} if is_killed else report))
-    ended = [report["run"]["status"] == SUCCEEDED for _, report in checked if report["run"]["status"] != RUNNING]
     of_connector: dict[str, list[Report]] = {}
     for _, report in checked:
         of_connector.setdefault(report["run"]["connector"], []).append(report)
+    succeeded = {connector: _succeeded(reports) for connector, reports in of_connector.items()}
     newest = checked[::-1]
     columns: dict[str, list[Any]] = {
         "Streams": [", ".join(s["stream"] for s in r["streams"]) or None for _, r in newest],
@@ -156,14 +157,21 @@ def history_page(reports: Sequence[Named], *, now: datetime, last: int) -> str:
     values = {
         "shown": counted(len(of_run), "run") if len(of_run) <= last else f"The last {last:,} runs",
         "now": now.isoformat(),
-        "succeeded": f"{sum(ended):,} of {len(ended):,}" if ended else "",
-        "some_failed": not all(ended),
+        "succeeded": succeeded,
+        "some_failed": any(report["run"]["status"] not in (SUCCEEDED, RUNNING) for _, report in checked),
         "last_runs": {connector: reports[-1] for connector, reports in of_connector.items()},
         "plots": {connector: _plots(of_connector[connector]) for connector in sorted(of_connector)},
         "runs": newest,
         "columns": {title: values for title, values in columns.items() if values != [None] * len(newest)},
     }
     return _page("runs.html", values)
+
+
+def _succeeded(reports: Sequence[Report]) -> str:
+    """Return how many runs of a pipeline succeeded: `7 of 12, 2 are running`."""
+    found = Counter(report["run"]["status"] for report in reports)
+    running = f", {found[RUNNING]:,} running" if found[RUNNING] else ""
+    return f"{found[SUCCEEDED]:,} of {len(reports):,}{running}"
 
 
 def _plots(reports: Sequence[Report]) -> dict[str, Any]:
@@ -203,6 +211,7 @@ def nice_seconds(largest: float) -> float:
 # Reports in a folder: on local disk, or in an object store.
 
 INDEX = "index.html"
+_MOST_LOOKED_AT = 50  # reports among which the one of the run before is looked for
 _SUFFIX = ".report.json"
 
 
@@ -240,13 +249,17 @@ class ReportFolder:
             return None
         return report if isinstance(report, dict) and report.get("version") == 1 else None
 
-    def previous(self, connector: str, name: str) -> Report | None:
-        """Return the newest report of a connector that is older than the one of a name; None if there is none."""
+    def previous(self, connector: str, name: str, pipeline: str | None) -> Report | None:
+        """Return the newest report of a connector in a pipeline that is older than the one of a name.
+
+        None if there is none among the last ones of the connector; without a pipeline, a run outside of any counts.
+        """
         try:
             names = [n for n in self.names() if f"Z-{connector}-" in n and n < name]
         except NotFoundError:
             return None
-        return self.read(names[-1]) if names else None
+        found = (self.read(n) for n in names[: -_MOST_LOOKED_AT - 1 : -1])
+        return next((r for r in found if r and (r.get("pipeline") or {}).get("name") == pipeline), None)
 
 
 # The command `singer-arrow`: `singer-arrow report FOLDER` writes a page about all runs with a report there.

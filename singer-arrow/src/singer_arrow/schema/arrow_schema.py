@@ -128,16 +128,17 @@ def _canonical_type(t: pa.DataType, name: str) -> pa.DataType | None:
     raise SchemaError(f"Column {name!r} is of type {t}, which has no counterpart in JSON; leave it out by selection")
 
 
-def merge_schemas(a: pa.Schema, b: pa.Schema) -> pa.Schema:
+def merge_schemas(a: pa.Schema, b: pa.Schema, *, exact: bool = False) -> pa.Schema:
     """Return the schema that holds the rows of both without loss: columns of `a` in order, then new ones of `b`.
 
     Integers widen, integer with float is float64, decimals get the digits of both, date with timestamp is a timestamp,
     the null type gives way. Other combinations, and decimals of more than 76 digits, are text; nested types with
-    other types are JSON text.
+    other types are JSON text. A float64 does not hold integers and decimals of more digits: with `exact` these are text
+    together with floats.
     """
     ours = {f.name: f for f in a}
     for field in b:
-        ours[field.name] = merge_fields(ours[field.name], field) if field.name in ours else field
+        ours[field.name] = merge_fields(ours[field.name], field, exact=exact) if field.name in ours else field
     return pa.schema(list(ours.values()))
 
 
@@ -149,32 +150,32 @@ def merge_all(schemas: Iterable[pa.Schema]) -> pa.Schema:
     return merged
 
 
-def merge_fields(a: pa.Field, b: pa.Field) -> pa.Field:
-    """Return the field that holds the values of both, with the name of `a`."""
+def merge_fields(a: pa.Field, b: pa.Field, *, exact: bool = False) -> pa.Field:
+    """Return the field that holds the values of both, with the name of `a`; `exact`: see `merge_schemas`."""
     if pt.is_null(b.type):
         return a
     if pt.is_null(a.type):
         return b.with_name(a.name)
     if is_json(a) or is_json(b):
         return json_field(a.name)
-    merged = _merge_types(a.type, b.type)
+    merged = _merge_types(a.type, b.type, exact=exact)
     return json_field(a.name) if merged is None else pa.field(a.name, merged)
 
 
-def _merge_types(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+def _merge_types(a: pa.DataType, b: pa.DataType, *, exact: bool) -> pa.DataType | None:
     if a == b:
         return a
     if pt.is_struct(a) and pt.is_struct(b):
-        return pa.struct(list(merge_schemas(pa.schema(list(a)), pa.schema(list(b)))))
+        return pa.struct(list(merge_schemas(pa.schema(list(a)), pa.schema(list(b)), exact=exact)))
     if (pt.is_list(a) and pt.is_list(b)) or (pt.is_map(a) and pt.is_map(b)):
-        inner = merge_fields(_inner(a), _inner(b))
+        inner = merge_fields(_inner(a), _inner(b), exact=exact)
         if is_json(inner):
             return None
         return pa.list_(inner.type) if pt.is_list(a) else pa.map_(pa.string(), inner.type)
     if pt.is_nested(a) or pt.is_nested(b):
         return None
     if all(pt.is_integer(t) or pt.is_floating(t) or pt.is_decimal(t) for t in (a, b)):
-        return _merge_numbers(a, b)
+        return _merge_numbers(a, b, exact=exact)
     if pt.is_temporal(a) and pt.is_temporal(b) and not (pt.is_time(a) or pt.is_time(b)):
         return pa.timestamp("ns" if "ns" in (getattr(a, "unit", ""), getattr(b, "unit", "")) else "us", "UTC")
     if pt.is_time(a) and pt.is_time(b):
@@ -186,11 +187,12 @@ def _inner(t: pa.DataType) -> pa.Field:
     return pa.field("item", t.value_type if pt.is_list(t) else t.item_type)
 
 
-def _merge_numbers(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+def _merge_numbers(a: pa.DataType, b: pa.DataType, *, exact: bool) -> pa.DataType:
     if pt.is_floating(a) and pt.is_floating(b):
         return a if a.bit_width >= b.bit_width else b
     if pt.is_floating(a) or pt.is_floating(b):
-        return pa.float64()
+        other = b if pt.is_floating(a) else a
+        return pa.string() if exact and not (pt.is_integer(other) and other.bit_width <= 32) else pa.float64()
     if pt.is_integer(a) and pt.is_integer(b):
         if pt.is_signed_integer(a) == pt.is_signed_integer(b):
             return a if a.bit_width >= b.bit_width else b

@@ -200,7 +200,7 @@ def _set_hooks(name: str) -> None:
     Others would wait for such a thread for ever: `Thread.start` for one that cannot begin, tasks for one that ends.
     What is lost is what a kill would lose: nothing that is durable. A signal whose exception was ignored is sent again.
     """
-    spare = f"{name}: This machine refuses memory or threads: out of memory [memory]\n".encode()
+    spare = f"{name}: This process cannot get more memory or threads: out of memory [memory]\n".encode()
     others: SimpleQueue[sys.UnraisableHookArgs] = SimpleQueue()
 
     def show(error: BaseException) -> None:
@@ -283,11 +283,11 @@ def _lines(error: BaseException) -> list[str]:
         reason = f"{cause} ({place})" if place else cause
         is_temporary = not error.filename or str(error.filename).startswith(folder or "?")
         advice = f"make room or raise the limit, or {'set TMPDIR elsewhere' if is_temporary else 'name another place'}"
-        return [with_code(f"This machine refuses a file: {reason}; {advice}", "disk")]
+        return [with_code(f"The local disk refuses a file: {reason}; {advice}", "disk")]
     if is_of_memory(error):
         reason = str(error) or "out of memory"
         advice = "lower memory_limit_mb or max_workers, or allow more"
-        return [with_code(f"This machine refuses memory or threads: {reason}; {advice}", "memory")]
+        return [with_code(f"This process cannot get more memory or threads: {reason}; {advice}", "memory")]
     return []
 
 

@@ -65,9 +65,9 @@ def json_object(text: str | bytes, what: str) -> dict[str, Any]:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         given = json.loads(text, object_pairs_hook=once)
     except UnicodeDecodeError:
-        raise ConfigError(f"{what} is no JSON: it is not text in UTF-8; save it as that") from None
+        raise ConfigError(f"{what} is not valid JSON: it is not text in UTF-8; save it as that") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what} is no JSON: {error}") from None
+        raise ConfigError(f"{what} is not valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise ConfigError(f"{what} must hold a JSON object")
     return bounded(given, what)
@@ -100,11 +100,11 @@ def yaml_object(text: bytes, what: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        msg = f"{what} is no YAML: {getattr(error, 'problem', None) or 'it is not text in UTF-8'}{where}"
+        msg = f"{what} is not valid YAML: {getattr(error, 'problem', None) or 'it is not text in UTF-8'}{where}"
         raise ConfigError(msg) from None
     except (ValueError, RecursionError) as error:  # of a tag such as `!!int`, or of values that nest too deeply
         fault = "values nest too deeply" if isinstance(error, RecursionError) else "a value is not what its tag demands"
-        raise ConfigError(f"{what} is no YAML: {fault}") from None
+        raise ConfigError(f"{what} is not valid YAML: {fault}") from None
     if not isinstance(given, dict):
         raise ConfigError(f"{what} must hold a YAML mapping, such as 'streams:' and what belongs to it")
     return bounded(given, what)
@@ -311,11 +311,12 @@ _CHATTY = ("botocore", "boto3", "urllib3", "s3transfer", "google.auth")
 _PLACES = ("path", "root", "plan_root", "report", "gcs_stage", "s3_stage", "manifest_url", "key_file")
 _LEFT_VARIABLE = re.compile(r"\$\{\w+[^}]*\}")
 _SUMMARY = "Config validation failed"
-_BEFORE_OURS = (_SUMMARY, "Error initializing target sink")  # beginnings of lines of the SDK that repeat a line of ours
+_NOT_KEPT = (_SUMMARY, "Error initializing target sink", "Skipping parse of env var settings")
+"""Beginnings of lines of the SDK that repeat a line of ours, or are not true: `config_input` reads the environment."""
 
 
 def _is_kept(line: logging.LogRecord) -> bool:
-    return not str(line.msg).startswith(_BEFORE_OURS)
+    return not str(line.msg).startswith(_NOT_KEPT)
 
 
 def _on_one_line(line: logging.LogRecord) -> bool:
@@ -387,21 +388,25 @@ def file_settings(plugin: type[PluginBase], path: str, what: str) -> dict[str, A
     return replaced
 
 
+_ENVIRONMENT = "the environment"
+
+
 def config_input(plugin: type[PluginBase], sources: Iterable[str]) -> _ConfigInput:
     """Return the settings of what `--config` names: files, and `ENV` for the environment, each over those before it.
 
-    What is replaced is logged.
+    What is replaced is logged, unless a file replaces the environment before it, which is what that order is for.
     """
     merged: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for source in sources:
         is_file = source != "ENV"
-        what = f"--config {source}" if is_file else "the environment"
+        what = f"--config {source}" if is_file else _ENVIRONMENT
         given = file_settings(plugin, source, what) if is_file else environment_settings(plugin)
         for name, value in given.items():
             if name == "$schema":  # for editors
                 continue
-            if name in merged and merged[name] != value:
+            is_usual = is_file and origins.get(name) == _ENVIRONMENT
+            if name in merged and merged[name] != value and not is_usual:
                 plugin.logger.warning("Setting %r: %s replaces the value of %s", name, what, origins[name])
             merged[name], origins[name] = value, what
     set_up_logs(plugin.name, merged, plugin.config_jsonschema)

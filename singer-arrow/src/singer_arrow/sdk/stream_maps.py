@@ -8,6 +8,7 @@ import copy
 import inspect
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,9 @@ from singer_sdk.mapper import (
     StreamMap,
 )
 from singer_sdk.singerlib.json import deserialize_json
+from singer_sdk.typing import CustomType, Property
 
+from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError, SchemaError
 from singer_arrow.schema.arrow_schema import is_json
 
@@ -69,23 +72,110 @@ class ExactMapper(PluginMapper):
             if isinstance(stream_map, CustomStreamMap):
                 functions = stream_map.expr_evaluator.functions
                 functions |= {name: _of_text(functions[name]) for name in _HASHES}
-                stream_map._eval = _one_line_errors(stream_name, stream_map._eval)  # type: ignore[method-assign]
+                _set_known_types(stream_map)
+                stream_map._eval = _one_line_errors(stream_name, stream_map)  # type: ignore[method-assign]
 
 
 def _of_text(function: Callable[[str], str]) -> Callable[[Any], str | None]:
     return lambda value: None if value is None else function(value if isinstance(value, str) else str(value))
 
 
-def _one_line_errors(stream: str, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+_NULL: Mapping[str, Any] = {}
+"""The type of an expression that is null alone."""
+
+
+def _set_known_types(stream_map: CustomStreamMap) -> None:
+    """Give the properties that a stream map makes the types of their expressions, where these are known.
+
+    The SDK looks at how an expression begins, and else takes the type that the property had before.
+    """
+    for name, definition, expression in inspect.getclosurevars(stream_map._transform_fn).nonlocals["stream_map_parsed"]:
+        if definition in (None, NULL_STRING) or name not in stream_map.transformed_schema["properties"]:
+            continue
+        if known := _type_of(expression.value, name, stream_map):
+            stream_map.transformed_schema["properties"] |= Property(name, CustomType(dict(known))).to_dict()
+
+
+def _type_of(node: ast.expr, name: str, stream_map: CustomStreamMap) -> Mapping[str, Any] | None:
+    """Return the JSON Schema of an expression's value; `_NULL` for null, None if it is not known."""
+    match node:
+        case ast.Constant(value=None):
+            return _NULL
+        case ast.Constant(value=value) if type(value) in _OF_CONSTANTS:
+            return {"type": [_OF_CONSTANTS[type(value)]]}
+        case ast.JoinedStr() | ast.Call(func=ast.Name(id="md5" | "sha256")):
+            return {"type": ["string"]}
+        case ast.IfExp(body=first, orelse=second):
+            return _same_type([_type_of(part, name, stream_map) for part in (first, second)])
+        case ast.BoolOp(values=parts):
+            return _same_type([_type_of(part, name, stream_map) for part in parts])
+        case ast.Name(id=used) if used not in _NAMES:
+            found: Mapping[str, Any] | None = stream_map.raw_schema["properties"].get(name if used == "self" else used)
+            return found
+        case ast.Call():
+            unknown = CustomType({})
+            found_type = stream_map._eval_type(ast.unparse(node), default=unknown)
+            return None if found_type is unknown else found_type.to_dict()
+    return None
+
+
+_OF_CONSTANTS = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def _same_type(found: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """Return the type of values that are of one of some types, if it is the same; null may be among them."""
+    types = [t for t in found if t is None or t]
+    without_null = [None if t is None else {**t, "type": sorted({*_names_of(t)} - {"null"})} for t in types]
+    return _NULL if not types else types[0] if all(t == without_null[0] for t in without_null) else None
+
+
+def _names_of(schema: Mapping[str, Any]) -> list[str]:
+    given = schema.get("type", [])
+    return [given] if isinstance(given, str) else list(given)
+
+
+_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float, Decimal),
+    "object": (dict,),
+    "array": (list, tuple),
+}
+
+
+def _misfit(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Return whether a value of an expression is surely not of the type of its property."""
+    names = _names_of(schema)
+    if not names or not isinstance(value, str | bool | int | float | Decimal | dict | list | None):
+        return False
+    is_text = isinstance(value, str) and "string" in names
+    fitting = (name for name in names if name in _PYTHON_TYPES and (name == "boolean") == isinstance(value, bool))
+    return not is_text and not any(isinstance(value, _PYTHON_TYPES[name]) for name in fitting)
+
+
+def _one_line_errors(stream: str, stream_map: CustomStreamMap) -> Callable[..., Any]:
+    evaluate, properties = stream_map._eval, stream_map.transformed_schema["properties"]
+
     def evaluated(**given: Any) -> Any:
+        name = given["property_name"]
         try:
-            return evaluate(**given)
+            value = evaluate(**given)
+            schema = properties.get(name)
+            if not isinstance(schema, Mapping) or not _misfit(value, schema):
+                return value
         except Exception as error:  # noqa: BLE001 - of an expression that the user wrote, with any value in it
             cause = error.__cause__ or error
             why = f"{type(cause).__name__}: {' '.join(str(getattr(cause, 'message', cause)).split())}"
             reason = f"Stream {stream!r}: the expression {given['expr']!r} of stream_maps fails: {why}"
             hint = "Correct it; values may be null, as in `md5(x) if x else None`"
             raise DataError(reason, hint=hint) from None
+        kinds = " or ".join(kind for kind in _names_of(schema) if kind != "null")
+        reason = (
+            f"Stream {stream!r}: the expression {given['expr']!r} of stream_maps gives {shorten(value)} for {name!r}"
+        )
+        hint = f"Make it {kinds}, for example by str(...), int(...) or float(...), or give it another name"
+        raise DataError(f"{reason}, which is of type {kinds}", hint=hint)
 
     return evaluated
 

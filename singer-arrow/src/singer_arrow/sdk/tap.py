@@ -292,8 +292,11 @@ class ArrowTap(CheckedPlugin, Tap):
         if len(self.failures) == 1:
             raise next(iter(self.failures.values()))
         if self.failures:
-            total = len(self.failures.keys() | {s.name for s in self.streams.values() if s.selected})
-            raise FailedStreamsError(list(self.failures), total)
+            raise FailedStreamsError(list(self.failures), len(self.stream_names()))
+
+    def stream_names(self) -> set[str]:
+        """Return the names of the run's streams, also of those that failed or could not be read."""
+        return self.failures.keys() | {s.name for s in self.streams.values() if s.selected}
 
     @classmethod
     def from_options(

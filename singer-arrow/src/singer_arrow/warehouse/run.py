@@ -207,12 +207,14 @@ class WarehouseRun(Generic[SettingsT_co]):
         self.checkpoints.flush()
         self._output.check()  # the ticker may have found out a moment ago
         self.finishing.check(self.logger)
-        if ONLY not in os.environ:
+        if ONLY not in os.environ and self.finishing.is_whole is not False:
             # a stream that has a bookmark came in an earlier run, and may have nothing in this one
             last: Any = self.checkpoints.last  # a tap may send any value
             known = last.get("bookmarks") if isinstance(last, dict) else None
             known = known if isinstance(known, dict) else {}
-            self.settings.check_streams({*(tally.stream for tally in self.tallies), *known})
+            came = {*(tally.stream for tally in self.tallies), *known}
+            if came:  # else the tap ended before it sent anything
+                self.settings.check_streams(came, is_whole=bool(self.finishing.is_whole))
         self.checkpoints.end()
         self.scheduler.stop(0)
         self.tallies.report(self.logger)

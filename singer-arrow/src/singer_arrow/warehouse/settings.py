@@ -70,8 +70,8 @@ class Roots:
                 folder = shown(str(place.local_path().parent))
                 places = ", ".join(shown(str(root)) for root in self.own) or "which is not set"
                 reason = f"{which} is a local file outside of the target's own batch_config.storage.root ({places})"
-                hint = f"If the tap may write there, set that to {folder!r}, or set manifest_roots"
-                raise DataError(reason, hint=f"{hint}, with {folder!r} in it")
+                hint = "If a bucket was meant, begin the tap's batch root with s3://"
+                raise DataError(reason, hint=f"{hint}. Else add {folder!r} to manifest_roots")
 
 
 # Variant columns: where the values of a property go that do not fit the type its column has. Pure.
@@ -285,14 +285,21 @@ class LoadSettings:
             given |= given_settings(self.streams[name])
         return replace(self, **settings_in(type(self), given))
 
-    def check_streams(self, came: Collection[str]) -> None:
-        """Check that each stream that `streams` names is one of the input, or raise ConfigError."""
+    def check_streams(self, came: Collection[str], *, is_whole: bool) -> None:
+        """Check that each stream that `streams` names is one of the input.
+
+        ConfigError: a name is not, and the input `is_whole`. Of other input, the tap may have ended before the stream
+        came, so there is a warning.
+        """
         for name in self.streams:
             if not any(fnmatch.fnmatchcase(stream, name) for stream in came) and re.search(r"[*?\[]", name):
                 logger.warning("Setting 'streams' has %r, and no stream of such a name came", name)
             elif name not in came and not re.search(r"[*?\[]", name):
-                hint = nearest(name, came) or "; remove it, or write a pattern such as 'events_*'"
-                raise ConfigError(f"Setting 'streams' has {name!r}, and no stream of that name came{hint}")
+                hint = nearest(name, came) or "; if the tap has no such stream, remove it"
+                line = f"Setting 'streams' has {name!r}, and no stream of that name came"
+                if is_whole:
+                    raise ConfigError(f"{line}{hint}")
+                logger.warning("%s%s. It comes later if the tap ended early", line, hint)
 
     @property
     def most_rejected(self) -> int | None:

@@ -446,6 +446,7 @@ class WarehouseTable(abc.ABC):
 # or copied without descriptions, gets them with its next run, `null` for columns that the stream does not fill; until
 # then `column_names` has a rule.
 
+_MOST_ADDED = 20  # new columns that are named
 MARK = "singer_property: "
 UNKNOWN = f"{MARK}null"
 """The line of a column whose owner is not known: the first property that fills it gets it."""
@@ -497,12 +498,35 @@ def log_new(
     keys: Collection[str],
     logger: logging.Logger,
 ) -> None:
-    """Log warnings of the columns that a table gets, as `check_new`; `variants` are new ones, with their columns."""
+    """Log the columns that a table gets, and warnings of them as `check_new`.
+
+    `variants` are new ones, with their columns.
+    """
+    columns, existing = list(columns), list(existing)
+    if added := [
+        f"{shorten(name)} ({kind})" for name, kind in _added(columns, existing) if not name.startswith("_sdc_")
+    ]:
+        more = f" and {len(added) - _MOST_ADDED:,} more" if len(added) > _MOST_ADDED else ""
+        word, names = "column" if len(added) == 1 else "columns", ", ".join(added[:_MOST_ADDED])
+        logger.info("Table %s gets new %s from stream %r: %s%s", table, word, stream, names, more)
     for warning in check_new(table, columns, existing, rules, keys):
         logger.warning("%s", warning)
     for variant, column in variants:
         text = "Table %s: values of stream %r that do not fit column %r go into column %r"
         logger.warning(text, table, stream, column, variant)
+
+
+def _added(
+    columns: Iterable[UploadColumn], existing: Iterable[ExistingColumn], path: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Yield the names and types of the columns that a table lacks, also of fields in a RECORD; no variants."""
+    have = {e.name.lower(): e for e in existing}
+    for column in columns:
+        there = have.get(column.name.lower())
+        if there is None and not column.variant_of:
+            yield f"{path}{column.name}", column.kind
+        elif there is not None and (inside := getattr(column, "fields", None)):
+            yield from _added(inside, getattr(there, "fields", ()), f"{path}{column.name}.")
 
 
 def check_new(

@@ -39,7 +39,14 @@ def _cut(data: bytes, size: int) -> list[bytes]:
 
 @pytest.mark.parametrize("codec", COMPRESS)
 @settings(deadline=None, max_examples=settings.default.max_examples // 2)
-@given(members=st.lists(st.binary(max_size=300).map(lambda b: b * 40), min_size=1, max_size=4), size=st.integers(1, 99))
+@given(
+    members=st.lists(
+        st.binary(max_size=300).filter(lambda b: detect("", b[:10]) == "none").map(lambda b: b * 40),
+        min_size=1,
+        max_size=4,
+    ),
+    size=st.integers(1, 99),
+)
 def test_streams_of_several_members_cut_anywhere(codec: str, members: list[bytes], size: int) -> None:
     stream = b"".join(COMPRESS[codec](m) for m in members)
     assert b"".join(decompress(_cut(stream, size), codec)) == b"".join(members)
@@ -65,6 +72,24 @@ def test_a_wrong_checksum_of_gzip_is_found() -> None:
     stream[-5] ^= 1
     with pytest.raises(DataError, match="corrupt gzip stream"):
         list(decompress([bytes(stream)], "gzip"))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "bzip2", "xz"])
+@pytest.mark.parametrize("rest", [b"\r\n\r\n", b"\n", b"\r\n-- end of transfer --\r\n", b"\0\0more"])
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_bytes_after_the_end_are_named_as_that(codec: str, rest: bytes, size: int) -> None:
+    stream = COMPRESS[codec](b"id\n1\n") + rest
+    with pytest.raises(DataError, match=rf"s3://b/k: bytes follow the end of the {codec} stream") as caught:
+        list(decompress(_cut(stream, size), codec, url="s3://b/k"))
+    assert caught.value.code == "data"
+    assert "Upload" not in str(caught.value)
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_what_is_compressed_twice_is_named_as_that(codec: str) -> None:
+    stream = COMPRESS[codec](gzip.compress(b"id\n1\n"))
+    with pytest.raises(DataError, match=rf"it is compressed twice: what {codec} holds is compressed by gzip"):
+        list(decompress([stream], codec, url="s3://b/k"))
 
 
 def test_padding_after_a_gzip_member_is_ignored() -> None:

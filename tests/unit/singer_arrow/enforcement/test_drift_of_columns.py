@@ -186,12 +186,24 @@ def test_rows_with_values_that_do_not_fit_are_skipped(objects: Any, name: str) -
     assert "column 'v': 2.5 is not an integer" in str(failed.error)
 
 
-def test_a_type_that_the_schema_holds_is_no_drift(objects: Any) -> None:
-    table = pa.table({"v": [2**53, 2**53 + 1]})
+def test_integers_are_drift_once_a_float_column_cannot_hold_one(objects: Any) -> None:
     schema = pa.schema([("v", pa.float64()), RESCUE])
-    assert type(Reading(objects, "a.parquet", table, schema, on_drift="raise").error) is DataError
-    found = Reading(objects, "a.parquet", table, schema, on_drift="raise", on_bad_row="rescue")
-    assert found.rescued == [None, {"v": 2**53 + 1}]
+    assert Reading(objects, "a.parquet", pa.table({"v": [1, 2**53]}), schema, on_drift="raise").error is None
+    table = pa.table({"v": [2**53, 2**53 + 1]})
+    found = Reading(objects, "a.parquet", table, schema, on_drift="raise")
+    assert isinstance(found.error, DriftError)
+    assert found.error.fields == (pa.field("v", pa.string()),)
+    rescued = Reading(
+        objects, "a.parquet", table, schema, on_drift="raise", on_bad_row="rescue", declared_columns={"v"}
+    )
+    assert rescued.rescued == [None, {"v": 2**53 + 1}], "its type is set"
+
+
+def test_a_large_integer_within_an_object_makes_text_of_its_member_alone(objects: Any) -> None:
+    table = pa.table({"o": [{"x": 2**53 + 1, "y": 1}]})
+    schema = pa.schema([("o", pa.struct({"x": pa.float64(), "y": pa.int64()}))])
+    found = Reading(objects, "a.parquet", table, schema, on_drift="raise")
+    assert found.error.fields[0].type == pa.struct({"x": pa.string(), "y": pa.int64()})
 
 
 def test_many_bad_rows_are_counted_and_some_are_logged(objects: Any, caplog: Any) -> None:

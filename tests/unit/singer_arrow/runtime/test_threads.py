@@ -219,5 +219,5 @@ print("not reached")
 def test_a_thread_without_memory_ends_the_process_in_one_line(case: str) -> None:
     argv = [sys.executable, "-c", WITHOUT_MEMORY, case]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    reason = "tap-x: This machine refuses memory or threads: out of memory; lower memory_limit_mb or max_workers, or "
-    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{reason}allow more [memory]\n")
+    reason = "tap-x: This process cannot get more memory or threads: out of memory; lower memory_limit_mb or "
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{reason}max_workers, or allow more [memory]\n")

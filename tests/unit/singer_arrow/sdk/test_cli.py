@@ -53,7 +53,7 @@ def test_an_error_of_the_sdk_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(OSError(errno.ENOSPC, "No space left on device", "/tmp/x")) == 1
     line = capsys.readouterr().err
-    assert line.startswith("tap-x: This machine refuses a file: No space left on device (/tmp/x); make room")
+    assert line.startswith("tap-x: The local disk refuses a file: No space left on device (/tmp/x); make room")
     assert line.endswith(" [disk]\n")
     assert line.count("\n") == 1
 
@@ -67,7 +67,9 @@ def test_no_folder_for_temporary_files_is_one_line(
     monkeypatch.setattr(tempfile, "gettempdir", refuse)
     assert run(FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")) == 1
     line = capsys.readouterr().err
-    assert line.startswith("tap-x: This machine refuses a file: No usable temporary directory found in ['/tmp']; make")
+    assert line.startswith(
+        "tap-x: The local disk refuses a file: No usable temporary directory found in ['/tmp']; make"
+    )
     assert line.count("\n") == 1
 
 
@@ -77,7 +79,9 @@ def test_no_folder_for_temporary_files_is_one_line(
 def test_no_memory_and_no_threads_are_one_line(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(error) == 1
     line = capsys.readouterr().err
-    assert line.startswith(f"tap-x: This machine refuses memory or threads: {str(error) or 'out of memory'}; lower")
+    assert line.startswith(
+        f"tap-x: This process cannot get more memory or threads: {str(error) or 'out of memory'}; lower"
+    )
     assert line.endswith(" [memory]\n")
     assert line.count("\n") == 1
 
@@ -235,7 +239,7 @@ def test_a_full_disk_is_named_where_it_is(how: str, tmp_path: Path) -> None:
     env = {"TMPDIR": str(tmp_path / "temporary"), "PYTHONDONTWRITEBYTECODE": "1"}  # bytecode would be cut off too
     argv = [sys.executable, "-c", FULL, str(target), str(tmp_path / "source"), how]
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
-    reason = f"tap-x: This machine refuses a file: File too large ({target}); make room or raise the limit, or name"
+    reason = f"tap-x: The local disk refuses a file: File too large ({target}); make room or raise the limit, or name"
     assert (ran.returncode, ran.stderr) == (1, f"{reason} another place [disk]\n")
 
 

@@ -84,10 +84,10 @@ def test_a_secret_is_never_repeated(secret: object) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("s3cret", "config is no JSON"),
-        (b"\xff", "config is no JSON"),
-        ('{"a": 1}'.encode("utf-16"), "config is no JSON: it is not text in UTF-8"),
-        ("[" * 100_000, "config is no JSON"),
+        ("s3cret", "config is not valid JSON"),
+        (b"\xff", "config is not valid JSON"),
+        ('{"a": 1}'.encode("utf-16"), "config is not valid JSON: it is not text in UTF-8"),
+        ("[" * 100_000, "config is not valid JSON"),
         ('["s3cret"]', "config must hold a JSON object"),
     ],
     ids=["text", "bytes", "UTF-16", "deep", "list"],
@@ -107,15 +107,15 @@ LAUGHS = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'x'}]
     [
         (".yml", LAUGHS, "more than 1,000,000 values"),
         (".yml", "a: &a [*a]", "deeper than 100 levels"),
-        (".yml", "a: !!int s3cret", "no YAML: a value is not what its tag demands"),
-        (".yml", "a: " + "[" * 20_000 + "]" * 20_000, "no YAML: values nest too deeply"),
+        (".yml", "a: !!int s3cret", "not valid YAML: a value is not what its tag demands"),
+        (".yml", "a: " + "[" * 20_000 + "]" * 20_000, "not valid YAML: values nest too deeply"),
         (".yml", "a: [1, .inf]", "numbers must be finite"),
         (".json", '{"a": {"b": 1e400}}', "numbers must be finite"),
         (".json", '{"a": NaN}', "numbers must be finite"),
         (".json", '{"a": ' + "[" * 900 + "]" * 900 + "}", "deeper than 100 levels"),
     ],
 )
-@pytest.mark.full(".yml-text3-no YAML: values nest too deeply")
+@pytest.mark.full(".yml-text3-not valid YAML: values nest too deeply")
 def test_what_is_too_much_for_settings(tmp_path: Path, suffix: str, text: str, words: str) -> None:
     (tmp_path / f"c{suffix}").write_text(text)
     with pytest.raises(ConfigError, match=words) as caught:
@@ -146,10 +146,10 @@ def test_yaml_is_read_as_json_would_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"a: s3cret: b", "config is no YAML: mapping values are not allowed here, line 1, column 10"),
+        (b"a: s3cret: b", "config is not valid YAML: mapping values are not allowed here, line 1, column 10"),
         (b"- s3cret", "config must hold a YAML mapping"),
-        (b"a: !!python/object:os.system s3cret", "config is no YAML: could not determine a constructor"),
-        (b"\xff", "config is no YAML"),
+        (b"a: !!python/object:os.system s3cret", "config is not valid YAML: could not determine a constructor"),
+        (b"\xff", "config is not valid YAML"),
         (b"", "config must hold a YAML mapping"),
     ],
 )

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from singer_sdk.mapper import CustomStreamMap, PluginMapper, StreamMap
 
-from singer_arrow.sdk.stream_maps import columns_made, is_plain, keeps_values
+from singer_arrow.errors import DataError
+from singer_arrow.sdk.stream_maps import ExactMapper, columns_made, is_plain, keeps_values
 
 PLACE = {"type": ["object", "null"], "properties": {"x": {"type": "number"}}}
 SCHEMA: dict[str, Any] = {
@@ -108,3 +109,44 @@ def test_maps_that_make_columns(definition: Any, made: Any) -> None:
     assert columns_made(found, SCHEMA["properties"]) == made
     if made is not None:
         assert found.transformed_schema["properties"].keys() == made.keys()
+
+
+def exact_map(**definition: str) -> StreamMap:
+    """Return our map of a stream `s` with the columns of `SCHEMA`."""
+    mapper = ExactMapper({"stream_maps": {"s": definition}}, logging.getLogger("test"))
+    mapper.register_raw_stream_schema("s", copy.deepcopy(SCHEMA), [])
+    return mapper.stream_maps["s"][0]
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "value"),
+    [
+        ("md5(id) if id else None", "string", "c4ca4238a0b923820dcc509a6f75849b"),
+        ("None if id == 2 else sha256(id)", "string", None),
+        ("str(id) if name else md5(id)", "string", "1"),
+        ("md5(id) or 'none'", "string", "c4ca4238a0b923820dcc509a6f75849b"),
+        ("'x' if id == 1 else 'y'", "string", "x"),
+        ("int(name) if id == 2 else 7", "integer", 7),
+        ("tag", "string", "t"),
+        ("id + 1", "integer", 2),
+        ("id if id else None", "integer", 1),
+    ],
+)
+def test_the_type_of_an_expression_is_that_of_its_values(expression: str, kind: str, value: object) -> None:
+    found = exact_map(id=expression)
+    assert found.transformed_schema["properties"]["id"]["type"] == [kind, "null"]
+    made = found.transform({"id": 1, "name": "a", "tag": "t"})
+    assert made is not None
+    if value is not None:
+        assert made["id"] == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"), [("md5(id) if name else id", "'c4ca4238a0b923820dcc509a6f75849b'"), ("id / 2", "0.5")]
+)
+def test_a_value_of_another_type_names_the_expression(expression: str, shown: str) -> None:
+    with pytest.raises(DataError) as caught:
+        exact_map(id=expression).transform({"id": 1, "name": "a", "tag": "t"})
+    line = f"Stream 's': the expression {expression!r} of stream_maps gives {shown} for 'id', which is of type integer."
+    assert str(caught.value).startswith(line)
+    assert "str(...)" in str(caught.value)

@@ -108,7 +108,7 @@ def test_settings_are_checked_in_discovery_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("{", "is no JSON"), ("[]", "must hold a JSON object"), ("", "is no JSON")]
+    ("text", "words"), [("{", "is not valid JSON"), ("[]", "must hold a JSON object"), ("", "is not valid JSON")]
 )
 @pytest.mark.parametrize("option", ["state", "catalog"])
 def test_a_file_that_is_no_json_is_one_line(option: str, text: str, words: str) -> None:

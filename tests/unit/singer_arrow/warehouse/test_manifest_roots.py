@@ -160,7 +160,7 @@ def test_without_roots_local_files_are_refused(url: str, own: str | None) -> Non
 def test_the_error_of_a_local_file_names_the_settings(tmp_path: Path) -> None:
     place = tmp_path.resolve()
     url = (place / "x" / "1.parquet").as_uri()
-    advice = f". If the tap may write there, set that to '{place}/x', or set manifest_roots, with '{place}/x' in it"
+    advice = f". If a bucket was meant, begin the tap's batch root with s3://. Else add '{place}/x' to manifest_roots"
     start = f"'{url}' in the manifest of stream 'rows' is a local file outside of the target's own "
     assert default_error(url) == f"{start}batch_config.storage.root (which is not set){advice}"
     assert default_error(url, "/data") == f"{start}batch_config.storage.root (file:///data){advice}"

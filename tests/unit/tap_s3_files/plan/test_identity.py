@@ -365,9 +365,12 @@ def set_paths(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(plan_model, name, 1)
     monkeypatch.setattr(log_head, "FANOUT", 2)
 
-    def set_paths(*names: str) -> None:
+    def set_paths(*names: str, found_by: str = "") -> None:
         paths = tuple(Url("s3", "b", f"in/{name}") for name in names)
-        made = SimpleNamespace(name="orders", replication_method=None, is_table=False, paths=paths)
+        given = (Url("s3", "b", found_by),) if found_by else ()
+        made = SimpleNamespace(
+            name="orders", replication_method=None, is_table=False, paths=paths, pattern="{p}", pattern_urls=given
+        )
         monkeypatch.setattr(plan_runs, "stream", lambda: made)
 
     return set_paths
@@ -433,6 +436,48 @@ def test_a_queue_may_have_lost_what_a_listing_has(
     assert found == ["2", "4"]
     assert "a queue named its objects before, and s3://b/in/2 is the first object" in caplog.text
     assert sent(tmp_path, [*listed, info("late", 5)], state)[0] == []
+
+
+MOVED = "One that was moved or renamed counts as new: append-only adds its rows again"
+
+
+def test_a_new_folder_of_a_path_is_no_changed_path(
+    tmp_path: Path, set_paths: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    set_paths("acme/*", found_by="in/{tenant}/*")
+    _, state = sent(tmp_path, [info("acme/1", DAY)], None)
+    set_paths("acme/*", "globex/*", found_by="in/{tenant}/*")
+    listed = [info("acme/1", DAY), info("globex/1", 5), info("globex/2", 2 * DAY)]
+    found, state = sent(tmp_path, listed, state)
+    assert (found, caplog.text) == (["1", "2"], "")
+    set_paths("acme/*", "globex/*", found_by="in/{customer}/*.csv")
+    listed.append(info("acme/3", 3 * DAY))
+    found, state = sent(tmp_path, listed, state)
+    assert found == ["3"]
+    assert "its path was changed" not in caplog.text, "it finds the same folders"
+    set_paths("globex/*", found_by="in/{customer}/*.csv")
+    listed.append(info("globex/4", 4 * DAY))
+    found, state = sent(tmp_path, listed, state)
+    assert found == ["4"]
+    assert MOVED not in caplog.text
+    set_paths("globex/*", "initech/*")
+    assert sent(tmp_path, [*listed, info("initech/5", 5 * DAY)], state)[0] == ["5"]
+    assert caplog.text.count(MOVED) == 1
+
+
+def test_two_pipelines_that_share_a_log_change_no_path(
+    tmp_path: Path, set_paths: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each one's path is named once, where it comes to the log."""
+    states: dict[str, Bookmark | None] = {"dev*": None, "prod*": None}
+    listed = list[ObjectInfo]()
+    for n in range(3):
+        for path, state in list(states.items()):
+            set_paths(path)
+            listed.append(info(f"{path[:-1]}{n}", DAY * n))
+            found, states[path] = sent(tmp_path, listed, state)
+            assert found[-1:] == [listed[-1].url.name]
+    assert MOVED not in caplog.text
 
 
 def test_a_log_that_begins_at_a_state_names_what_a_new_path_leaves_out(

@@ -154,7 +154,8 @@ def test_an_overwritten_object_is_read_again_with_a_line(tmp_path: Path, caplog:
     new = info("a", 9, etag="other")
     (task,), state = sent(tmp_path, [new, info("b", 2)], state)
     assert task.objects == (new,)
-    assert "in/a was overwritten since it was read; its new version is read too" in caplog.text
+    assert "in/a was overwritten since it was read; its new version is read too. With load_method append" in caplog.text
+    assert "the rows of its former version stay in the table" in caplog.text
     assert sent(tmp_path, [new, info("b", 2)], state)[0] == []
 
 
@@ -190,9 +191,25 @@ def test_settings_that_changed_give_one_line(tmp_path: Path, small: None, caplog
     list(run(log_in(tmp_path), more, state, identity="new"))
     assert caplog.text.count(text) == 1, "what was planned last has these settings"
     caplog.clear()
-    assert len(list(run(log_in(tmp_path), more, None, identity="new"))) == 8
-    (line,) = [r.message for r in caplog.records if text in r.message]
-    assert "empty the table first" in line
+    with caplog.at_level(logging.INFO):
+        assert len(list(run(log_in(tmp_path), more, None, identity="new"))) == 8
+    (line,) = [r for r in caplog.records if text in r.message]
+    assert line.levelno == logging.INFO, "without STATE it is not known whether something was loaded"
+    assert "empty the table first" in line.message
+
+
+def test_settings_that_changed_after_a_run_that_loaded_nothing_give_no_warning(
+    tmp_path: Path, small: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    objects = [info(f"{n:02}", n) for n in range(20)]
+    next(run(log_in(tmp_path), objects, None, identity="old"))  # planned, and then it failed
+    state = Bookmark(log=log_in(tmp_path).head.log)  # type: ignore[union-attr]
+    found = run(log_in(tmp_path), [*objects, info("new", 30)], state, identity="new")
+    next(found)
+    assert "settings" not in caplog.text
+    state = list(found)[-1][1]
+    list(run(log_in(tmp_path), [*objects, info("new", 30)], state, identity="newer"))
+    assert "settings" not in caplog.text, "nothing is read with them"
 
 
 def test_settings_that_are_the_same_give_no_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

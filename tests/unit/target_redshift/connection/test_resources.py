@@ -67,7 +67,7 @@ def server(code: str, message: str, **more: str) -> ProgrammingError:
         (server("XX000", "User arn:aws:redshift:x is not authorized to assume IAM Role y"), AccessDeniedError),
         (
             InterfaceError({"S": "FATAL", "C": "28000", "M": "password authentication failed for user"}),
-            AccessDeniedError,
+            CredentialsError,
         ),
         (server("3D000", 'database "zzz" does not exist'), NotFoundError),
         (server("42P01", 'relation "x" does not exist'), NotFoundError),

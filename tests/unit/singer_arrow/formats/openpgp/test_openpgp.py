@@ -7,7 +7,7 @@ import io
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,19 +121,56 @@ def test_settings_that_cannot_be_used(objects: Any, tmp_path: Path) -> None:
     assert "hidden" not in repr(ReadOptions(decryption=Decryption(passphrase="hidden")))
 
 
-@pytest.mark.skipif(shutil.which("gpg") is None, reason="needs GnuPG")
-@pytest.mark.full
-def test_objects_and_keys_of_gnupg(objects: Any, tmp_path: Path) -> None:
-    """A key with a passphrase, which gets a second subkey; both decrypt what was encrypted in their time."""
+@pytest.fixture
+def gpg(tmp_path: Path) -> Iterator[Callable[..., bytes]]:
+    """Return a function that runs GnuPG, in a folder of its own, on the file `plain`."""
+    if shutil.which("gpg") is None:
+        pytest.skip("needs GnuPG")
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     (tmp_path / "plain").write_bytes(CSV)
 
-    def gpg(*arguments: str) -> bytes:
+    def run(*arguments: str, given: bytes = b"") -> bytes:
         options = ["--batch", "--quiet", "--pinentry-mode=loopback", "--passphrase=secret", "--trust-model=always"]
         command = ["gpg", f"--homedir={home}", *options, *arguments]
-        return subprocess.run(command, capture_output=True, check=True).stdout
+        return subprocess.run(command, capture_output=True, check=True, input=given).stdout
 
+    yield run
+    subprocess.run(["gpgconf", f"--homedir={home}", "--kill", "all"], check=False, capture_output=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("usage", ["", "Key-Usage: cert,sign,encrypt\nSubkey-Usage: encrypt\n"], ids=["SCEA", "SCE"])
+def test_a_primary_key_that_encrypts_too_hides_no_subkey(
+    objects: Any, tmp_path: Path, gpg: Callable[..., bytes], usage: str
+) -> None:
+    """Without Key-Usage, GnuPG makes such keys; it encrypts for the subkey."""
+    of_primary, _, of_subkey = usage.partition("Subkey")
+    text = f"%no-protection\nKey-Type: RSA\nKey-Length: 2048\n{of_primary}Subkey-Type: RSA\nSubkey-Length: 2048\n"
+    text += f"{of_subkey and 'Subkey'}{of_subkey}Name-Email: k@example.com\nExpire-Date: 0\n%commit\n"
+    gpg("--gen-key", given=text.encode())
+    data = gpg("-r", "k@example.com", "-o", "-", "-e", str(tmp_path / "plain"))
+    given = Decryption(key=gpg("--armor", "--export-secret-keys").decode())
+    assert objects.read(data, "a.csv.gpg", decryption=given).to_pylist() == ROWS
+
+
+@pytest.mark.full
+def test_an_algorithm_that_is_missing_is_named(objects: Any, tmp_path: Path, gpg: Callable[..., bytes]) -> None:
+    cases = {
+        "--s2k-cipher-algo=CAST5": "is encrypted by CAST5, which is refused as insecure. Encrypt it by AES256",
+        "--s2k-cipher-algo=3DES": "is encrypted by 3DES, which is refused",
+        "--s2k-cipher-algo=BLOWFISH": "or by an algorithm that pysequoia lacks, such as Blowfish",
+        "--compress-algo=bzip2": r"such as data compressed by bzip2. Encrypt it with zlib \(gpg --compress-algo zlib\)",
+    }
+    for option, reason in cases.items():
+        data = gpg(option, "-o", "-", "-c", str(tmp_path / "plain"))
+        with pytest.raises(DataError, match=rf"a\.csv\.gpg: it .*{reason}"):
+            objects.read(data, "a.csv.gpg", decryption=Decryption(passphrase="secret"))
+
+
+@pytest.mark.full
+def test_objects_and_keys_of_gnupg(objects: Any, tmp_path: Path, gpg: Callable[..., bytes]) -> None:
+    """A key with a passphrase, which gets a second subkey; both decrypt what was encrypted in their time."""
     gpg("--quick-gen-key", "c@example.com", "default", "default", "1y")
     data = [gpg("-r", "c@example.com", "-o", "-", "-e", str(tmp_path / "plain"))]
     listed = gpg("--list-keys", "--with-colons").decode().splitlines()
@@ -147,4 +184,3 @@ def test_objects_and_keys_of_gnupg(objects: Any, tmp_path: Path) -> None:
     for passphrase in (None, "wrong"):
         with pytest.raises(ConfigError, match=r"no key that decrypts \(.*\): it may have expired, or lack its passph"):
             objects.read(data[0], "a.csv.gpg", decryption=Decryption(key=key, passphrase=passphrase))
-    subprocess.run(["gpgconf", f"--homedir={home}", "--kill", "all"], check=False, capture_output=True)
