@@ -233,6 +233,8 @@ class StreamPlan:
         self._warned_of_settings = False
         self.as_records = False
         """Whether this run sends RECORD messages; set before its first segment."""
+        self.replaces_rows = False
+        """Whether the stream's `load_method` replaces the rows of a former version; set before its first segment."""
         has_entries = log is not None and self._end > log.first_number
         self.newest = newest = log.read(self._end - 1) if log is not None and has_entries else None
         if newest is not None and self._end > self.bookmark.segment:
@@ -588,6 +590,9 @@ class StreamPlan:
 
     def _warn_of_overwritten(self, info: ObjectInfo) -> None:
         text = "%s was overwritten since it was read; its new version is read too"
+        if self.replaces_rows:
+            logger.info(text, info.url)
+            return
         if text not in self._warned:
             self._warned.add(text)
             text += (

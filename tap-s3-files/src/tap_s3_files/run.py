@@ -208,6 +208,7 @@ class TapRun:
             is_inventory=self.settings.replication.manifest is not None,
             sends=sends,
         )
+        plan.replaces_rows = stream.load_method in ("upsert", "overwrite")
         mark = plan.bookmark.watermark
         if not stream.is_table and ((plan.newest and plan.newest.table_version) or (mark and is_version(mark.key))):
             raise IdentityError(
