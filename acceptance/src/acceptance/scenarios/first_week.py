@@ -107,7 +107,7 @@ def week_05_parquet(p: Pipeline) -> None:
 def week_06_a_workbook(p: Pipeline) -> None:
     """The first sheet of a workbook becomes a table."""
     try:
-        from openpyxl import Workbook
+        from openpyxl import Workbook  # type: ignore[import-untyped]
     except ImportError:
         raise NotHeldError("openpyxl is needed to write a workbook: pip install openpyxl") from None
     book, out = Workbook(), io.BytesIO()
