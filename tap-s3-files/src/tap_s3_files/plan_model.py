@@ -109,11 +109,7 @@ class Cuts:
     ) -> None:
         self._storage, self._folder, self._name, self._mark = storage, folder, name, mark
         self._known: list[Cut] | None = [] if is_new else None
-        self.place = (
-            folder,
-            name,
-            mark,
-        )  # with which another process finds them; any of them may have been made meanwhile
+        self.place = folder, name, mark  # with which another process finds them; any may have been made meanwhile
         self.lock = threading.Lock()  # for one reading of the object at a time
 
     def known(self) -> list[Cut]:
@@ -123,13 +119,13 @@ class Cuts:
             rows = {int(name[1]) for o in listed if (name := _CUT_NAME.search(o.url.name))}
             found: list[Cut] = []
             at: int | None = 0
-            while at in rows and (cut := self._get(at)) is not None:
-                rows.discard(at)
+            while at is not None and rows and (cut := self._get(at)) is not None:
+                rows.discard(at)  # another run may have written it since they were listed
                 found.append(cut)
                 at = cut.after.rows if cut.after is not None else None
-            if rows:
+            if rows and at is not None:
                 raise IdentityError(
-                    f"{self._url(at or 0)} is missing, which says where a part of an object ended that was sent; rows "
+                    f"{self._url(at)} is missing, which says where a part of an object ended that was sent; rows "
                     "would be lost or sent twice, so nothing more was sent. Restore it; or begin a new plan log with "
                     "--new-plan-log, and with an empty table"
                 )
