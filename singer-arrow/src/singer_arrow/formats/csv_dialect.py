@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import struct
 from bisect import bisect_left
@@ -410,16 +411,22 @@ def _fields(dialect: Dialect, text: bytes, rows: int) -> list[int]:
 QUOTE_HINT = "Check csv.quote and csv.escape"
 HEAD_BYTES = 64 << 10
 """Bytes at the beginning of a file in which the header is searched first."""
+_FIRST_BYTES = 16 << 10
+"""Of the text of the first rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvHeader:
-    """Header of a file: the names of its columns, the bytes and lines before its first row, and its dialect."""
+    """Header of a file: the names of its columns, the bytes and lines before its first row, and its dialect.
+
+    `first_rows` is the text of the first rows, of some kilobytes: the same wherever a reading of the file begins.
+    """
 
     names: list[str]
     bytes: int
     lines: int
     dialect: Dialect
+    first_rows: builtins.bytes = b""
 
 
 def take_header(reader: ObjectReader, options: ReadOptions) -> tuple[CsvHeader | None, Iterator[Any]]:
@@ -498,9 +505,9 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         types = [infer_type(pa.array([value], pa.string()), nulls_of(options), options) for value in values]
         names_columns = all(pt.is_string(t) or pt.is_null(t) for t in types)
     if not names_columns:
-        return CsvHeader(numbered([""] * len(values)), at, skipped, dialect)
-    names = distinct(numbered(values))
-    return CsvHeader(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
+        return CsvHeader(numbered([""] * len(values)), at, skipped, dialect, text[at:HEAD_BYTES][:_FIRST_BYTES])
+    names, lines = distinct(numbered(values)), skipped + record.line - 1 + count_lines(raw)
+    return CsvHeader(names, at + record.end, lines, dialect, text[at + record.end : HEAD_BYTES][:_FIRST_BYTES])
 
 
 def _named_delimiter(text: bytes, at: int, dialect: Dialect) -> re.Match[bytes] | None:

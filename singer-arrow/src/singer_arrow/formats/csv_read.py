@@ -7,13 +7,14 @@ import logging
 import re
 import secrets
 import struct
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 from pyarrow import types as pt
 
@@ -42,6 +43,7 @@ from singer_arrow.formats.csv_dialect import (
 )
 from singer_arrow.formats.text import (
     NEARLY_TYPED,
+    PADDED,
     SAMPLE,
     MismatchError,
     TextDrift,
@@ -150,7 +152,8 @@ _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
 class CsvBlockParser:
     """Parser of the blocks of one file; safe to call from several threads at once."""
 
-    def __init__(self, rows: TextRows, dialect: Dialect) -> None:
+    def __init__(self, rows: TextRows, dialect: Dialect, *, as_text: Iterable[str] = ()) -> None:
+        """Make the parser; Arrow reads the columns `as_text` as text, and `rows` converts them."""
         self._rows, self.dialect = rows, dialect
         self._names, self._selected = list(rows.names), rows.selected
         for field in self._selected:
@@ -159,8 +162,8 @@ class CsvBlockParser:
                 raise SchemaError(msg)
         self._texts = rows.rescued_columns
         spelling = rows.spelling
-        as_text = (f.name for f in self._selected if not _is_read(f.type) or spelling.applies_to(f.type))
-        self._as_text = {*self._texts, *as_text}
+        others = (f.name for f in self._selected if not _is_read(f.type) or spelling.applies_to(f.type))
+        self._as_text = {*self._texts, *others, *as_text}
         self._timestamps = {f.name for f in self._selected if pt.is_timestamp(f.type)}
         self._is_searched = self._has_zones = False
         token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, with one field too many
@@ -362,6 +365,47 @@ def _is_read(t: pa.DataType) -> bool:
     )
 
 
+# Whole numbers with leading zeros, such as 007, which Arrow reads as 7.
+#
+# Looking at each value would cost as much as parsing it. So the first rows of a file decide, wherever a reading of it
+# begins: where an integer column has such a number there, the whole file is read by the exact rules, by which it is
+# text.
+
+
+def padded_columns(rows: TextRows, dialect: Dialect, first_rows: bytes, url: object) -> frozenset[str]:
+    """Return the integer columns that have numbers with leading zeros in the first rows; warn of declared ones."""
+    integers = [f for f in rows.selected if pt.is_integer(f.type)]
+    if not integers or not _padded(dialect.delimiter).search(first_rows):
+        return frozenset()
+    whole = first_rows[: dialect.exact_cut(first_rows)]
+    options = replace(rows.options, on_bad_row="skip", on_drift="ignore")
+    texts = replace(rows, schema=pa.schema([(f.name, pa.string()) for f in integers]), options=options)
+    found = CsvBlockParser(texts, dialect)(memoryview(whole), ends_exactly=True) if whole else None
+    if found is None or found.batch is None:
+        return frozenset()
+    padded = [f for f in integers if pc.any(pc.match_substring_regex(found.batch[f.name], PADDED)).as_py()]
+    for f in padded:
+        if not rows.keeps_zeros(f):
+            _warn_of_zeros(f.name, str(url).rpartition("/")[0])
+    return frozenset(f.name for f in padded if rows.keeps_zeros(f))
+
+
+@cache
+def _padded(delimiter: str) -> re.Pattern[bytes]:
+    """Return a pattern that finds such a number as a field."""
+    end = rf"[\r\n]|{re.escape(delimiter)}"
+    return re.compile(rf"(?:^|{end})[\"' ]*[+-]?0\d+[\"' ]*(?:{end}|$)".encode())
+
+
+@cache
+def _warn_of_zeros(column: str, folder: str) -> None:
+    """Warn once of a column of the files in a folder."""
+    text = (
+        "Column %r is declared as an integer, and has numbers with leading zeros in files of %s; the zeros are left out"
+    )
+    logger.warning(f"{text}. Declare it as string to keep them", column, folder)
+
+
 # The format `csv`: the path of one file.
 #
 # `read` finds the header (`header`), cuts the text into blocks (`_results`), parses the blocks in parallel (`parser`),
@@ -401,7 +445,7 @@ class CsvFormat:
     def join(
         self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
     ) -> list[pa.RecordBatch] | None:
-        bodies, headers = list[bytes](), set[tuple[Dialect, tuple[str, ...]]]()
+        bodies, firsts, headers = list[bytes](), list[bytes](), set[tuple[Dialect, tuple[str, ...]]]()
         try:
             texts = whole_text(readers, options.compression, encoding=options.encoding)
             for reader, text in zip(readers, texts, strict=False):
@@ -412,6 +456,7 @@ class CsvFormat:
                 if len(headers) > 1:
                     return None
                 bodies.append(text[header.bytes :])
+                firsts.append(header.first_rows)
         except SingerArrowError:
             return None
         if len(bodies) < len(readers):
@@ -419,7 +464,10 @@ class CsvFormat:
         dialect, names = headers.pop()
         if options.on_drift != "ignore" and unknown_columns(names, schema, options):
             return None
-        return CsvBlockParser(TextRows(names, schema, options, nulls_of(options)), dialect).together(bodies)
+        rows = TextRows(names, schema, options, nulls_of(options))
+        if any(padded_columns(rows, dialect, first_rows, readers[0].url) for first_rows in firsts):
+            return None
+        return CsvBlockParser(rows, dialect).together(bodies)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
@@ -442,7 +490,9 @@ class CsvFormat:
         rows = TextRows(header.names, schema, options, nulls_of(options))
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
         drift = TextDrift(rows, infer).refuse if options.on_drift == "raise" else None
-        results = _results(reader, options, CsvBlockParser(rows, header.dialect), text, begin.at, text_from=text_from)
+        padded = padded_columns(rows, header.dialect, header.first_rows, reader.url)
+        parser = CsvBlockParser(rows, header.dialect, as_text=padded)
+        results = _results(reader, options, parser, text, begin.at, text_from=text_from)
         try:
             yield from deliver(results, position, progress, drift)
         except LongRecordError:

@@ -245,7 +245,13 @@ class TextRows:
             return column
         if len(self.nulls) and not (pt.is_string(f.type) or pt.is_large_string(f.type)):
             column = pc.if_else(pc.is_in(column, self.nulls), None, column)
+        if self.keeps_zeros(f) and pc.any(is_padded := pc.match_substring_regex(column, PADDED)).as_py():
+            column = pc.if_else(is_padded, pc.binary_join_element_wise("text ", column, ""), column)  # no number
         return self.spelling.normalize(column, f.type)
+
+    def keeps_zeros(self, f: pa.Field) -> bool:
+        """Return whether leading zeros make a text of a value, as in inference; a declared column leaves them out."""
+        return pt.is_integer(f.type) and f.name not in self.options.declared_columns
 
     def _unknown(self, columns: Mapping[str, pa.Array], numbers: Sequence[int]) -> Sequence[UnknownKeys]:
         """Return the values of the columns that are rescued whole, by row."""
@@ -321,6 +327,8 @@ class TextDrift:
 #
 # Other spellings of dates, numbers and booleans are options. A column without a value is of type null.
 
+PADDED = r"^ *[+-]?0\d+ *$"
+"""Whole numbers with leading zeros."""
 _INTEGER = r"^ *-?(0|[1-9]\d*) *$"
 _DIGITS_OF_FLOAT = 17
 _NUMBER = r"^ *-?(0|[1-9]\d*)?(\.\d+|\.)?([eE][+-]?\d{1,3})? *$"
