@@ -75,6 +75,11 @@ def is_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))
 
 
+def is_panic(error: BaseException) -> bool:
+    """Return whether a library in Rust gave up on what it was given; such an error is no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
 class SingerArrowError(Exception):
     """Base of all errors of this project; `str(error)` is one line, also if a key contains line breaks.
 

@@ -51,6 +51,8 @@ class TapRun:
         self._listings: dict[str, Listing] = {}
         self._full_tables: set[str] = set()
         self._tables: dict[str, LakeTable] = {}
+        self.first_rows: dict[str, str] = {}
+        """By stream, the first line of a sample that names the columns and looks like a row."""
 
     @cached_property
     def storage(self) -> Storage:
