@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -68,6 +69,15 @@ _NO_FOLDER = "No usable temporary directory"  # raised by tempfile if no folder 
 def is_of_disk(error: BaseException) -> bool:
     """Return whether the local disk is full or read-only, or a limit of files or file sizes is reached."""
     return isinstance(error, OSError) and (error.errno in _OF_DISK or _NO_FOLDER in str(error))
+
+
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def os_error_in(error: BaseException) -> OSError | None:
+    """Return the error of the operating system that a library in Rust has put into the text of another; else None."""
+    found = _OS_ERROR.search(str(error))
+    return OSError(int(found[1]), os.strerror(int(found[1]))) if found else None
 
 
 def is_of_memory(error: BaseException) -> bool:
