@@ -44,13 +44,14 @@ from singer_arrow.enforcement.bad_rows import (
 )
 from singer_arrow.enforcement.enforce import raise_new_columns, type_name, unknown_columns, widened_field
 from singer_arrow.errors import ConfigError, DataError, DriftError
+from singer_arrow.formats.base import FIRST_ROW
 from singer_arrow.formats.blocks import FilePosition, deliver
 from singer_arrow.naming import counted
 from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.chunks import MAX_RECORD_BYTES, LongRecordError, blocks, decoded
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ROW_LOCK, map_ordered
-from singer_arrow.schema.arrow_schema import is_json, setting_type
+from singer_arrow.schema.arrow_schema import is_json, merge_fields, setting_type
 
 # Convert columns of text to batches of a schema; find the values that do not fit, and drift.
 #
@@ -442,6 +443,22 @@ _KINDS = (
     _Kind(pa.date32(), _DATE, lambda v: pa.date32() if all_match(v, _DATE) and _converts(v, pa.date32()) else None),
     _Kind(pa.timestamp("us", "UTC"), TIMESTAMP, _timestamp),
 )
+
+
+def with_first_row(schema: pa.Schema, values: Sequence[str | None], options: ReadOptions) -> pa.Schema:
+    """Return an inferred schema with `FIRST_ROW`, if the values that name its columns look like those of a row.
+
+    They do if each has the type of its column, and one of these is not text. Nobody has said whether they are names.
+    """
+    if options.header is not None:
+        return schema
+    nulls, is_typed = nulls_of(options), False
+    for value, column in zip(values, schema, strict=False):
+        own = pa.field(column.name, infer_type(pa.array([value], pa.string()), nulls, options))
+        if merge_fields(column, own).type != column.type and not pt.is_null(column.type):
+            return schema
+        is_typed |= not (pt.is_null(own.type) or pt.is_string(column.type) or pt.is_null(column.type))
+    return schema.with_metadata({FIRST_ROW: ", ".join(v or "" for v in values)}) if is_typed else schema
 
 
 def distinct(names: Sequence[str]) -> list[str]:
