@@ -38,6 +38,7 @@ from singer_arrow.monitoring.monitor import report_folder
 from singer_arrow.monitoring.report import FAILED, INTERRUPTED, SUCCEEDED, Report, RunIdentity, RunOutcome, error_of
 from singer_arrow.monitoring.report_pages import ReportFolder, main, run_page
 from singer_arrow.naming import counted
+from singer_arrow.runtime.children import KILL_SECONDS, Children, kill
 from singer_arrow.runtime.process import FIGURES, PIPELINE, temporary_folder
 from singer_arrow.sdk.settings import json_object, load_environment_file, object_file, problems, with_variables
 from singer_arrow.settings import json_schema, read_settings, setting
@@ -170,6 +171,7 @@ def _run(
     with ExitStack() as stack:
         # both commands; the STATE of the tap
         temporary = stack.enter_context(temporary_folder("pipeline-"))
+        children = stack.enter_context(Children())
         stack.enter_context(_reported(identity, temporary, signals, alerts, under_way))
         tap = _command(described, "tap", only, folder, temporary)
         target = _command(described, "target", only, folder, temporary)
@@ -206,13 +208,9 @@ def _run(
         signals.processes = processes
         try:
             # in groups of their own: Ctrl-C is for this process, which lets the target load what came
-            source = subprocess.Popen(
-                tap, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment, process_group=0
-            )
+            source = children.start(tap, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
             processes.append(source)
-            sink = subprocess.Popen(
-                target, stdin=source.stdout, stdout=subprocess.PIPE, env=environment, pass_fds=lock, process_group=0
-            )
+            sink = children.start(target, stdin=source.stdout, stdout=subprocess.PIPE, env=environment, pass_fds=lock)
             processes.append(sink)
             assert source.stdout is not None
             assert sink.stdout is not None
@@ -230,6 +228,11 @@ def _run(
                 process.terminate()
                 if process.stdout is not None:
                     process.stdout.close()  # else it would wait for its reader
+            for process in processes:
+                try:
+                    process.wait(KILL_SECONDS)
+                except subprocess.TimeoutExpired:
+                    kill(process)
             raise
         finally:
             codes = [process.wait() for process in reversed(processes)]
@@ -255,7 +258,7 @@ def _run(
         claim.close()
         if clean_up and state and not only and not signals.received:
             (temporary / "state.json").write_text(json.dumps(state))
-            with subprocess.Popen(clean_up, stdin=subprocess.DEVNULL, env=environment) as process:
+            with children.start(clean_up, stdin=subprocess.DEVNULL, env=environment) as process:
                 signals.processes = (process,)
             if code := process.returncode:
                 msg = f"All is loaded, but {names[1]} could not do all that after_load asks for; see its own lines"
@@ -344,11 +347,20 @@ def _selection(command: Sequence[str], given: str | None, only: Sequence[str], t
     if given:
         catalog = object_file(given, "'tap.catalog'")
     else:
-        found = subprocess.run([*command, "--discover"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
-        if found.returncode:
+        command = [*command, "--discover"]
+        with (
+            Children() as children,
+            children.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process,
+        ):
+            try:
+                found, _ = process.communicate()
+            except BaseException:
+                kill(process)
+                raise
+        if code := process.returncode:
             msg = "The tap could not discover its streams; see its own lines"
-            raise PipelineError(msg, None, found.returncode if found.returncode > 0 else 128 - found.returncode)
-        catalog = json_object(found.stdout, "What the tap discovers")
+            raise PipelineError(msg, None, code if code > 0 else 128 - code)
+        catalog = json_object(found, "What the tap discovers")
     any_selected = False
     for stream in catalog.get("streams", ()):
         parts = stream.setdefault("metadata", [])
@@ -372,8 +384,8 @@ def _is_one_of(name: str, only: Sequence[str]) -> bool:
 class _Signals:
     """SIGINT and SIGTERM while a pipeline runs.
 
-    The first one ends the tap, so that the target loads what came; a second one ends both. Without processes, it ends
-    this one.
+    The first one ends the tap, so that the target loads what came; a second one ends both, and `KILL_SECONDS` later
+    what has not ended by then is killed. Without processes, it ends this one.
     """
 
     def __init__(self) -> None:
@@ -386,6 +398,12 @@ class _Signals:
             raise SystemExit(128 + number)
         for process in self.processes[: len(self.received)]:
             process.terminate()
+        if len(self.received) == 2:
+            signal.alarm(KILL_SECONDS)
+
+    def _kill(self, number: int, frame: object) -> None:  # noqa: ARG002 - the signature of handlers
+        for process in self.processes:
+            kill(process)
 
     @contextmanager
     def handled(self) -> Iterator[None]:
@@ -393,9 +411,11 @@ class _Signals:
             yield
             return
         before = {number: signal.signal(number, self._end) for number in (signal.SIGINT, signal.SIGTERM)}
+        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._kill)
         try:
             yield
         finally:
+            signal.alarm(0)
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -533,11 +553,11 @@ def _pause(file: str, seconds: float, signals: _Signals, *, listens: bool) -> No
     """Wait; a tap that reads a queue may end that once a message is there, `LEAST_PAUSE_SECONDS` after a run."""
     end = time.monotonic() + seconds
     time.sleep(min(seconds, LEAST_PAUSE_SECONDS))
-    with suppress(SingerArrowError), temporary_folder("pipeline-") as temporary:  # the next run has the error too
-        described, folder = read_pipeline(file)
+    with suppress(SingerArrowError), temporary_folder("pipeline-") as temporary, Children() as children:
+        described, folder = read_pipeline(file)  # an error is also that of the next run
         tap = _command(described, "tap", (), folder, temporary)
         if listens and _sets(tap, "queue_url", temporary) and (left := round(end - time.monotonic())) > 0:
-            with subprocess.Popen([*tap, "--wait", str(left)], stdin=subprocess.DEVNULL) as process:
+            with children.start([*tap, "--wait", str(left)], stdin=subprocess.DEVNULL) as process:
                 signals.processes = (process,)
             signals.processes = ()
             end = end if process.returncode else 0.0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from singer_arrow.errors import ConfigError, IdentityError, NotFoundError
+from singer_arrow.runtime.children import KILL_SECONDS, kill
 from singer_arrow.storage.store import Storage, Version
 from singer_arrow.storage.urls import Url
 
@@ -203,6 +204,9 @@ class StateFile:
                 if self._error is not None:
                     for process in self.processes:
                         process.terminate()
+                    if not self._ended.wait(KILL_SECONDS):
+                        for process in self.processes:
+                            kill(process)
                     return
                 self._ended.wait(0.5)  # many STATEs of a moment are one write
 

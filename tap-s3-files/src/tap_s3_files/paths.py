@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from singer_arrow.batch.message import LogObjects
 from singer_arrow.errors import ConfigError, DataError, DriftError, NotFoundError
 from singer_arrow.storage.listing import ObjectPage
 from singer_arrow.storage.store import Storage
@@ -353,6 +354,14 @@ class ObjectFilter:
             if _is_same_bucket(path, url)
         )
 
+    def objects(self) -> LogObjects:
+        """Return below which places the objects are, and in which dates or times."""
+        roots = sorted({_root(path) for path in self.paths})
+        kind = "date" if any(self.dates) and all(map(has_date, self.paths)) else "time" if any(self.window) else ""
+        bounds = {"date": self.dates, "time": self.window}.get(kind, (None, None))
+        begin, end = (f"{bound:%Y-%m-%dT%H:%M:%S}" if bound else "" for bound in bounds)
+        return LogObjects(tuple(roots), kind, begin, end)
+
     def select(self, bucket: Url, keys: pa.Array) -> pa.BooleanArray:
         """Return for each key of a bucket what `matches` returns, many times as fast; keys are without nulls."""
         import pyarrow.compute as pc
@@ -368,6 +377,13 @@ class ObjectFilter:
             if _is_same_bucket(root, bucket):
                 mask = pc.and_(mask, pc.invert(_full_matches(_own_pattern(root), keys)))
         return mask
+
+
+def _root(path: Url) -> str:
+    """Return the folder before the first wildcard or placeholder of a path; of a path without one, itself."""
+    key = re.split(r"[*?\[{]", path.key, maxsplit=1)
+    folder = f"{key[0].rstrip('/')}/" if len(key) == 1 else key[0].rpartition("/")[0] + "/"
+    return f"{path.scheme}://{path.bucket}/{folder.lstrip('/')}"
 
 
 def _full_matches(pattern: re.Pattern[str], keys: pa.Array) -> pa.BooleanArray:

@@ -316,6 +316,7 @@ class StreamPlan:
             follows=self.bookmark.batch,
             place=place_in_log(segment.number, task, row),
             continues=ContinuedLog(**head.continues) if head.continues else None,
+            objects=own.objects(),
         )
 
     def end(self, at: Bookmark) -> Bookmark:

@@ -258,7 +258,10 @@ def _event(detail: Mapping[str, Any], keys: Iterable[str], *, created: bool) -> 
     bucket = detail["bucket"]["name"]
     if not isinstance(bucket, str) or not bucket:
         raise ValueError
-    return Event(tuple(Url("s3", bucket, key) for key in keys), created)
+    urls = tuple(Url("s3", bucket, key) for key in keys)
+    for url in urls:
+        str(url).encode()  # UnicodeEncodeError, a ValueError: half a character, which JSON allows and no key has
+    return Event(urls, created)
 
 
 # New objects by a queue: messages are gathered, what they name is planned, and only then are they deleted.

@@ -20,6 +20,7 @@ from singer_arrow.schema.json_schema import from_json_schema
 from singer_arrow.sdk.settings import add_setting_options, config_input
 from singer_arrow.sdk.tap import ArrowTap
 from singer_arrow.settings import json_schema, without_defaults
+from singer_arrow.storage.places import is_within
 from singer_arrow.storage.urls import Url, glob_match, glob_prefix, has_glob
 from tap_s3_files.after_load import clean_up, marks_in
 from tap_s3_files.discover import catalog_schema, inferred_schemas, source_schema
@@ -150,8 +151,11 @@ class TapS3Files(ArrowTap):
                 folder = f"{move.key.rstrip('/')}/".lstrip("/")
                 paths = ((p, glob_prefix(p.key)) for s in streams for p in s.paths if p.bucket == move.bucket)
                 found = next((p for p, begin in paths if begin.startswith(folder) or folder.startswith(begin)), None)
-                problem = f"moves objects to {move}, where {found} may find them; use another bucket or folder"
-                problem *= found is not None
+                root = self.settings.plan_root.join("_plans")
+                if found is not None:
+                    problem = f"moves objects to {move}, where {found} may find them; use another bucket or folder"
+                elif is_within(move, [root]) or is_within(root, [move]):  # a key decides where below it an object goes
+                    problem = f"moves objects to {move}, where the plan log is, {root}; use another bucket or folder"
             if problem:
                 raise ConfigError(f"Stream {stream.name!r}: setting 'after_load' {problem}")
 

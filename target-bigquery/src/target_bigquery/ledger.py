@@ -41,7 +41,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.method import LOG, MADE_ANEW, BatchLookup, Ledger, Proof, another_table
+from singer_arrow.load.method import LOG, MADE_ANEW, BatchLookup, KnownLog, Ledger, Proof, another_table, known_log
 from singer_arrow.naming import LEDGER
 from target_bigquery import sql
 from target_bigquery.client import BigQuery
@@ -173,6 +173,16 @@ class StreamLedger(Ledger):
     def has_from(self, log: str, place: str) -> bool:
         self._open(create=True)
         return self._loaded_at(self._read(sql.LEDGER_LASTS_FROM, {"log": log, "place": place})[0]) is not None
+
+    def logs(self) -> list[KnownLog]:
+        self._open(create=True)
+        found = dict[str, KnownLog]()
+        for entry in self._read(sql.LEDGER_LOGS, {"prefix": self.prefix, "since": self._since})[0]:
+            if entry.batch_id not in found:
+                job = self.client.job(entry.job_id)  # of a run that may be about to begin it, and is left alone
+                if job is None or (job.error is None and not job.is_nothing):
+                    found[entry.batch_id] = known_log(entry.batch_id, entry.started_at)
+        return list(found.values())
 
     def rows_of(self, batch_id: str) -> int:
         return max((entry.rows for entry in self._lookup.known(batch_id) or ()), default=0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from singer_arrow.batch.message import PLACE, READING
 from singer_arrow.load.convert import ORDER
-from singer_arrow.load.method import BATCH_BEFORE, LAST, LAST_BATCH, LOG, PAGE
+from singer_arrow.load.method import BATCH_BEFORE, LAST, LAST_BATCH, LOG, OF_LOG, PAGE
 from target_bigquery.types import Column
 
 MOST_BYTES = 1_000_000
@@ -61,6 +61,11 @@ LEDGER_LASTS_FROM = (
     "AND SPLIT(batch_id, ' ')[SAFE_OFFSET(2)] >= @place ORDER BY started_at DESC"
 )
 """The entries of @stream of last batches of plan log @log, at @place in it or behind."""
+LEDGER_LOGS = (
+    f"{_ENTRIES}STARTS_WITH(batch_id, '{OF_LOG}') AND STARTS_WITH(job_id, @prefix) AND started_at >= @since "
+    "ORDER BY started_at"
+)
+"""The entries of @stream since @since of the objects of plan logs for the table of @prefix."""
 LEDGER_ENTRIES_OF_JOB = f"{_ENTRIES}started_at = @at AND job_id = @job"
 """The entries of @stream for @job, which were written together at @at."""
 HAS_LEDGER_ENTRIES = (

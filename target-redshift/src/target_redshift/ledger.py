@@ -24,7 +24,19 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from singer_arrow.errors import LoadError, NotFoundError
-from singer_arrow.load.method import LAST, LOG, MADE_ANEW, PAGE, BatchLookup, Ledger, Proof, another_table
+from singer_arrow.load.method import (
+    LAST,
+    LOG,
+    MADE_ANEW,
+    OF_LOG,
+    PAGE,
+    BatchLookup,
+    KnownLog,
+    Ledger,
+    Proof,
+    another_table,
+    known_log,
+)
 from singer_arrow.naming import LEDGER, distinct_table_name, table_name
 from target_redshift import sql
 from target_redshift.client import Redshift
@@ -97,6 +109,13 @@ class StreamLedger(Ledger):
         what, text = f"Reading {self.client.path(LEDGER)}", sql.last_entry_from(self._quoted, LAST)
         with self._present():
             return bool(self.client.query(text, [self.stream, log, place], what=what).rows)
+
+    def logs(self) -> list[KnownLog]:
+        self.void_if_emptied()
+        what, text = f"Reading {self.client.path(LEDGER)}", sql.log_entries(self._quoted, OF_LOG)
+        with self._present():
+            rows = self.client.query(text, [self.stream], what=what).rows
+        return [known_log(entry, since) for entry, since in rows]
 
     def rows_of(self, batch_id: str) -> int:
         found = self._lookup.known(batch_id)

@@ -521,6 +521,12 @@ def last_entry_from(ledger: str, last: str) -> str:
     return f"{found} AND {_part(2)} = %s AND {_part(3)} >= %s LIMIT 1"
 
 
+def log_entries(ledger: str, prefix: str) -> str:
+    """Return a query for the entries of stream %s that begin with a prefix, the oldest first."""
+    found = f'SELECT "batch_id", "loaded_at" FROM {ledger} WHERE "stream" = %s AND NOT {_lacks(prefix)}'
+    return f'{found} ORDER BY "loaded_at"'
+
+
 def _part(number: int) -> str:
     """Return a part of an entry of the last batch of a load: see `singer_arrow.load.method.LAST`."""
     return f"""SPLIT_PART("batch_id", ' ', {number:d})"""

@@ -20,7 +20,7 @@ from target_bigquery.ledger import StreamLedger
 from target_redshift import load as redshift_load
 
 STREAMED = {"load_via": "storage_write"}
-WARNED = "its table has rows that came by other batches, RECORD messages or another tool"
+WARNED = "its table has rows that came by RECORD messages, by batches without a plan log or by another tool"
 
 
 @pytest.mark.parametrize(

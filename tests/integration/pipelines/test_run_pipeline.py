@@ -32,6 +32,7 @@ from local_cloud.programs import Programs
 from local_cloud.s3 import setup
 from singer_arrow import errors
 from singer_arrow.load.convert import RANK
+from singer_arrow.runtime.children import KILL_SECONDS
 
 pytestmark = pytest.mark.warehouses("redshift")  # it is about what is before the warehouse
 
@@ -550,7 +551,7 @@ def test_a_signal_while_running(
     command = programs.command("singer-arrow", "run", str(path), "--every", "1s")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=programs.env, cwd=path.parent, start_new_session=True, **pipes) as process:
-        assert wait_until(lambda: len(family_of(process.pid)) > 2, seconds=60)
+        assert wait_until(lambda: len(family_of(process.pid)) > 3, seconds=60)
         family = family_of(process.pid)
         connectors = family - {process.pid}
         for pid in connectors:
@@ -590,7 +591,7 @@ def test_ctrl_c_lets_the_target_load_what_came(
     command = programs.command("singer-arrow", "run", str(path))
     with subprocess.Popen(command, env=programs.env, cwd=tmp_path, start_new_session=True) as process:
         assert wait_until((tmp_path / "sent").exists, seconds=60)
-        assert wait_until(lambda: len(family_of(process.pid)) > 2, seconds=60)
+        assert wait_until(lambda: len(family_of(process.pid)) > 3, seconds=60)
         time.sleep(2)
         os.killpg(process.pid, signal.SIGINT)
     assert process.returncode == 130
@@ -614,6 +615,53 @@ def test_a_target_that_writes_after_its_reader_has_ended_is_ended(
         _, log = process.communicate(timeout=60)
     assert process.returncode == 1, log
     assert "state.json" in log.decode().splitlines()[-1]
+
+
+STUBBORN = """import os, signal, sys, time
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+if sys.argv[0].endswith("tap-first"):
+    os.kill(os.getppid(), signal.SIGKILL)  # at once, before it has done anything else
+open(sys.argv[0] + ".started", "w").close()
+time.sleep(300)
+"""
+
+
+def test_a_second_signal_ends_sides_that_ignore_it(
+    programs: Programs, write: Write, executable: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    executable("tap-stubborn", STUBBORN)
+    executable("target-stubborn", STUBBORN)
+    path = write(tap={"name": "tap-stubborn"}, target={"name": "target-stubborn"}, state="state.json")
+    with start(programs, path) as process:
+        assert wait_until(lambda: len(list((tmp_path / "bin").glob("*.started"))) == 2, seconds=60)
+        family = family_of(process.pid)
+        assert len(family) > 3, "this process, tap, target and what watches them"
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=KILL_SECONDS + 30)
+    assert process.returncode == 143, log
+    assert not family & set(running())
+
+
+@pytest.mark.parametrize("text", ["import time\ntime.sleep(300)", STUBBORN], ids=["foreign", "stubborn"])
+def test_sides_end_with_a_run_that_is_killed_in_their_first_moment(
+    programs: Programs, write: Write, executable: Callable[[str, str], Path], tmp_path: Path, text: str
+) -> None:
+    executable("tap-first", STUBBORN if text == STUBBORN else f"import os\nos.kill(os.getppid(), 9)\n{text}")
+    executable("target-last", text)
+    path = write(tap={"name": "tap-first"}, target={"name": "target-last"}, state="state.json")
+    with start(programs, path) as process:
+        process.wait(timeout=60)
+        assert process.returncode == -signal.SIGKILL
+
+    def left() -> list[str]:
+        return [command for _, command in running().values() if str(tmp_path / "bin") in command]
+
+    assert wait_until(lambda: not left(), seconds=KILL_SECONDS + 30), left()
+    path = write(tap={"name": "true"}, target={"name": "true"}, state="state.json")
+    run(programs, path)  # nobody has the STATE
 
 
 def test_a_target_that_does_not_start_leaves_no_tap(

@@ -42,6 +42,9 @@ def tap(after_load: Any, *, path: str = "s3://shop/in/*.csv", run: dict[str, Any
         ({"move": "s3://shop"}, {}, "may find them"),
         ({"move": "s3://b/"}, {}, r"s3://b/x\* may find them"),
         ({"move": "s3://shop/{tenant}"}, {"path": "s3://shop/**/*.csv"}, "may find them"),
+        ({"move": "s3://stage/batches/_plans/rows"}, {}, "where the plan log is, s3://stage/batches/_plans;"),
+        ({"move": "s3://stage/batches"}, {}, "where the plan log is"),
+        ({"move": "s3://stage/"}, {}, "where the plan log is"),
     ],
 )
 def test_what_would_lose_rows_is_refused(after_load: Any, more: dict[str, Any], message: str) -> None:
@@ -55,6 +58,7 @@ def test_what_would_lose_rows_is_refused(after_load: Any, more: dict[str, Any], 
         ({"delete": True}, {}),
         ({"move": "s3://shop/done"}, {"on_bad_row": "skip"}),
         ({"move": "s3://shop/inner/"}, {}),
+        ({"move": "s3://stage/batches/done"}, {}),
         ({"tag": {"a": "b"}}, {"run": {"batch_config": None, "plan_root": "s3://stage/plans"}}),
         (None, {"replication_method": "FULL_TABLE"}),
     ],

@@ -30,6 +30,10 @@ from singer_arrow.storage.urls import CONTROL, Url, shown
 # another log of the same source, a run without STATE would load them twice. A run with one adds `"follows": "3f9c..."`:
 # the last batch before its STATE. A table that has earlier ones, but not that one, lacks rows that went elsewhere.
 #
+# `"objects": {"roots": ["s3://shop/in/"], "kind": "date", "begin": "2024-05-01T00:00:00", "end": ""}` says where these
+# objects are: below these places, with a `date` in their path, or a `time` of their last change, from `begin` on and
+# before `end`. So a table that has rows of another log may still have none of the same objects.
+#
 # `"place": "0000000017.0000000003.0000000000000000000"` is where the batch is in its log: segment, task, first row. Of
 # two batches of one log the later one has the greater text. A log that was begun on purpose at a STATE adds
 # `"continues": {"log": "77aa...", "batch": "3f9c...", "place": "0000000018.0000000000.0000000000000000000"}`: the log
@@ -69,6 +73,24 @@ class ContinuedLog(NamedTuple):
     place: str
 
 
+class LogObjects(NamedTuple):
+    """Where the objects of a plan log are: the places, and the dates or times, of which an empty one is no bound."""
+
+    roots: tuple[str, ...]
+    kind: str = ""  # what is bounded: `date` of the path, `time` of the last change; empty: nothing
+    begin: str = ""  # as ISO 8601 has it, in UTC, without an offset
+    end: str = ""  # before this
+
+    def overlaps(self, other: LogObjects) -> bool:
+        """Return whether an object may be one of both."""
+        if self.kind and self.kind == other.kind:
+            for first, second in ((self, other), (other, self)):
+                if first.end and second.begin and first.end <= second.begin:
+                    return False
+        pairs = ((a, b) for a in self.roots for b in other.roots)
+        return not (self.roots and other.roots) or any(a.startswith(b) or b.startswith(a) for a, b in pairs)
+
+
 class PlanLogId(NamedTuple):
     """Ids of the plan log that a run follows, and of its source; whether the run has a STATE, and the batch before.
 
@@ -82,11 +104,13 @@ class PlanLogId(NamedTuple):
     follows: str = ""
     place: str = ""
     continues: ContinuedLog | None = None
+    objects: LogObjects | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Encode for a message, without what is empty."""
         found = {name: value for name, value in self._asdict().items() if value not in ("", None)}
-        return found | ({"continues": self.continues._asdict()} if self.continues else {})
+        parts = {"continues": self.continues, "objects": self.objects}
+        return found | {name: part._asdict() for name, part in parts.items() if part is not None}
 
 
 def place_in_log(segment: int, task: int = 0, row: int = 0) -> str:
@@ -233,7 +257,23 @@ def _plan_log(value: Any, where: str) -> PlanLogId | None:
             msg = f"{where}: 'continues' of 'plan_log' must hold the texts {names}, it is {repr(continues)[:80]}"
             raise DataError(msg)
         continues = ContinuedLog(*found)
-    return PlanLogId(log, source, bool(value.get("has_state")), follows, place, continues)
+    objects = _objects(value.get("objects"), where)
+    return PlanLogId(log, source, bool(value.get("has_state")), follows, place, continues, objects)
+
+
+def _objects(value: Any, where: str) -> LogObjects | None:
+    if value is None:
+        return None
+    try:
+        found = LogObjects(**value)
+        texts = [*found.roots, *found[1:]]
+        if isinstance(found.roots, str) or not all(isinstance(text, str) and _is_fit(text) for text in texts):
+            raise ValueError
+    except (TypeError, ValueError):
+        names = ", ".join(LogObjects._fields)
+        msg = f"{where}: 'objects' of 'plan_log' must hold the texts {names}, it is {repr(value)[:80]}"
+        raise DataError(msg) from None
+    return found._replace(roots=tuple(found.roots))
 
 
 def _rejected(value: Any, where: str) -> tuple[Skipped, ...]:

@@ -89,7 +89,7 @@ class _Plan:
     record: tuple[Member, ...]  # the members of the record: of the line, or of its last member if `within`
     within: bool
     schema: pa.Schema  # what pyarrow.json reads
-    reads_all: bool  # whether that is each known key
+    may_be_all: bool  # whether lines may have no other key than these
     has_decimals: bool
     numbers: tuple[re.Pattern[bytes], ...]  # of members whose values must not be strings
     texts: tuple[str, ...]  # names of the members that are read as JSON text
@@ -180,7 +180,7 @@ class BlockReader:
             record=record,
             within=within,
             schema=pa.schema(fields),
-            reads_all=all(kind not in ("json", "nothing") for _, kind, _ in _walk(record)),
+            may_be_all=not any(kind == "json" for _, kind, _ in _walk(record)),
             has_decimals=any(kind in ("number", "digits") for _, kind, _ in _walk(record)),
             numbers=tuple(_key(name) for name, kind, _ in _walk(record) if kind == "digits"),
             texts=texts,
@@ -305,7 +305,7 @@ def _texts(lines: _Lines, plan: _Plan, out: set[int]) -> dict[str, pa.Array]:
 
 def _read(lines: _Lines, plan: _Plan, unfit: Counter[str]) -> tuple[pa.RecordBatch, set[int], _Mode]:
     """Return the rows of lines, the bad lines, whose rows are arbitrary, and what was done with unknown keys."""
-    mode: _Mode = "error" if plan.reads_all else "ignore"
+    mode: _Mode = "error" if plan.may_be_all else "ignore"
     out = set[int]() if mode == "error" else _unclean(lines)
     if not out:
         try:

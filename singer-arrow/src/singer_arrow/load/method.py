@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from urllib.parse import quote, unquote
 
 from singer_sdk import metrics
 
 from singer_arrow.batch.files import FileProperties, LeftOut
-from singer_arrow.batch.message import ContinuedLog
+from singer_arrow.batch.message import ContinuedLog, LogObjects
 from singer_arrow.casting.from_text import shorten
 from singer_arrow.errors import DataError, IdentityError, LoadError
 from singer_arrow.load.dead_letters import BatchRejects, RecordOrigins, Rejected, Rejects
@@ -57,6 +58,7 @@ class Item(Generic[ConversionT]):
     no_log: str = ""  # the entry of the ledger for rows of the stream without a plan log, if its tap follows them
     follows: str | None = None  # the batch before that STATE, which the table must have too
     continues: ContinuedLog | None = None  # the plan log before its own, which was begun at a STATE
+    objects: LogObjects | None = None  # of its plan log
     properties: FileProperties | None = None  # required of the files; None: of records, which were checked
     rejected: tuple[Rejected, ...] = ()  # that the tap could not read, put with the others into the table for them
     origins: RecordOrigins | None = None  # of records; None: not needed
@@ -253,6 +255,35 @@ def no_log_of(stream: str) -> str:
     return f"{NO_LOG}_{digest(stream, 16)}"
 
 
+OF_LOG = f"{LOG}of "
+"""The entry of the objects of a plan log begins so; the log and where its objects are follow."""
+
+
+class KnownLog(NamedTuple):
+    """A plan log that brought rows into a table: where its objects are, and when it was first."""
+
+    log: str
+    objects: LogObjects
+    since: datetime
+
+
+def objects_entry(log: str, objects: LogObjects) -> str:
+    """Return the entry of the objects of a plan log; of too many places it has their buckets, or none."""
+    buckets = sorted({"/".join([*root.split("/", 3)[:3], ""]) for root in objects.roots})
+    for roots in (objects.roots, buckets):
+        words = (log, objects.kind, objects.begin, objects.end, *roots)
+        entry = OF_LOG + " ".join(quote(word, safe="/:") for word in words)
+        if len(entry) <= LONGEST_ENTRY:
+            return entry
+    return OF_LOG + " ".join(quote(word, safe="/:") for word in words[:4])
+
+
+def known_log(entry: str, since: datetime) -> KnownLog:
+    """Return what such an entry says."""
+    log, kind, begin, end, *roots = map(unquote, entry.removeprefix(OF_LOG).split(" "))
+    return KnownLog(log, LogObjects(tuple(roots), kind, begin, end), since)
+
+
 LAST = "_sdc_last "
 """The entry of the last batch of a plan log in a load begins so.
 
@@ -310,6 +341,10 @@ class Ledger:
     def has_from(self, log: str, place: str) -> bool:  # noqa: ARG002 - ledgers override it
         """Return whether the table has a batch of a plan log, at a place in it or behind."""
         return False
+
+    def logs(self) -> list[KnownLog]:
+        """Return the plan logs that have brought rows into the table."""
+        return []
 
     def rows_of(self, batch_id: str) -> int:  # noqa: ARG002 - ledgers override it
         """Return the rows of a batch that is known to be loaded."""
@@ -493,6 +528,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     def __init__(self, context: ContextT) -> None:
         self.context = context
         self._has_warned = False
+        self._compared = dict[str, str]()  # by plan log what there is to say of rows that others brought
         self.renewed = set[str]()  # entries of plan logs that the ledger has, and gets again
         self.leaves_out_loaded = self.keeps_ledger and not self.merges and context.replay != "load"
         """Whether batches that were loaded before are skipped.
@@ -514,19 +550,14 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             self._prove_beginning(item, item.continues)
         if self.keeps_ledger:
             ledger.void_if_emptied()
-        has_other_rows = bool(item.plan_log) and self.leaves_out_loaded and self._has_other_rows(item)
+        warning = self._rows_of_others(item) if item.plan_log and self.leaves_out_loaded else ""
         if item.batch_id and self.leaves_out_loaded and (when := ledger.loaded(item.batch_id)):
             self._skip_loaded(item, when)
             nothing: PreparedT = self.prepared_class(item)
             return nothing
-        if has_other_rows and not self._has_warned:
+        if warning and not self._has_warned:
             self._has_warned = True
-            self.context.logger.warning(
-                "Stream %r: its table has rows that came by other batches, RECORD messages or another tool, and the "
-                "tap sends the whole stream to be appended: rows of the same files will be there twice. Empty the "
-                "table first, or set load_method to upsert or overwrite",
-                self.context.stream,
-            )
+            self.context.logger.warning("Stream %r: %s", self.context.stream, warning)
         try:
             part = self.make_ready(item)
         except DataError as error:
@@ -650,8 +681,8 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
                 "for one run"
             )
 
-    def _has_other_rows(self, item: Item[Any]) -> bool:
-        """Return whether the table has rows that this run, which sends the whole stream, may append again.
+    def _rows_of_others(self, item: Item[Any]) -> str:
+        """Return a warning if the table has rows that this run, which sends the whole stream, may append again.
 
         An IdentityError: it would, as they came by another plan log of the same source, or by none.
         """
@@ -666,7 +697,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
                 "here with their STATE and --new-plan-log; or empty the table and run the tap without STATE"
             )
         if item.has_state:
-            return False
+            return ""
         if of_source in known and of_log not in known:
             raise IdentityError(
                 f"Stream {stream!r}: the table has rows of the same paths from another plan log, and "
@@ -682,7 +713,31 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
                 "STATE; to load all anew, empty the table; if those rows are of other files, set replay: skip "
                 "for one run"
             )
-        return bool(had_rows) and (of_source not in known or NO_LOG in known)
+        if not had_rows or (of_source in known and NO_LOG not in known):
+            return ""
+        with self.context.ledger.proving:
+            if of_log not in self._compared:
+                self._compared[of_log] = self._warning_of_others(item, NO_LOG in known)
+            return self._compared[of_log]
+
+    def _warning_of_others(self, item: Item[Any], has_rows_of_none: bool) -> str:
+        """Return what there is to say of the rows that others brought into the table of a run without STATE."""
+        own = item.plan_log[1].rpartition("_")[2]
+        sent = "and the tap sends the whole stream to be appended: rows of the same files will be there twice"
+        logs = self.context.ledger.logs()
+        if has_rows_of_none or not logs:
+            way = "by RECORD messages, by batches without a plan log or by another tool"
+            cure = "If it has no others, empty it; or use upsert or overwrite"
+            return f"its table has rows that came {way}, {sent}. {cure}"
+        for log in logs:
+            if log.log != own and (item.objects is None or log.objects.overlaps(item.objects)):
+                where = ", ".join(log.objects.roots) or "the same places"
+                return (
+                    f"its table has rows from {where}, which another plan log has brought since "
+                    f"{log.since:%Y-%m-%d %H:%M:%S} UTC, {sent}. If that was this pipeline, restore its plan_root and "
+                    "run it with its STATE; if it was another one, give both paths that share no file, or use upsert"
+                )
+        return ""
 
     @abc.abstractmethod
     def make_ready(self, item: Item[Any]) -> PreparedT:
@@ -721,8 +776,13 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         ledger.lasts.update(item.batch_id for item in lasts.values() if item.batch_id)
         entries |= {item.last: 0 for item in lasts.values()}
         logs = {item.plan_log: item.has_state for item in items if item.plan_log}
+        places = {
+            item.plan_log: objects_entry(item.plan_log[1].rpartition("_")[2], item.objects)
+            for item in items
+            if item.plan_log and item.objects is not None
+        }
         is_mixed = ledger.has_batches and not self.deferred and not all(item.plan_log for item in items)
-        asked = [entry for pair in logs for entry in pair]
+        asked = [*(entry for pair in logs for entry in pair), *places.values()]
         asked += [NO_LOG, *(item.no_log for item in items if item.no_log)] if is_mixed else []
         found = ledger.loaded_of(asked) if asked and self.keeps_ledger else {}
         for (of_source, of_log), has_state in logs.items():
@@ -731,6 +791,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
                 entries |= {} if of_log in found else {of_log: 0}
             elif not is_last and (of_source in found or self.deferred or not (has_state and self._had_rows)):
                 entries |= {of_source: 0, of_log: 0}
+        entries |= {entry: 0 for entry in places.values() if entry not in found}
         if is_mixed and NO_LOG not in found:
             entries[NO_LOG] = 0
         entries |= {item.no_log: 0 for item in items if is_mixed and item.no_log and not item.plan_log}

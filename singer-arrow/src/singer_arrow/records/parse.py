@@ -197,7 +197,7 @@ class RecordParser:
         self._schema, self._around, self._rules, self._check = schema, tuple(around), rules, check
         closed = rules is not None and rules.is_closed
         self._keys = KnownKeys(schema, frozenset(known), frozenset())
-        shown = pa.schema([(n, t) for n, t in _AROUND.items() if closed or n in (*around, "type", "stream")])
+        shown = pa.schema(list(_AROUND.items()))  # all of them, as other keys are looked for in each line
         # by whether each record was checked before
         self._parsers = {
             False: LineParser(

@@ -51,15 +51,6 @@ PIPELINE = "SINGER_ARROW_PIPELINE"
 """The variable with the names of the pipeline and of its run, with a space between them."""
 
 
-def end_with_runner() -> None:
-    """Receive SIGTERM when `singer-arrow run` ends without waiting for this process; only Linux has this."""
-    if sys.platform.startswith("linux") and FIGURES in os.environ:
-        import ctypes
-
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL("libc.so.6").prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-
-
 # Timeout of TCP connections whose peer disappeared, for example after a power failure or behind a firewall.
 #
 # Keepalive works only on idle connections: while sent bytes are unacknowledged, Linux retransmits them for 15 minutes

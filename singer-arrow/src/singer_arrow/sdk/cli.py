@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory, with_code
-from singer_arrow.runtime.process import Terminated, begin, end_with_runner, limit_arenas, received
+from singer_arrow.runtime.process import Terminated, begin, limit_arenas, received
 from singer_arrow.runtime.startup import end_at_signals, shows_version
 from singer_arrow.runtime.threads import interrupt
 
@@ -154,7 +154,6 @@ def run_connector(name: str, load: Callable[[], Callable[[], object]], *, packag
     if sys.platform == "win32":
         sys.exit(f"{name}: Windows is not supported: run it in WSL or in a container")
     end_at_signals(name)
-    end_with_runner()
     limit_arenas()
     begin()
     _set_hooks(name)

@@ -53,8 +53,17 @@ def problems(config: Mapping[str, Any], schema: Mapping[str, Any], errors: Itera
 
 def json_object(text: str | bytes, what: str) -> dict[str, Any]:
     """Parse a JSON object from the user; an error names its source, `--config c.json`, and never repeats it."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise _twice(what, next(name for name in names if names.count(name) > 1))
+        return found
+
     try:
-        given = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
+        given = json.loads(text, object_pairs_hook=once)
     except UnicodeDecodeError:
         raise ConfigError(f"{what} is not valid JSON: it is not text in UTF-8; save it as that") from None
     except (ValueError, RecursionError) as error:
@@ -76,6 +85,15 @@ def yaml_object(text: bytes, what: str) -> dict[str, Any]:
             for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set[Any]()
+            for key, _ in node.value:  # before those of `<<` are added, which a mapping may replace
+                if key.tag != "tag:yaml.org,2002:merge" and isinstance(key, yaml.ScalarNode):
+                    if key.value in seen:
+                        raise _twice(f"{what}, line {key.start_mark.line + 1},", key.value)
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
     Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), ["t", "f"])
     try:
         given = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
@@ -90,6 +108,10 @@ def yaml_object(text: bytes, what: str) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ConfigError(f"{what} must hold a YAML mapping, such as 'streams:' and what belongs to it")
     return bounded(given, what)
+
+
+def _twice(where: str, name: str) -> ConfigError:
+    return ConfigError(f"{where} has {name!r} twice, and one of them would not count; leave it out")
 
 
 def bounded(given: ValueT, what: str) -> ValueT:

@@ -22,6 +22,7 @@ from urllib.parse import unquote_plus
 import pyarrow as pa
 
 from singer_arrow.errors import ServiceError
+from singer_arrow.storage.redirects import redirect_error
 from singer_arrow.storage.urls import Fetched, ObjectInfo, Url
 
 if TYPE_CHECKING:
@@ -326,6 +327,13 @@ def client(boto: AwsSession, options: AwsOptions, *, region: str | None, endpoin
     made.meta.events.unregister("before-parse.s3.*", handlers._handle_200_error)
     made.meta.events.register("before-parse.s3.CopyObject", handlers._handle_200_error)
     made.meta.events.register("before-parse.s3.ListObjectsV2", _keep_page)
+    if endpoint:  # Amazon's own endpoints redirect to the region of a bucket
+
+        def refuse(response_dict: dict[str, Any], **_: Any) -> None:
+            if error := redirect_error(endpoint, response_dict["status_code"], response_dict["headers"]):
+                raise error
+
+        made.meta.events.register_first("before-parse.s3.*", refuse)
     return made
 
 

@@ -33,6 +33,7 @@ from singer_arrow.storage.errors import (
     with_retries,
 )
 from singer_arrow.storage.listing import ObjectPage
+from singer_arrow.storage.redirects import refuse_redirects
 from singer_arrow.storage.urls import Fetched, Lifetime, ObjectInfo, Url, VersionCache
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class Storage:
         self._stores: dict[tuple[str, str, bool, bool, date | None], ObjectStore] = {}
         self._buckets: dict[str, s3.Bucket] = {}
         self._locations: dict[str, S3Access] = {}
+        self._asked = set[str]()  # buckets whose endpoint redirects no request
         self._clients: dict[tuple[str | None, str | None], Any] = {}
         self._lock = threading.Lock()
         self.cache = VersionCache()  # cache for data derived from objects, such as Parquet footers
@@ -467,14 +469,21 @@ class Storage:
         key = (url.scheme, url.bucket, keyed, persistent, day)
         with self._lock:
             if key not in self._stores:
+                self._refuse_redirects(url, location)
                 options: dict[str, Any] = {"keyed": keyed, "persistent": persistent}
                 self._stores[key] = open_store(url, self._aws, location, **options, google=self._google, day=day)
             return self._stores[key]
+
+    def _refuse_redirects(self, url: Url, location: S3Access | None) -> None:
+        if location is not None and location.endpoint and url.bucket not in self._asked:
+            refuse_redirects(location.endpoint, url.bucket, url.key, aws.ca_bundle())
+            self._asked.add(url.bucket)
 
     def _bucket(self, url: Url) -> s3.Bucket:
         location = self.access(url)
         with self._lock:
             if url.bucket not in self._buckets:
+                self._refuse_redirects(url, location)
                 key = location.region, location.endpoint
                 if key not in self._clients:
                     self._clients[key] = s3.client(

@@ -314,6 +314,7 @@ class WarehouseTable(abc.ABC):
             last=last,
             follows=follows,
             continues=continues,
+            objects=log.objects if log else None,
             rejected=tuple(Rejected.of_tap(row) for row in batch.rejected),
             has_state=log is not None and log.has_state,
             no_log=no_log,

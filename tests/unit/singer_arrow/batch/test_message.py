@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from singer_arrow.batch.message import Batch, ContinuedLog, PlanLogId, place_in_log
+from singer_arrow.batch.message import Batch, ContinuedLog, LogObjects, PlanLogId, place_in_log
 from singer_arrow.errors import DataError
 from singer_arrow.read_options import Skipped
 
@@ -21,7 +21,15 @@ OURS = Batch(
     byte_count=31245,
     version=17,
     ranks=(((500, "a 1"), (342, "a 2")), ((None, "b 1"),)),
-    plan_log=PlanLogId("a1", "b2", True, "c3", place_in_log(7, 1, 500), ContinuedLog("d4", "e5", place_in_log(6))),
+    plan_log=PlanLogId(
+        "a1",
+        "b2",
+        True,
+        "c3",
+        place_in_log(7, 1, 500),
+        ContinuedLog("d4", "e5", place_in_log(6)),
+        LogObjects(("s3://shop/in/",), "date", "2024-05-01T00:00:00"),
+    ),
 )
 
 

@@ -159,3 +159,22 @@ def test_what_is_no_yaml_mapping_is_one_line_that_holds_nothing_of_it(tmp_path: 
     with pytest.raises(ConfigError, match=words) as caught:
         object_file(str(file), "config")
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("c.yml", "tap: {a: 1}\ntarget: 2\ntap: {b: 1}", "config, line 3, has 'tap' twice"),
+        ("c.yml", "a:\n  b: 1\n  c: 2\n  b: 3", "config, line 4, has 'b' twice"),
+        ("c.json", '{"tap": 1, "a": {"x": 1, "x": 1}}', "config has 'x' twice"),
+    ],
+)
+def test_a_name_that_is_there_twice_is_named(tmp_path: Path, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=f"^{words}, and one of them would not count; leave it out$"):
+        object_file(str(tmp_path / name), "config")
+
+
+def test_a_mapping_may_replace_what_it_merges(tmp_path: Path) -> None:
+    (tmp_path / "c.yml").write_text("base: &base {a: 1, b: 2}\nown: {<<: *base, b: 3}\n")
+    assert object_file(str(tmp_path / "c.yml"), "config")["own"] == {"a": 1, "b": 3}

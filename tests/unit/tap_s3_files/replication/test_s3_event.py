@@ -50,6 +50,7 @@ def test_each_shape_is_read_plain_and_in_an_envelope_of_sns(message: dict[str, A
         {"Records": [record("x"), {"eventName": "ObjectCreated:Put"}]},
         {"Records": [{**record("x"), "eventName": None}]},
         {"Records": [record(None)]},  # type: ignore[arg-type]
+        {"Records": [record("in/\ud800.csv")]},  # half a character, which JSON allows
         {"Records": None},
         {"Type": "Notification", "Message": "hello"},
         {"Type": "Notification"},
