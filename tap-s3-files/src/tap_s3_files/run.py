@@ -126,7 +126,7 @@ class TapRun:
 
         IdentityError: its objects are not there because `after_load` has removed them.
         """
-        if stream.after_load is not None and self.settings.plan_root is not None and not placeholders(stream.name):
+        if self.settings.plan_root is not None and not placeholders(stream.name):
             log = PlanLog(self.storage, self.settings.plan_root, stream.name, read_only=True)
             log.check_gone(log.first_number)
         paths, dates = ", ".join(map(str, stream.paths)), ""

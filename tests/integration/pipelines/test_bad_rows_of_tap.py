@@ -85,7 +85,7 @@ def test_each_bad_row_arrives_once_also_over_broken_runs(
     first = objects.run(tap)
     assert "Read rows: 5 rows" in first.stderr
     assert "6 rows rejected" in first.stderr
-    assert "A row is rejected: row 3 of s3://" in first.stderr
+    assert "A row is rejected: line 3 of s3://" in first.stderr
     assert sum(m["row_count"] for m in first.of_type("BATCH")) == (len(GOOD) if batches else 0)
     if method != "overwrite":  # which loads nothing of a stream without its end
         warehouse.load(without_end(first), load_method=method, **settings)

@@ -88,6 +88,15 @@ def test_streams_without_an_object(typed: bool, streams: Streams) -> None:
     assert "no object matches" in error_of(streams.programs("tap-s3-files", config=streams.config(), discover=True))
 
 
+def test_streams_that_are_left_out_count_too(streams: Streams) -> None:
+    for name in "ab":
+        streams.source.s3.delete_object(Bucket=streams.bucket, Key=f"{name}/1.csv")
+    streams.source.put("c/1.csv", "")
+    ran = streams.run(typed=False)
+    assert error_of(ran) == "2 of 3 streams failed: 'a', 'b'; the log has the reason of each"
+    assert "Stream 'c' is left out of this run: all its objects are empty" in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("status", "code", "read"),
     [(403, "AccessDenied", "c"), (403, "InvalidAccessKeyId", ""), (400, "ExpiredToken", "")],

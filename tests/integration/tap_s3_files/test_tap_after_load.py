@@ -50,6 +50,8 @@ def test_what_a_state_has_passed_is_deleted_by_the_next_run(source: Source) -> N
     third = source.run(given, state=state_of(second))
     assert (keys(source), source.rows(third)) == ([], [])
     assert state_of(third)["bookmarks"] == state_of(second)["bookmarks"]
+    for one in (given, config(source, None)):
+        assert "after_load may have removed objects" in failed(source, one), "not that no object matches its path"
     source.csv("in/c.csv", 20, at=moment(2))
     fourth = source.run(given, state=state_of(third))
     assert [r["id"] for r in source.rows(fourth)] == list(range(20, 30))

@@ -87,7 +87,7 @@ def test_each_day_is_loaded_once_however_often_the_jobs_run(
             "TAP_S3_FILES_PLAN_ROOT": f"s3://{bucket}/plans/{start}_{end}",
         }
         ran = shell(step(jobs["load"], "load"), tmp_path, **run.env, **env)
-        assert ran.returncode == 0, ran.stderr
+        assert (ran.returncode, "there twice" in ran.stderr) == (0, False), ran.stderr
         states.write_text((tmp_path / "states.jsonl").read_text())
 
     cut = ranges(jobs, tmp_path, "2024-05-02", "2024-05-05", 2)

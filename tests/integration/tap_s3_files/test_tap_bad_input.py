@@ -245,3 +245,20 @@ def test_columns_that_flattening_would_give_one_name(source: Source) -> None:
     ran = source.run(flattening_enabled=True, flattening_max_depth=2)
     assert "SCHEMA of stream 'rows' cannot be flattened: it has a property 'o__a'" in error_of(ran)
     assert ran.stderr.endswith(" [schema]\n")
+
+
+def test_columns_that_cannot_be_flattened_keep_no_other_stream_back(source: Source) -> None:
+    source.put("in/a.jsonl", json.dumps({"id": 1, "o__a": "outer", "o": {"a": "inner"}}) + "\n")
+    source.put("other/a.jsonl", json.dumps({"id": 2, "o": {"a": "inner"}}) + "\n")
+    streams = [{"name": name, "path": f"s3://{source.bucket}/{name}/*"} for name in ("in", "other")]
+    ran = source.run(streams=streams, flattening_enabled=True, flattening_max_depth=2, metadata_columns=False)
+    assert "SCHEMA of stream 'in' cannot be flattened: it has a property 'o__a'" in error_of(ran)
+    assert [m["record"] for m in ran.of_type("RECORD")] == [{"id": 2, "o__a": "inner"}]
+
+
+def test_dates_without_an_object_are_named(source: Source) -> None:
+    source.put("2024-01-05/a.csv", "id\n1\n")
+    stream = {"name": "rows", "path": f"s3://{source.bucket}/{{date:%Y-%m-%d}}/*.csv"}
+    line = error_of(source.run(streams=[stream], start_date="2024-01-01", end_date="2024-01-04"))
+    assert f"{stream['path']} with a date from 2024-01-01 to before 2024-01-04 (UTC). " in line
+    assert f"The last path tried was s3://{source.bucket}/2024-01-03/*.csv; check start_date, end_date" in line

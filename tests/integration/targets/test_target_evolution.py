@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -374,3 +375,16 @@ def test_variants_in_records_and_of_lists_evolve_further(warehouse: Warehouse, b
         (None, small),
         (None, fine),
     ]
+
+
+def test_a_new_column_is_named_in_one_line(
+    warehouse: Warehouse, batch: Batches, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        warehouse.load([schema(columns=of()), batch([{"id": 1}], columns=of(), batch_id="a")])
+        assert "gets new column" not in caplog.text
+        more = of(n=pa.int64(), words=pa.string())
+        warehouse.load([schema(columns=more), batch([{"id": 2, "n": 1, "words": "x"}], columns=more, batch_id="b")])
+    (line,) = [m for m in caplog.messages if "gets new column" in m]
+    assert "gets new columns from stream 'rows': 'n' (" in line
+    assert ", 'words' (" in line

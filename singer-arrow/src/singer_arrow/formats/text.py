@@ -458,7 +458,8 @@ def with_first_row(schema: pa.Schema, values: Sequence[str | None], options: Rea
         if merge_fields(column, own).type != column.type and not pt.is_null(column.type):
             return schema
         is_typed |= not (pt.is_null(own.type) or pt.is_string(column.type) or pt.is_null(column.type))
-    return schema.with_metadata({FIRST_ROW: ", ".join(v or "" for v in values)}) if is_typed else schema
+    shown = {FIRST_ROW: ", ".join(v or "" for v in values)}
+    return schema.with_metadata({**(schema.metadata or {}), **shown}) if is_typed else schema
 
 
 def distinct(names: Sequence[str]) -> list[str]:

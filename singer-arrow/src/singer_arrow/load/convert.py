@@ -302,7 +302,11 @@ class Conversion(abc.ABC, Generic[ColumnT]):
             try:
                 arrays.append(self.array(array, column))
             except pa.ArrowInvalid as error:
-                raise DataError(" ".join(str(error).split()), url=at.url, column=column.source) from None
+                reason = (
+                    f"{' '.join(str(error).split())}, so column {column.name!r} of the table cannot hold it exactly"
+                )
+                hint = "Set its type to string in the tap's schema: such values go into a column of their own"
+                raise DataError(reason, url=at.url, column=column.source, hint=hint) from None
             except ValueError as error:  # a key would lose digits
                 reason = f"the key {error}, which no column of the warehouse holds, so it could become another row's"
                 hint = "Set its type to string in the tap, choose other keys, or set load_method: append-only"

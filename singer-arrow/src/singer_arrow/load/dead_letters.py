@@ -10,13 +10,16 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
 from singer_arrow.errors import DataError, one_line
+from singer_arrow.formats import detect_format
 from singer_arrow.read_options import Skipped
 
+_OF_LINES = ("csv", "jsonl", "json", "fixed_width", "lines")
+"""Formats in which the position of a row is the number of its line."""
 MOST_REASON = 2_000
 """Characters of a reason."""
 
@@ -36,13 +39,15 @@ class Rejected:
     column: str | None  # the property, if a single one is bad
     reason: str
     record: str  # as JSON text
+    is_of_tap: bool = field(default=False, compare=False)  # which has logged it
 
     @classmethod
     def of_tap(cls, row: Skipped) -> Rejected:
-        return cls(row.file, row.position, row.column, one_line(row.reason)[:MOST_REASON], row.record)
+        return cls(row.file, row.position, row.column, one_line(row.reason)[:MOST_REASON], row.record, is_of_tap=True)
 
     def __str__(self) -> str:
-        place = f"row {self.position} of {self.file}" if self.file else f"line {self.position} of the input"
+        word = "line" if detect_format(self.file or "") in _OF_LINES else "row"
+        place = f"{word} {self.position} of {self.file}" if self.file else f"line {self.position} of the input"
         return f"{place}{f', column {self.column!r}' if self.column else ''}: {self.reason}"
 
 

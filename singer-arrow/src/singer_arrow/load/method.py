@@ -817,9 +817,12 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         return None if most is None and not item.rejected else Rejects(most, item.origins, item.rejected)
 
     def log_rejected(self, batches: Iterable[BatchRejects]) -> None:
-        """Count rows that were put into the table of rejected rows, and log the first of the stream."""
+        """Count rows that were put into the table of rejected rows, and log the first of the stream.
+
+        Those that the tap could not read it has logged.
+        """
         rows = [row for batch in batches for row in batch.rows]
-        if rows and not self.context.tally.counts().get("rejected"):
+        if rows and not rows[0].is_of_tap and not self.context.tally.counts().get("rejected"):
             self.context.logger.warning(
                 "Stream %r: %s. It is not loaded, but written to table %s; further rows of the stream are only counted",
                 self.context.stream,

@@ -66,6 +66,8 @@ class ExactMapper(PluginMapper):
         self, stream_name: str, schema: dict[str, Any], key_properties: Sequence[str] | None
     ) -> None:
         """Make the maps of a stream; SchemaError: its schema cannot be flattened."""
+        if self.flattening_options is not None and "properties" in schema:
+            schema = _with_types(schema)
         with _flattening_errors(stream_name):
             super().register_raw_stream_schema(stream_name, _OwnSchema(schema), key_properties)
         for stream_map in self.stream_maps[stream_name]:
@@ -78,6 +80,37 @@ class ExactMapper(PluginMapper):
 
 def _of_text(function: Callable[[str], str]) -> Callable[[Any], str | None]:
     return lambda value: None if value is None else function(value if isinstance(value, str) else str(value))
+
+
+_SCALARS = ["string", "number", "integer", "boolean", "null"]
+_KEPT_BY_SDK = ("string", "array", "object")
+
+
+def _with_types(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema whose properties have a type at every depth, as the SDK's flattening needs it.
+
+    It takes the first branch of `anyOf` for all, leaves properties out whose first branch is a number, and makes text
+    of those without a type. One that may be of several types is of all of them here, so that no value is refused.
+    """
+    return {**schema, "properties": {name: _with_type(prop) for name, prop in schema["properties"].items()}}
+
+
+def _with_type(prop: Any) -> Any:
+    if not isinstance(prop, Mapping):
+        return prop
+    if "type" in prop:
+        return _with_types(prop) if isinstance(prop.get("properties"), Mapping) else prop
+    branches = prop.get("anyOf") or prop.get("oneOf") or []
+    if not all(isinstance(branch, Mapping) for branch in branches):
+        return prop
+    others = [branch for branch in branches if set(_names_of(branch)) != {"null"}]
+    if len(others) == 1 and _names_of(others[0]):
+        first = branches[0]
+        is_kept = first is others[0] and first["type"] in _KEPT_BY_SDK
+        return prop if is_kept else {**others[0], "type": [*_names_of(others[0]), "null"]}
+    names = [name for branch in others for name in _names_of(branch)]
+    is_known = branches and all(map(_names_of, others)) and set(names) <= set(_SCALARS)
+    return {"type": list(dict.fromkeys([*names, "null"])) if is_known else _SCALARS}
 
 
 _NULL: Mapping[str, Any] = {}

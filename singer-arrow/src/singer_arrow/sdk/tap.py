@@ -230,7 +230,12 @@ class ArrowTap(CheckedPlugin, Tap):
             name, mask = entry.stream or entry.tap_stream_id, self.interned(entry.metadata.resolve_selection())
             whole = self.interned(entry.schema.to_dict())
             schema = self.interned(get_selected_schema(name, whole, mask))
-            self.mapper.register_raw_stream_schema(name, schema, entry.key_properties)
+            try:
+                self.mapper.register_raw_stream_schema(name, schema, entry.key_properties)
+            except SingerArrowError as error:
+                self.fail_stream(name, error, is_only=len(self.streams) == 1)
+                self.streams.pop(entry.tap_stream_id, None)
+                continue
             for stream_map in self.mapper.stream_maps[name]:
                 stream_map.raw_schema = schema  # of which each has made a copy
             if self._is_run and (stream := self.streams.get(name)):  # nothing changes the selection of a run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -176,3 +177,15 @@ def test_the_log_names_the_setting_where_there_is_no_doubt(
         schema = objects.infer("\n".join(["a", *(f'"{v}"' for v in values)]).encode(), "a.csv")
     assert schema.types == [pa.string()]
     assert [f"set {hint} to read" in m for m in caplog.messages if "column 'a' is text" in m] == [True] * bool(hint)
+
+
+def test_a_column_that_few_values_make_text_is_told(objects: Any) -> None:
+    rows = [f"{n},{n * 1.5}" for n in range(1500)]
+    rows[7], rows[900] = "7,n/a", "900,unknown"
+    schema = objects.infer("\n".join(["id,amount", *rows, ""]).encode(), "a.csv")
+    assert schema.field("amount").type == pa.string()
+    found = json.loads(schema.metadata[b"nearly_typed"])
+    assert list(found) == ["amount"]
+    assert "2 of 1,500 values cannot be read as number ('n/a', 'unknown')" in found["amount"]
+    words = objects.infer(b"id,w\n" + b"".join(b"%d,w%d\n" % (n, n) for n in range(99)) + b"100,5\n", "a.csv")
+    assert words.metadata is None

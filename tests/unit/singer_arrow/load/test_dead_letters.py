@@ -152,3 +152,11 @@ def test_parts_of_a_long_record_make_it_up(text: str, most: int) -> None:
     parts = list(parts_of(Rejected(**rejected, record=record), most))
     assert "".join(part.record for part in parts) == record
     assert all(0 < len(part.record.encode()) <= most for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [("s3://b/a.csv.gz", "line 19 of s3://b/a.csv.gz"), ("s3://b/a.parquet", "row 19 of s3://b/a.parquet")],
+)
+def test_the_position_of_a_row_is_what_a_user_finds_in_its_file(file: str, place: str) -> None:
+    assert str(Rejected(file, 19, "v", "why", "{}")) == f"{place}, column 'v': why"
