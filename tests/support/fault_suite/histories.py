@@ -251,16 +251,16 @@ class Teller:
         self._go_on_with_other_tables(may_be_whole=has_ledger)
 
     def _go_on_with_other_tables(self, *, may_be_whole: bool) -> None:
-        """Run the pipelines of tables that lack rows, or have them by copies: each is right, or refused.
+        """Run the pipelines of tables that lack rows, or have them by copies: each is right, or refused, or warned of.
 
-        If one is refused, the tables are emptied, and runs without STATE fill them.
+        If one is not right, the tables are emptied, and runs without STATE fill them.
         """
         if self.problems:
             return
         for pipeline in self._beside():
             self._new_objects(pipeline)
             is_whole = may_be_whole and not pipeline.is_anew and self._chance.random() < 0.3
-            if not pipeline.run(is_whole=is_whole):
+            if not pipeline.run(is_whole=is_whole, may_double=is_whole):
                 self._start_over(pipeline)
                 return
 
@@ -310,14 +310,14 @@ class Teller:
             steps += [self.goes, self.is_rolled_back, self.a_large_one_comes]
         else:
             steps += [self.is_compacted] * 2
-        first, last = [self.comes, self.run] * len(self._pipelines), [self.run] * len(self._pipelines)
-        chosen = [*first, *self._chance.choices(steps, k=self._chance.randint(4, MOST_STEPS)), *last]
-        for number, step in enumerate(chosen):
+        between = self._chance.choices(steps, k=self._chance.randint(4, MOST_STEPS))
+        chosen = [(step, pipeline) for pipeline in self._pipelines for step in (self.comes, self.run)]
+        chosen += [(step, self._chance.choice(self._pipelines)) for step in between]
+        chosen += [(self.run, pipeline) for pipeline in self._pipelines]
+        for step, pipeline in chosen:
             if self.problems:
                 break
-            at_ends = number < len(first) or number >= len(chosen) - len(last)
-            own = (number // 2 if number < len(first) else number - len(chosen)) if at_ends else None
-            self._own = self._pipelines[own] if own is not None else self._chance.choice(self._pipelines)
+            self._own = pipeline
             self.steps.append(step.__name__)
             step()
         for pipeline in self._pipelines:
