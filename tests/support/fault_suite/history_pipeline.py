@@ -141,9 +141,8 @@ class Pipeline:
             self.source.see()
         if "Traceback" in self.text:
             self.problems.append("a traceback")
-        if tap.code or (
-            target.code and not (is_cut_off and self.method == OVERWRITE)
-        ):  # the end of a stream is missing
+        lacks_ends = is_cut_off and self.method == OVERWRITE  # of streams, which is an error
+        if tap.code or (target.code and not lacks_ends):
             errors = [line for ran in (tap, target) for line in ran.stderr.splitlines() if "| ERROR" in line]
             if len(errors) != 1:
                 self.problems.append(f"exit codes {tap.code} and {target.code} with {len(errors)} lines of error")
