@@ -309,7 +309,7 @@ class SqsEvents:
         plan = self.plans[stream]
         if plan.plans_first and not self._over:
             for segment in plan.unfinished_segments():  # an error must come before messages are deleted
-                for task in segment.tasks:
+                for task in segment.tasks if segment.from_queue else ():
                     plan.selects(segment, task)
             with self._queue.heartbeat():
                 while self._round(is_first=True):

@@ -67,6 +67,18 @@ def test_what_was_appended_since_the_state_is_sent(lake: Lake, table: IcebergBuc
     assert lake.ids(lake.sync(table, **whole)) == [*range(9)]
 
 
+def test_of_the_rows_of_a_key_the_last_commit_has_the_newest(lake: Lake, table: IcebergBucket) -> None:
+    files = dict[str, None]()  # in the order of the commits
+    for _ in range(4):
+        table.add([1])
+        files |= dict.fromkeys(task.file.file_path for task in table.table.scan().plan_files())
+    lake.sync(table, key_properties=["id"]).check()
+    entry = lake.s3.get_object(Bucket=lake.bucket, Key="stage/_plans/rows/000000.json")["Body"].read()
+    times = {o["url"]: o["modified"] for task in json.loads(entry)["tasks"] for o in task["objects"]}
+    assert sorted(times, key=times.__getitem__) == list(files)
+    assert len({*times.values()}) == 4
+
+
 def test_rows_that_are_removed_end_the_run_before_anything_is_sent(lake: Lake, table: IcebergBucket) -> None:
     table.add(range(4))
     first = lake.sync(table)

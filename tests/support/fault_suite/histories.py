@@ -21,7 +21,7 @@ from tap_source import TapBucket
 from warehouses import LEDGER, WAREHOUSES, Warehouse
 
 from fault_suite.history_model import Version
-from fault_suite.history_pipeline import OVERWRITE, REMOVED, Pipeline, Tables
+from fault_suite.history_pipeline import OVERWRITE, REMOVED, UPSERT, Pipeline, Tables
 from fault_suite.history_sources import LATE, STREAMS, Files, LakeTables, Source
 from fault_suite.site import Outcome
 from fault_suite.source import Comparison
@@ -166,7 +166,9 @@ class Teller:
 
     def is_compacted(self) -> None:
         """The files of a table of a lake are written anew."""
-        if isinstance(self._own.source, LakeTables):
+        if (
+            isinstance(self._own.source, LakeTables) and self.method != UPSERT
+        ):  # it may change the order of a key's rows
             self._own.source.compact(self._chance.choice(STREAMS))
 
     # What users do to pipelines
@@ -251,16 +253,16 @@ class Teller:
         self._go_on_with_other_tables(may_be_whole=has_ledger)
 
     def _go_on_with_other_tables(self, *, may_be_whole: bool) -> None:
-        """Run the pipelines of tables that lack rows, or have them by copies: each is right, or refused.
+        """Run the pipelines of tables that lack rows, or have them by copies: each is right, or refused, or warned of.
 
-        If one is refused, the tables are emptied, and runs without STATE fill them.
+        If one is not right, the tables are emptied, and runs without STATE fill them.
         """
         if self.problems:
             return
         for pipeline in self._beside():
             self._new_objects(pipeline)
             is_whole = may_be_whole and not pipeline.is_anew and self._chance.random() < 0.3
-            if not pipeline.run(is_whole=is_whole):
+            if not pipeline.run(is_whole=is_whole, may_double=is_whole):
                 self._start_over(pipeline)
                 return
 
@@ -310,14 +312,14 @@ class Teller:
             steps += [self.goes, self.is_rolled_back, self.a_large_one_comes]
         else:
             steps += [self.is_compacted] * 2
-        first, last = [self.comes, self.run] * len(self._pipelines), [self.run] * len(self._pipelines)
-        chosen = [*first, *self._chance.choices(steps, k=self._chance.randint(4, MOST_STEPS)), *last]
-        for number, step in enumerate(chosen):
+        between = self._chance.choices(steps, k=self._chance.randint(4, MOST_STEPS))
+        chosen = [(step, pipeline) for pipeline in self._pipelines for step in (self.comes, self.run)]
+        chosen += [(step, self._chance.choice(self._pipelines)) for step in between]
+        chosen += [(self.run, pipeline) for pipeline in self._pipelines]
+        for step, pipeline in chosen:
             if self.problems:
                 break
-            at_ends = number < len(first) or number >= len(chosen) - len(last)
-            own = (number // 2 if number < len(first) else number - len(chosen)) if at_ends else None
-            self._own = self._pipelines[own] if own is not None else self._chance.choice(self._pipelines)
+            self._own = pipeline
             self.steps.append(step.__name__)
             step()
         for pipeline in self._pipelines:

@@ -49,6 +49,9 @@ class Version:
 class Expected(abc.ABC):
     """What a table must hold, and what it may hold, by its load method."""
 
+    def __init__(self) -> None:
+        self.emptied()
+
     @abc.abstractmethod
     def ended(self, there: Sequence[Version]) -> None:
         """Note a run that ended well, and the versions that were there."""
@@ -72,11 +75,6 @@ class Expected(abc.ABC):
 class Appended(Expected):
     """Each version once that was there when a run ended well."""
 
-    def __init__(self) -> None:
-        self._sure = Rows()
-        self._taken = set[int]()
-        self._maybe = dict[int, Version]()
-
     def ended(self, there: Sequence[Version]) -> None:
         for version in (v for v in there if v.number not in self._taken):
             self._sure += version.rows
@@ -87,28 +85,28 @@ class Appended(Expected):
         self._maybe |= {v.number: v for v in there if v.number not in self._taken}
 
     def emptied(self) -> None:
-        self.__init__()  # type: ignore[misc]
+        self._sure = Rows()
+        self._taken = set[int]()
+        self._maybe = dict[int, Version]()
 
     def difference(self, found: Rows, *, settles: bool) -> tuple[Rows, Rows]:
-        extra = found - self._sure
+        extra, parts = found - self._sure, dict[int, Version]()
         for version in list(self._maybe.values()):
             part = version.rows & extra
             if part == version.rows or version.is_large:
                 extra -= part
-                if settles and part:
-                    self._sure += part
-                    self._taken.add(version.number)
+            if part == version.rows and settles:
+                self._sure += part
+                self._taken.add(version.number)
+            elif part and version.is_large:  # another pipeline may bring the rest
+                parts[version.number] = version
         if settles:
-            self._maybe.clear()
+            self._maybe = parts
         return self._sure - found, extra
 
 
 class Upserted(Expected):
     """Of each key the row of the newest version."""
-
-    def __init__(self) -> None:
-        self._sure = dict[int, Version]()
-        self._maybe = dict[int, Version]()
 
     def ended(self, there: Sequence[Version]) -> None:
         self._sure |= {v.number: v for v in there}
@@ -118,7 +116,8 @@ class Upserted(Expected):
         self._maybe |= {v.number: v for v in there if v.number not in self._sure}
 
     def emptied(self) -> None:
-        self.__init__()  # type: ignore[misc]
+        self._sure = dict[int, Version]()
+        self._maybe = dict[int, Version]()
 
     def difference(self, found: Rows, *, settles: bool) -> tuple[Rows, Rows]:
         newest = {key: v for v in sorted(self._sure.values(), key=lambda v: v.at) for key in v.keys}
@@ -142,10 +141,6 @@ class Upserted(Expected):
 class Overwritten(Expected):
     """All versions that were there when the last run ended well, or those of a run after it, as a whole."""
 
-    def __init__(self) -> None:
-        self._now = Rows()
-        self._others = list[Rows]()
-
     def ended(self, there: Sequence[Version]) -> None:
         self._now, self._others = sum_of(there), []
 
@@ -153,7 +148,8 @@ class Overwritten(Expected):
         self._others.append(sum_of(there))
 
     def emptied(self) -> None:
-        self.__init__()  # type: ignore[misc]
+        self._now = Rows()
+        self._others = list[Rows]()
 
     def difference(self, found: Rows, *, settles: bool) -> tuple[Rows, Rows]:
         due = found if found in self._others else self._now

@@ -20,6 +20,8 @@ from local_cloud.programs import Ran
 OVERWRITE, UPSERT = "overwrite", "upsert"
 WARNINGS = ("its table is empty, and the tap sends only what is new", "its table was emptied since it got batch")
 """Of a target: only a run without STATE brings all rows."""
+TWICE = "rows of the same files will be there twice"
+"""Of a target: a run without STATE adds to rows that its ledger does not know."""
 REMOVED = "was removed since it was read"
 """In a warning of the tap: the newest version of an object is not there any more."""
 
@@ -114,12 +116,14 @@ class Pipeline:
         given = {"state": state} if state is not None else {}
         return self.execute("tap-s3-files", *arguments, config=self.config(), **given)
 
-    def run(self, *, is_whole: bool = False, is_cut_off: bool = False) -> bool:
+    def run(self, *, is_whole: bool = False, is_cut_off: bool = False, may_double: bool = False) -> bool:
         """Run tap and target once, check the tables, and return whether both ended well.
 
         Args:
             is_whole: Without STATE. Its STATE is merged into the former one.
             is_cut_off: The target reads only some lines of the tap, by chance; its last STATE is lost, by chance.
+            may_double: The tables may hold rows that the ledger does not know. If a warning says that they are there
+                twice then, the run did not end well.
         """
         for stream in STREAMS:  # one without any object is an error
             if not self.source.objects[stream]:
@@ -137,16 +141,20 @@ class Pipeline:
             self.source.see()
         if "Traceback" in self.text:
             self.problems.append("a traceback")
-        if tap.code or (
-            target.code and not (is_cut_off and self.method == OVERWRITE)
-        ):  # the end of a stream is missing
+        lacks_ends = is_cut_off and self.method == OVERWRITE  # of streams, which is an error
+        if tap.code or (target.code and not lacks_ends):
             errors = [line for ran in (tap, target) for line in ran.stderr.splitlines() if "| ERROR" in line]
             if len(errors) != 1:
                 self.problems.append(f"exit codes {tap.code} and {target.code} with {len(errors)} lines of error")
             return False
+        sent = {message["stream"] for message in tap.of_type("BATCH")}
         for stream, expected in self.tables.expected.items():
+            if self.must_refresh and not is_whole and stream not in sent:
+                continue  # it brings nothing, and the warning comes with the first rows that it brings
             note = expected.cut_off if is_cut_off else expected.ended
             note(self.source.there(stream))
+        if may_double and TWICE in self.text:
+            return False
         is_warned, is_done = any(text in self.text for text in WARNINGS), is_whole and not is_cut_off
         is_at_rest = not is_cut_off and (is_whole or not self.must_refresh)
         has_state = bool(target.stdout) and not self._is_state_lost

@@ -161,7 +161,11 @@ class IcebergTable:
             return list(self._whole(upto) if since is None else self._added(self._since(since, upto), since, keys))
 
     def _whole(self, upto: TableVersion) -> Iterator[TableFile]:
-        """Yield the files of a snapshot, in the order of its manifests."""
+        """Yield the files of a snapshot, in the order of its manifests.
+
+        One of an earlier commit is older, by a microsecond for each commit since then: of the rows of a key the last
+        one is the newest.
+        """
         snapshot = self._table.snapshot_by_id(upto.snapshot)
         if snapshot is None:
             raise self._expired(upto)
@@ -169,14 +173,19 @@ class IcebergTable:
             reason = f"{upto} has equality deletes, which are not read"
             raise DataError(reason, url=self.url, hint="Compact the table first (rewrite_data_files)")
         masks, own = self._masks(snapshot), {DELETED.name: None} if self._settings.change_feed else {}
-        for file in self._live(snapshot, _DATA):
-            yield self._file(file, upto.at, upto.key if Url.parse(file.file_path) in masks else "", **own)
+        for entry in self._entries(snapshot, _DATA):
+            commits = (snapshot.sequence_number or 0) - (entry.sequence_number or 0)  # format version 1 has none
+            file, at = entry.data_file, upto.at - timedelta(microseconds=commits)
+            yield self._file(file, at, upto.key if Url.parse(file.file_path) in masks else "", **own)
 
     def _live(self, snapshot: Any, content: int) -> Iterator[Any]:
         """Yield the data files of a snapshot, or its delete files."""
+        yield from (entry.data_file for entry in self._entries(snapshot, content))
+
+    def _entries(self, snapshot: Any, content: int) -> Iterator[Any]:
         for manifest in self._manifests(snapshot):
             if int(manifest.content) == content:
-                yield from (entry.data_file for entry in manifest.fetch_manifest_entry(self._table.io))
+                yield from manifest.fetch_manifest_entry(self._table.io)
 
     def _manifests(self, snapshot: Any) -> list[Any]:
         """Return the manifests of a snapshot; DataError if its list or one of them may not be where it is."""
