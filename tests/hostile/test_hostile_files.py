@@ -174,7 +174,7 @@ def table(folder: Path, *commits: str | list[dict[str, Any]], data: bytes = ROWS
     return folder
 
 
-def put(*path: str, value: Any) -> Damage:
+def put(*path: str | int, value: Any) -> Damage:
     """Return the damage that sets a member of an action."""
 
     def damage(actions: dict[str, Any]) -> None:
@@ -341,6 +341,20 @@ def test_a_time_that_no_calendar_has_ends_the_run(tap: ForkedTap, lake: IcebergF
 
     lake.change(damage)
     refused(run(tap, lake.path, format="iceberg"), f"its log has the time {time} (milliseconds since 1970)")
+
+
+ODD: dict[str, Damage] = {
+    "type": put("schemas", 0, "fields", 0, "type", value="zzz"),
+    "size": put("schemas", 0, "fields", 0, "type", value="fixed[4294967296]"),
+    "levels": put("schemas", 0, "fields", 0, "type", value=json.loads('{"a":' * 900 + "1" + "}" * 900)),
+    "ids": put("schemas", 0, "fields", 1, "id", value=1),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_metadata_ends_with_one_line(tap: ForkedTap, lake: IcebergFolder, name: str) -> None:
+    lake.change(ODD[name])
+    refused(run(tap, lake.path, format="iceberg"), "cannot be read (")
 
 
 def test_a_snapshot_that_is_its_own_parent_ends_the_run(lake: IcebergFolder) -> None:
