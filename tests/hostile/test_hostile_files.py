@@ -259,6 +259,12 @@ def test_variant_is_json_whatever_the_file_says(tap: ForkedTap, tmp_path: Path, 
     assert [m["record"]["v"] for m in ended.messages if m["type"] == "RECORD"] == [{"a": 7}, None]
 
 
+def test_variant_within_another_type_is_named(tap: ForkedTap, tmp_path: Path) -> None:
+    kind = {"type": "array", "elementType": "variant", "containsNull": True}
+    ended = run(tap, table(tmp_path / "lake", log(columns=[COLUMNS[0], COLUMNS[1] | {"type": kind}])), format="delta")
+    refused(ended, "column 'v': it has VARIANT within it, which is read as a column only")
+
+
 @pytest.mark.parametrize("rows", [[0], [65_535], [65_536, 3], [2**32 + 5], [*range(10_000)], [*range(0, 99_999, 3)]])
 def test_the_last_rows_of_vectors_are_known(rows: list[int]) -> None:
     for optimize in (False, True):
