@@ -174,7 +174,7 @@ def table(folder: Path, *commits: str | list[dict[str, Any]], data: bytes = ROWS
     return folder
 
 
-def put(*path: str, value: Any) -> Damage:
+def put(*path: str | int, value: Any) -> Damage:
     """Return the damage that sets a member of an action."""
 
     def damage(actions: dict[str, Any]) -> None:
@@ -259,6 +259,12 @@ def test_variant_is_json_whatever_the_file_says(tap: ForkedTap, tmp_path: Path, 
     assert [m["record"]["v"] for m in ended.messages if m["type"] == "RECORD"] == [{"a": 7}, None]
 
 
+def test_variant_within_another_type_is_named(tap: ForkedTap, tmp_path: Path) -> None:
+    kind = {"type": "array", "elementType": "variant", "containsNull": True}
+    ended = run(tap, table(tmp_path / "lake", log(columns=[COLUMNS[0], COLUMNS[1] | {"type": kind}])), format="delta")
+    refused(ended, "column 'v': it has VARIANT within it, which is read as a column only")
+
+
 @pytest.mark.parametrize("rows", [[0], [65_535], [65_536, 3], [2**32 + 5], [*range(10_000)], [*range(0, 99_999, 3)]])
 def test_the_last_rows_of_vectors_are_known(rows: list[int]) -> None:
     for optimize in (False, True):
@@ -341,6 +347,20 @@ def test_a_time_that_no_calendar_has_ends_the_run(tap: ForkedTap, lake: IcebergF
 
     lake.change(damage)
     refused(run(tap, lake.path, format="iceberg"), f"its log has the time {time} (milliseconds since 1970)")
+
+
+ODD: dict[str, Damage] = {
+    "type": put("schemas", 0, "fields", 0, "type", value="zzz"),
+    "size": put("schemas", 0, "fields", 0, "type", value="fixed[4294967296]"),
+    "levels": put("schemas", 0, "fields", 0, "type", value=json.loads('{"a":' * 900 + "1" + "}" * 900)),
+    "ids": put("schemas", 0, "fields", 1, "id", value=1),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_metadata_ends_with_one_line(tap: ForkedTap, lake: IcebergFolder, name: str) -> None:
+    lake.change(ODD[name])
+    refused(run(tap, lake.path, format="iceberg"), "cannot be read (")
 
 
 def test_a_snapshot_that_is_its_own_parent_ends_the_run(lake: IcebergFolder) -> None:

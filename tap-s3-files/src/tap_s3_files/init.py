@@ -129,6 +129,8 @@ _LABEL_NAME = re.compile(
 )
 _NUMBER = r"^ *[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)? *$"
 _LONGEST_ROW = 80
+_OF_CSV = "csv: {"
+_NO_HEADER = "csv: {header: false}"
 _MOST_OTHER = 0.1  # share of a text column's values that may be no numbers where the rest are
 _MOST_DIGITS = 4  # digits after the point up to which numbers may be meant as decimals
 
@@ -219,7 +221,7 @@ def find_keys(rows: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _without_header(inferred: Iterable[pa.Schema]) -> Iterator[Doubt]:
     """Yield that files have no header, where the line that names the columns looks like a row."""
     if (first := first_row(inferred)) is not None:
-        yield Doubt("csv: {header: false}", f"the first line looks like a row: {first[:_LONGEST_ROW]}")
+        yield Doubt(_NO_HEADER, f"the first line looks like a row: {first[:_LONGEST_ROW]}")
 
 
 def _without_value(rows: pa.Table, inferred: Sequence[pa.Schema]) -> Iterator[Doubt]:
@@ -414,7 +416,10 @@ def _stream_lines(stream: StreamText) -> Iterator[str]:
     if found.others:
         yield f"    # unique in these rows{' too' * bool(found.keys)}: {one_line(', '.join(found.others))}"
     reasons: dict[str, list[str]] = {}
+    of_csv = [d.setting.removeprefix(_OF_CSV) for d in found.doubts if d.setting.startswith(_OF_CSV)]
     for doubt in found.doubts:
+        if doubt.setting == _NO_HEADER and len(of_csv) > 1:  # one object, so that both can be used
+            doubt = replace(doubt, setting=f"{_NO_HEADER[:-1]}, {of_csv[1]}")  # noqa: PLW2901
         if doubt.column is None:
             reasons.setdefault(one_line(doubt.setting), []).append(one_line(doubt.reason))
     yield from (f"    # {setting}  # {'; '.join(why)}" for setting, why in reasons.items())

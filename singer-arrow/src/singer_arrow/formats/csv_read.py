@@ -218,7 +218,7 @@ class CsvBlockParser:
         if (is_utf8 := _is_utf8(text)) and self._is_regular(text):
             invalid = _InvalidRows(self._end)
             try:
-                table = self._parse(text, invalid, self._types)
+                table = self._parse(self._filled(text) if self._fills else text, invalid, self._types)
                 if invalid.ends and not invalid.fields:
                     result = self._rows.convert(_columns(table), table.num_rows)
                     return replace(result, bytes=len(block), lines=lines)
@@ -276,6 +276,19 @@ class CsvBlockParser:
         return self.dialect.is_regular(text) and not (
             self.dialect.is_detected and self.dialect.has_odd_escape(bytes(text))
         )
+
+    def _filled(self, text: bytes | pa.Buffer) -> bytes | pa.Buffer:
+        """Return a text with its short rows filled, if each line is a row and an empty field is null; else the text."""
+        data, special = bytes(text), (self.dialect.quote, self.dialect.escape, "\r")
+        if "" not in self._rows.options.null_values or any(c and c.encode() in data for c in special):
+            return text
+        lines = pa.array(data.split(b"\n"), pa.binary())
+        missing = pc.subtract(len(self._names) - 1, pc.count_substring(lines, self.dialect.delimiter))
+        missing = pc.if_else(pc.equal(pc.binary_length(lines), 0), 0, pc.max_element_wise(missing, 0))
+        if not pc.any(pc.greater(missing, 0)).as_py():
+            return text
+        added = pc.binary_repeat(pa.scalar(self.dialect.delimiter.encode()), missing)
+        return b"\n".join(pc.binary_join_element_wise(lines, added, b"").to_pylist())
 
     def _row(self, data: bytes, start: int) -> bytes:
         """Return the row that begins there."""

@@ -53,7 +53,7 @@ def repair(workbook: Path) -> None:
     with zipfile.ZipFile(workbook) as archive:
         for name in archive.namelist():
             if name.startswith("xl/worksheets/") and name.endswith(".xml"):
-                if _has_any(archive, name, _is_unsaved, _FORMULA) or _has_any(archive, name, _is_odd, _ERROR):
+                if _has_any(archive, name, _is_unsaved, _FORMULA) or _has_any(archive, name, _is_odd, _ERROR, b't="e"'):
                     changed[name] = _ERROR.sub(_marked_error, _FORMULA.sub(_marked, archive.read(name)))
             elif name == "content.xml" and _has_any(archive, name, _is_unsaved, _ODS_FORMULA):
                 changed[name] = _ODS_FORMULA.sub(_marked_ods, archive.read(name))
@@ -78,11 +78,16 @@ def _replace(workbook: Path, members: Mapping[str, bytes]) -> None:
 
 
 def _has_any(
-    archive: zipfile.ZipFile, name: str, is_one: Callable[[re.Match[bytes]], bool], cell: re.Pattern[bytes]
+    archive: zipfile.ZipFile,
+    name: str,
+    is_one: Callable[[re.Match[bytes]], bool],
+    cell: re.Pattern[bytes],
+    mark: bytes = b"",
 ) -> bool:
-    """Return whether a sheet has a cell of a pattern that is one to be changed."""
+    """Return whether a sheet has a cell of a pattern that is one to be changed; each such cell has the `mark` in it."""
     with archive.open(name) as file:
-        return any(map(is_one, chain.from_iterable(map(cell.finditer, _pieces(file)))))
+        pieces = (piece for piece in _pieces(file) if mark in piece)
+        return any(map(is_one, chain.from_iterable(map(cell.finditer, pieces))))
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

@@ -454,10 +454,12 @@ def with_first_row(schema: pa.Schema, values: Sequence[str | None], options: Rea
         return schema
     nulls, is_typed = nulls_of(options), False
     for value, column in zip(values, schema, strict=False):
+        if pt.is_string(column.type) or pt.is_null(column.type):  # any value is text
+            continue
         own = pa.field(column.name, infer_type(pa.array([value], pa.string()), nulls, options))
-        if merge_fields(column, own).type != column.type and not pt.is_null(column.type):
+        if merge_fields(column, own).type != column.type:
             return schema
-        is_typed |= not (pt.is_null(own.type) or pt.is_string(column.type) or pt.is_null(column.type))
+        is_typed |= not pt.is_null(own.type)
     shown = {FIRST_ROW: ", ".join(v or "" for v in values)}
     return schema.with_metadata({**(schema.metadata or {}), **shown}) if is_typed else schema
 

@@ -1,4 +1,7 @@
-"""The version, and signals while a connector is imported: one line, no traceback. Imports next to nothing itself."""
+"""The version; signals while a connector is imported, and a closed output: one line, no traceback.
+
+Imports next to nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,20 @@ def end_at_signals(name: str) -> None:
             signal.signal(number, end)
 
 
+def need_output(name: str) -> None:
+    """End the process with one line if its standard output is closed.
+
+    The first file that it opens would be in the place of the output, and get what is written there.
+    """
+    if sys.stdout is None:
+        sys.exit(f"{name}: Standard output is closed; pipe it into a target, or redirect it, for instance to /dev/null")
+
+
 def shows_version(name: str, package: str) -> bool:
     """Print the version of a connector's package and of the SDK if `--version` asks for them; return whether it did."""
     if "--version" not in sys.argv[1:]:
         return False
+    need_output(name)
     from importlib.metadata import PackageNotFoundError, version
 
     found = []

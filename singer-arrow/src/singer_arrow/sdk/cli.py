@@ -26,7 +26,7 @@ from typing import Any
 
 from singer_arrow.errors import SingerArrowError, is_of_disk, is_of_memory, with_code
 from singer_arrow.runtime.process import Terminated, begin, limit_arenas, received
-from singer_arrow.runtime.startup import end_at_signals, shows_version
+from singer_arrow.runtime.startup import end_at_signals, need_output, shows_version
 from singer_arrow.runtime.threads import interrupt
 
 # Import the Singer SDK without the libraries that connectors here rarely use; this halves the time of its import.
@@ -151,6 +151,7 @@ def run_connector(name: str, load: Callable[[], Callable[[], object]], *, packag
     """
     if shows_version(name, package or name):
         return
+    need_output(name)
     if sys.platform == "win32":
         sys.exit(f"{name}: Windows is not supported: run it in WSL or in a container")
     end_at_signals(name)

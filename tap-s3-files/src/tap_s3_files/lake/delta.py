@@ -164,6 +164,9 @@ class DeltaTable:
             columns = pa.schema(self._known.schema().to_arrow())
             variants = frozenset(f["name"] for f in fields if f["type"] == "variant")
             self.schema = canonical(pa.schema(_with_variants(list(columns), fields)))
+        if within := next((f["name"] for f in fields if _has_variant_within(f["type"])), None):
+            reason = "it has VARIANT within it, which is read as a column only"
+            raise DataError(reason, url=url, column=within, hint="Make it a column of its own")
         if mapping not in _MAPPINGS:
             reason = f"the table's delta.columnMapping.mode is {one_line(str(mapping))!r}, which is not known"
             raise DataError(reason, url=url, hint=f"Set it to one of {', '.join(_MAPPINGS)}")
@@ -450,6 +453,14 @@ def _vectors(data: bytes, url: Url) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from ((add["path"], add["deletionVector"]) for add in found)
     except pa.ArrowException as error:
         raise DataError(f"it is no checkpoint ({one_line(str(error))})", url=url, hint="Restore it") from None
+
+
+def _has_variant_within(kind: Any) -> bool:
+    """Return whether a type of the table has VARIANT below it."""
+    if not isinstance(kind, dict):
+        return False
+    inner = [kind.get("elementType"), kind.get("valueType"), *(f["type"] for f in kind.get("fields", ()))]
+    return "variant" in inner or any(map(_has_variant_within, inner))
 
 
 def _with_variants(columns: list[pa.Field], fields: list[dict[str, Any]]) -> list[pa.Field]:

@@ -43,8 +43,9 @@ from tap_s3_files.lake.table import (
 _METADATA = re.compile(r"(?:v?(\d+))?[^/]*\.metadata\.json(?:\.gz)?")
 _DATA, _DELETES, _EQUALITY = 0, 1, 2  # content of manifests and files
 _EXISTING, _ADDED, _REMOVED = 0, 1, 2  # status of the entries of manifests
-_MOST_DELETED, _MOST_ROWS = 1 << 25, 1 << 31
+_MOST_DELETED, _MOST_ROWS = 1 << 25, 1 << 30
 """Deleted rows of a table, and rows of a file of which some are deleted, at most: they are in memory."""
+_AT_ONCE = 1 << 16  # numbers of rows as objects
 _COMPACT = "Compact the table first (rewrite_data_files)"
 NONE = 0
 """Used instead of the id of a snapshot, and of its time, for a table that has none yet."""
@@ -396,8 +397,9 @@ class _RowsLeft(Mapping[Url, pa.BooleanArray]):
         count, deleted = self._deleted[file]
         bits = bytearray(-(-count // 8))
         for rows in deleted:
-            for row in rows.to_pylist():
-                bits[row >> 3] |= 1 << (row & 7)
+            for some in (rows.slice(at, _AT_ONCE) for at in range(0, len(rows), _AT_ONCE)):
+                for row in some.to_pylist():
+                    bits[row >> 3] |= 1 << (row & 7)
         return pc.invert(pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bits)]))
 
     def __contains__(self, file: object) -> bool:

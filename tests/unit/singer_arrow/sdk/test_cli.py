@@ -50,6 +50,14 @@ def test_an_error_of_the_sdk_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err.endswith(" [sdk]\n")
 
 
+@pytest.mark.parametrize("options", [[], ["--version"]])
+def test_a_closed_output_is_one_line(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["tap-x", *options])
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it when the descriptor is closed
+    with pytest.raises(SystemExit, match="tap-x: Standard output is closed; pipe it into a target"):
+        cli.run_connector("tap-x", failing(ServiceError("is not run")), package="singer-arrow")
+
+
 def test_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(OSError(errno.ENOSPC, "No space left on device", "/tmp/x")) == 1
     line = capsys.readouterr().err

@@ -68,6 +68,13 @@ def test_files_that_seem_to_have_no_header_get_the_setting(tmp_path: Path) -> No
     assert stream["csv"] == {"header": False}
 
 
+def test_suggestions_for_csv_can_be_used_together(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{n or 'n/a'}\n" for n in (7, *range(20)))
+    text = init(tmp_path, write(tmp_path / "data", a_DOT_csv=rows))
+    (stream,) = uncommented(text, "csv: {header")["streams"]
+    assert stream["csv"] == {"header": False, "null_values": ["", "n/a"]}
+
+
 def test_suggestions_are_settings_as_they_are(tmp_path: Path) -> None:
     text = init(tmp_path, write(tmp_path / "data", orders__a_DOT_csv=ORDERS))
     (stream,) = uncommented(text, "date_formats:")["streams"]
