@@ -42,15 +42,16 @@ impl Rows {
 #[derive(FromPyObject)]
 struct Member(String, String, Vec<Member>);
 
-fn object(members: Vec<Member>, path: Option<&str>, rows: usize) -> PyResult<Object> {
+/// Return an object; the path of a member begins with `prefix`, if keys that no member has are reported.
+fn object(members: Vec<Member>, prefix: Option<&str>, rows: usize) -> PyResult<Object> {
     let named = members.into_iter().map(|Member(name, kind, inner)| {
-        let below = path.map(|path| if path.is_empty() { name.clone() } else { format!("{path}.{name}") });
+        let below = prefix.map(|prefix| format!("{prefix}{name}."));
         Ok((name, values(&kind, inner, below.as_deref(), rows)?))
     });
-    Ok(Object::new(named.collect::<PyResult<_>>()?, path.map(str::to_owned), rows))
+    Ok(Object::new(named.collect::<PyResult<_>>()?, prefix.map(str::to_owned), rows))
 }
 
-fn values(kind: &str, mut inner: Vec<Member>, path: Option<&str>, rows: usize) -> PyResult<Values> {
+fn values(kind: &str, mut inner: Vec<Member>, prefix: Option<&str>, rows: usize) -> PyResult<Values> {
     let text = |kind| Values::Text(StringBuilder::with_capacity(rows, 8 * rows), kind);
     Ok(match kind {
         "bool" => Values::Bool(BooleanBuilder::with_capacity(rows)),
@@ -65,12 +66,12 @@ fn values(kind: &str, mut inner: Vec<Member>, path: Option<&str>, rows: usize) -
         "any" => text(Text::Others),
         "json" => text(Text::Json),
         "nothing" => Values::Nothing,
-        "struct" => Values::Struct(object(inner, path, rows)?),
+        "struct" => Values::Struct(object(inner, prefix, rows)?),
         "record" => Values::Struct(object(inner, Some(""), rows)?),
         "open" => Values::Struct(object(inner, None, rows)?),
         "list" if inner.len() == 1 => {
             let Member(_, kind, inner) = inner.remove(0);
-            let item = Box::new(values(&kind, inner, path, rows)?);
+            let item = Box::new(values(&kind, inner, prefix, rows)?);
             Values::List { item, begun: 0, offsets: vec![0], valid: NullBufferBuilder::new(rows) }
         }
         _ => return Err(PyValueError::new_err(format!("there are no values of the kind {kind:?}"))),

@@ -60,8 +60,8 @@ struct Member {
 pub struct Object {
     members: Vec<Member>,
     by_name: HashMap<String, usize>,
-    /// Where it is in the record, if keys that no member has are reported.
-    path: Option<String>,
+    /// With what the paths of its members begin, if keys that no member has are reported.
+    prefix: Option<String>,
     /// These keys, each with its place in `Found::counts` and the number of the last object that has it.
     others: HashMap<String, (usize, usize)>,
     valid: NullBufferBuilder,
@@ -122,7 +122,7 @@ pub fn read(data: &[u8], object: &mut Object, counts_null: bool) -> Found {
 }
 
 impl Object {
-    pub fn new(members: Vec<(String, Values)>, path: Option<String>, rows: usize) -> Self {
+    pub fn new(members: Vec<(String, Values)>, prefix: Option<String>, rows: usize) -> Self {
         let by_name = members.iter().enumerate().map(|(i, (name, _))| (name.clone(), i)).collect();
         let quoted = |(name, values): (String, Values)| {
             let is_plain = !name.contains(|c: char| c < ' ' || c == '"' || c == '\\');
@@ -131,7 +131,7 @@ impl Object {
         Object {
             members: members.into_iter().map(quoted).collect(),
             by_name,
-            path,
+            prefix,
             others: HashMap::new(),
             valid: NullBufferBuilder::new(rows),
         }
@@ -196,10 +196,10 @@ impl Object {
                 return Err(Bad); // which value counts is for the exact rules
             }
             (place, *last) = (Some(*at), number);
-        } else if let Some(path) = &self.path {
+        } else if let Some(prefix) = &self.prefix {
             place = Some(found.counts.len());
             self.others.insert(name.to_owned(), (found.counts.len(), number));
-            found.counts.push((if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }, 0));
+            found.counts.push((format!("{prefix}{name}"), 0));
         }
         json.expect(b':')?;
         json.peek();

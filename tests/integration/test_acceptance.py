@@ -61,6 +61,12 @@ def test_scenarios_hold_and_leave_nothing(start: Start, s3: Any, bq: Any, rs: An
     assert left(s3, bq, rs) == []
 
 
+def test_the_tasks_of_a_first_week_hold_without_a_warning_too_many(start: Start, tmp_path: Path) -> None:
+    code, out, err = ended(start("--yes", "--only", "week-*-redshift"))
+    assert (code, err) == (0, ""), out + err
+    assert json.loads((tmp_path / "report.json").read_text())["totals"] == {"held": 31}
+
+
 def test_leftovers_of_every_service_are_named(
     cloud: Cloud, s3: Any, bq: Any, rs: Any, gcs_bucket: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

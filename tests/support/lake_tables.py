@@ -87,8 +87,8 @@ def forget(s3: Any, bucket: str, keys: list[str]) -> None:
 class IcebergBucket:
     """A table of Apache Iceberg in a bucket, whose catalog is on disk, and what its writers do to it."""
 
-    def __init__(self, cloud: Cloud, bucket: str, folder: Path) -> None:
-        self.bucket, self.url = bucket, f"s3://{bucket}/lake/shop/orders"
+    def __init__(self, cloud: Cloud, bucket: str, folder: Path, place: str = "lake/shop/orders") -> None:
+        self.bucket, self.url = bucket, f"s3://{bucket}/{place}"
         self.settings = {
             "type": "sql",
             "uri": f"sqlite:///{folder}/catalog.db",
@@ -124,7 +124,10 @@ class IcebergBucket:
 
     def add(self, ids: range | list[int]) -> None:
         """Commit rows with these ids."""
-        rows = pa.table({"id": pa.array(ids, pa.int64()), "name": pa.array([f"name {n}" for n in ids])})
+        self.append(pa.table({"id": pa.array(ids, pa.int64()), "name": pa.array([f"name {n}" for n in ids])}))
+
+    def append(self, rows: pa.Table) -> None:
+        """Commit rows."""
         if self._catalog.table_exists("shop.orders"):
             self.table.append(rows)
         else:

@@ -83,7 +83,13 @@ def stream(path: str = PATH) -> Any:
     """Return the settings of the stream that planning reads."""
     paths = (Url.parse(path),)
     return SimpleNamespace(
-        name="orders", replication_method=None, is_table=False, paths=paths, pattern="{p}", pattern_urls=()
+        name="orders",
+        replication_method=None,
+        load_method=None,
+        is_table=False,
+        paths=paths,
+        pattern="{p}",
+        pattern_urls=(),
     )
 
 

@@ -103,6 +103,10 @@ class Warehouse(abc.ABC):
         """Return the tables of the schema."""
 
     @abc.abstractmethod
+    def create(self) -> None:
+        """Create the schema."""
+
+    @abc.abstractmethod
     def drop(self, schema: str = "") -> None:
         """Remove the schema with its tables."""
 
@@ -144,6 +148,10 @@ class BigQuery(Warehouse):
     def tables(self, schema: str = "") -> list[str]:
         """Return the tables of the dataset."""
         return [t.table_id for t in self._client.list_tables(schema or self.schema)]
+
+    def create(self) -> None:
+        """Create the dataset."""
+        self._client.create_dataset(self.schema)
 
     def drop(self, schema: str = "") -> None:
         """Remove the dataset with its tables."""
@@ -190,6 +198,10 @@ class Redshift(Warehouse):
             "SELECT table_name FROM svv_tables WHERE table_schema = %s", [schema or self.schema]
         )
         return [name for (name,) in found.fetchall()]
+
+    def create(self) -> None:
+        """Create the schema."""
+        self._connection.execute(f'CREATE SCHEMA "{self.schema}"')
 
     def drop(self, schema: str = "") -> None:
         """Remove the schema with its tables."""

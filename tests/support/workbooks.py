@@ -44,10 +44,12 @@ def xlsx(
     merged: Sequence[str] = (),
     since_1904: bool = False,
     extended: bool = False,
+    date_format: int = 0,
 ) -> bytes:
     """Return an XLSX workbook; `merged` are ranges of its first sheet.
 
-    Its dates may count from 1904, and its properties may be `extended`, both as Excel for Mac does it.
+    Its dates may count from 1904, and its properties may be `extended`, both as Excel for Mac does it. Dates have the
+    format of a number without a text, if it is given.
     """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
@@ -87,7 +89,7 @@ def xlsx(
         )
         places = f'xmlns="{MAIN}" xmlns:r="{OFFICE}"'
         add("xl/workbook.xml", f"<workbook {places}>{about}<sheets>{listed}</sheets>{more}</workbook>")
-        add("xl/styles.xml", _styles())
+        add("xl/styles.xml", _styles(date_format))
         for n, rows in enumerate(sheets.values(), 1):
             places = "".join(f'<mergeCell ref="{place}"/>' for place in merged) if n == 1 else ""
             joined = f"<mergeCells>{places}</mergeCells>" if places else ""
@@ -153,9 +155,10 @@ def _relations(targets: Sequence[tuple[str, str]]) -> str:
     return f'<Relationships xmlns="{PACKAGE}/relationships">{relationships}</Relationships>'
 
 
-def _styles() -> str:
+def _styles(date_format: int) -> str:
     formats = "".join(f'<numFmt numFmtId="{164 + n}" formatCode="{text}"/>' for n, text in enumerate(STYLES))
-    cells = "".join(f'<xf numFmtId="{164 + n if n else 0}"/>' for n in range(len(STYLES)))
+    numbers = [0, date_format or 165, *range(166, 164 + len(STYLES))]
+    cells = "".join(f'<xf numFmtId="{number}"/>' for number in numbers)
     return f'<styleSheet xmlns="{MAIN}"><numFmts>{formats}</numFmts><cellXfs>{cells}</cellXfs></styleSheet>'
 
 
@@ -200,11 +203,18 @@ def _cell(place: str, cell: Cell) -> str:
 
 
 def xls(
-    sheets: Mapping[str, Sequence[Sequence[Cell]]], *, since_1904: bool = False, chart: Sequence[float] = ()
+    sheets: Mapping[str, Sequence[Sequence[Cell]]],
+    *,
+    since_1904: bool = False,
+    chart: Sequence[float] = (),
+    date_format: int = 14,
+    format_text: str = "",
+    charts_alone: Sequence[str] = (),
 ) -> bytes:
     """Return an Excel 97 workbook: BIFF8 records in the stream `Workbook` of a compound file.
 
-    Each sheet has a `chart` with these cached values, if there are any, as Excel writes it.
+    Each sheet has a `chart` with these cached values, if there are any, as Excel writes it; so have sheets that are
+    `charts_alone`. The format of dates is known by its number, unless it has a text.
     """
 
     def record(kind: int, data: bytes) -> bytes:
@@ -235,17 +245,22 @@ def xls(
 
     end = record(0x0A, b"")
     bodies = []
-    for rows in sheets.values():
+    kinds = [*([2] * len(charts_alone)), *([0] * len(sheets))]
+    for rows in (*([()] * len(charts_alone)), *sheets.values()):
         size = struct.pack("<IIHHH", 0, len(rows), 0, max(map(len, rows), default=0), 0)
         cells = b"".join(cell(r, c, value) for r, row in enumerate(rows) for c, value in enumerate(row))
         values = b"".join(record(0x203, struct.pack("<HHHd", n, 0, 0, value)) for n, value in enumerate(chart))
         drawn = start(0x20) + record(0x200, struct.pack("<IIHHH", 0, len(chart), 0, 1, 0)) + values + end
-        bodies.append(start(0x10) + record(0x200, size) + cells + (drawn if chart else b"") + end)
-    formats = b"".join(record(0xE0, struct.pack("<HH16x", 0, shown)) for shown in (0, 14))  # number format, date format
+        whole = start(0x10) + record(0x200, size) + cells + (drawn if chart else b"") + end
+        bodies.append(drawn if len(bodies) < len(charts_alone) else whole)
+    text = struct.pack("<HHB", date_format, len(format_text), 0) + format_text.encode("latin-1")
+    formats = record(0x41E, text) if format_text else b""
+    formats += b"".join(record(0xE0, struct.pack("<HH16x", 0, shown)) for shown in (0, date_format))
     head = start(0x05) + record(0x42, struct.pack("<H", 1200)) + record(0x22, struct.pack("<H", since_1904)) + formats
-    at = len(head) + sum(4 + 8 + len(name) for name in sheets) + len(end)
-    for name, body in zip(sheets, bodies, strict=True):
-        head += record(0x85, struct.pack("<IBBBB", at, 0, 0, len(name), 0) + name.encode("latin-1"))
+    names = [*charts_alone, *sheets]
+    at = len(head) + sum(4 + 8 + len(name) for name in names) + len(end)
+    for name, kind, body in zip(names, kinds, bodies, strict=True):
+        head += record(0x85, struct.pack("<IBBBB", at, 0, kind, len(name), 0) + name.encode("latin-1"))
         at += len(body)
     return _compound(head + end + b"".join(bodies))
 
@@ -282,8 +297,8 @@ def _compound(stream: bytes, name: str = "Workbook") -> bytes:
     return header + listed + directory.ljust(512, b"\0") + stream.ljust(512 * sectors, b"\0")
 
 
-def xlsb(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
-    """A workbook of binary records in a zip archive; without dates, which would need styles."""
+def xlsb(sheets: Mapping[str, Sequence[Sequence[Cell]]], *, date_format: int = 14) -> bytes:
+    """Return a workbook of binary records in a zip archive; dates have the format of a number."""
 
     def record(kind: int, data: bytes = b"") -> bytes:
         first = bytes([kind]) if kind < 0x80 else bytes([kind & 0x7F | 0x80, kind >> 7])
@@ -296,10 +311,13 @@ def xlsb(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
         return struct.pack("<I", len(value)) + value.encode("utf-16-le")
 
     def cell(column: int, value: Cell) -> bytes:
-        place = struct.pack("<II", column, 0)
+        place = struct.pack("<II", column, isinstance(value, date))
         match value:
             case None:
                 return b""
+            case date():
+                days = (datetime(value.year, value.month, value.day) - _EPOCH).days  # noqa: DTZ001
+                return record(5, place + struct.pack("<d", days))
             case bool():
                 return record(4, place + bytes([value]))
             case str():
@@ -322,6 +340,9 @@ def xlsb(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
         listed = [record(156, struct.pack("<II", 0, n) + text(f"rId{n}") + text(s)) for n, s in enumerate(sheets, 1)]
         book = record(131) + record(143) + b"".join(listed) + record(144) + record(132)
         file.writestr(zipfile.ZipInfo("xl/workbook.bin"), book)
+        cells = b"".join(record(47, struct.pack("<HH12x", 0, number)) for number in (0, date_format))
+        styles = record(278) + record(617, struct.pack("<I", 2)) + cells + record(618) + record(279)
+        file.writestr(zipfile.ZipInfo("xl/styles.bin"), styles)
         for n, rows in enumerate(sheets.values(), 1):
             size = struct.pack("<IIII", 0, max(len(rows) - 1, 0), 0, max(max(map(len, rows), default=1) - 1, 0))
             lines = [

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -70,9 +71,23 @@ def is_of_disk(error: BaseException) -> bool:
     return isinstance(error, OSError) and (error.errno in _OF_DISK or _NO_FOLDER in str(error))
 
 
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def os_error_in(error: BaseException) -> OSError | None:
+    """Return the error of the operating system that a library in Rust has put into the text of another; else None."""
+    found = _OS_ERROR.search(str(error))
+    return OSError(int(found[1]), os.strerror(int(found[1]))) if found else None
+
+
 def is_of_memory(error: BaseException) -> bool:
     """Return whether the process is out of memory or threads."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether a library in Rust gave up on what it was given; such an error is no Exception."""
+    return type(error).__name__ == "PanicException"
 
 
 class SingerArrowError(Exception):

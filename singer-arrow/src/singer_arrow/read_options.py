@@ -46,8 +46,10 @@ class ReadOptions:
 
     Attributes:
         delimiter: One ASCII character.
-        escape: Makes the next character literal, inside and outside quoted fields.
-        header: Without one, columns are `column_1`, `column_2`, ...
+        header: Without one, columns are `column_1`, `column_2`, ... None: there is one, with a warning if it looks
+            like a row.
+        escape: Makes the next character literal, inside and outside quoted fields. None: a backslash escapes quotes in
+            files that show it; empty: none does.
         null_values: In columns that are not text, quoted and empty fields mean null too.
         date_formats: `strftime` formats, tried in order after ISO 8601; so are those of timestamps.
         true_values: `1` and `0` are booleans only if neither this list nor that of `false_values` is given.
@@ -69,6 +71,8 @@ class ReadOptions:
             nor reported as drift nor rescued, unless the schema has them.
         declared_columns: Columns with a type set by the user. A value that does not fit one of them is a bad row, never
             drift.
+        variant_columns: Columns of Parquet that are VARIANT although a file may have them as structs of `metadata` and
+            `value`.
         json_output: Treat dates outside the years 1 to 9999 as values that do not fit, because the rows are written as
             JSON.
         needs_end_mark: Refuse Arrow streams without an end mark, which may have been cut off. Files have one always.
@@ -89,7 +93,9 @@ class ReadOptions:
     )
     quote: str | None = setting("Character that quotes a value. Empty: none.", default='"', name="csv.quote")
     escape: str | None = setting(
-        "Character that escapes a quote inside a quoted value; by default quotes are doubled.", name="csv.escape"
+        "Character that makes the next one literal, such as a quote inside a quoted value. By default a backslash "
+        "before quotes is detected at the beginning of each file, else quotes are doubled. Empty: none.",
+        name="csv.escape",
     )
     encoding: str = setting(
         "Encoding of the text, by its Python name. A byte order mark of UTF-16 or UTF-32 takes precedence, and UTF-16 "
@@ -97,12 +103,19 @@ class ReadOptions:
         default="utf-8",
         name="csv.encoding",
     )
-    header: bool | Literal["auto"] = setting(
+    header: bool | Literal["auto"] | None = setting(
         "Whether the first line names the columns; else they are `column_1`, `column_2` and so on. `auto`: it does "
-        "unless one of its values is a number, a date or a boolean.",
-        default=True,
+        "unless one of its values is a number, a date or a boolean. By default it does, with a warning where it looks "
+        "like a row; `true` says that it does not.",
         name="csv.header",
         enum=[True, False, "auto"],
+    )
+    short_rows: str = setting(
+        "What to do with a row that has fewer values than the header: `refuse` makes it a bad row, `fill` gives the "
+        "columns at its end null.",
+        default="refuse",
+        name="csv.short_rows",
+        enum=["refuse", "fill"],
     )
     skip_rows: int = setting("Lines to skip before the header.", default=0, name="csv.skip_rows", minimum=0)
     null_values: tuple[str, ...] = setting(
@@ -172,6 +185,7 @@ class ReadOptions:
     known_columns: frozenset[str] | None = None
     excluded_members: frozenset[str] = frozenset()
     declared_columns: frozenset[str] = frozenset()
+    variant_columns: frozenset[str] = frozenset()
     json_output: bool = False
     needs_end_mark: bool = False
     batch_rows: int = 1 << 17

@@ -26,8 +26,10 @@ from singer_arrow.errors import (
     SchemaError,
     SingerArrowError,
     nearest,
+    one_line,
 )
 from singer_arrow.formats import FORMATS
+from singer_arrow.formats.base import first_row
 from singer_arrow.formats.text import NEARLY_TYPED
 from singer_arrow.naming import counted
 from singer_arrow.read_options import RESCUED
@@ -275,6 +277,7 @@ def excluded(full: Mapping[str, Any], selected: Mapping[str, Any], path: str = "
 
 MAX_LISTED = 1000
 """Objects that are listed for schema inference if new objects come from a queue."""
+_LONGEST_ROW = 80
 SILENT_SECONDS = 2.0
 """Inference says what it waits for after so many seconds, later less often."""
 Result = TypeVar("Result")
@@ -355,6 +358,9 @@ def inferred_schemas(
                     logger.warning("Stream %r is left out of this run: %s; give them in 'schema'", stream.name, why)
                     run.left_out.add(stream.name)
             _warn_of_nearly_typed(stream, schemas.values())
+            if (first := first_row(schemas.values())) is not None:
+                run.first_rows[stream.name] = first
+                logger.warning("Stream %r: %s", stream.name, first_row_in_words(first))
             if schemas or stream.types:
                 yield stream, schemas, folders[stream.name]
 
@@ -369,6 +375,15 @@ def _warn_of_nearly_typed(stream: StreamSettings, schemas: Iterable[pa.Schema]) 
     for column in sorted(found.keys() - stream.types.keys() - texts):
         if stream.chosen is None or column in stream.chosen:
             logger.warning("Stream %r: column %r is text: in the sample %s", stream.name, column, found[column])
+
+
+def first_row_in_words(values: str) -> str:
+    """Return what to do about a first line that names columns and looks like a row."""
+    shown = one_line(values if len(values) <= _LONGEST_ROW else f"{values[:_LONGEST_ROW]}...")
+    return (
+        f"the first line ({shown}) names the columns, and looks like a row; set csv.header to false if it is one, "
+        "to true if it is not"
+    )
 
 
 def _announced(results: Iterator[Result], streams: Sequence[str]) -> Generator[Result]:

@@ -20,6 +20,7 @@ from singer_arrow.casting.spelling import hint
 from singer_arrow.compression import strip_suffix
 from singer_arrow.errors import ArchivedError, ConfigError, DataError, NotFoundError, SchemaError, one_line
 from singer_arrow.formats import detect_format
+from singer_arrow.formats.base import first_row
 from singer_arrow.naming import counted
 from singer_arrow.schema.arrow_schema import setting_type
 from singer_arrow.storage.urls import ObjectInfo, Url, has_glob
@@ -127,6 +128,7 @@ _LABEL_NAME = re.compile(
     r"(?:^|_)(?:zip|zip_?code|postal_?code|plz|phone|fax|isbn|ean|iban|account|sku)(?:_|$)", re.IGNORECASE
 )
 _NUMBER = r"^ *[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)? *$"
+_LONGEST_ROW = 80
 _MOST_OTHER = 0.1  # share of a text column's values that may be no numbers where the rest are
 _MOST_DIGITS = 4  # digits after the point up to which numbers may be meant as decimals
 
@@ -186,6 +188,7 @@ def survey(run: TapRun, stream: StreamSettings, objects: Sequence[ObjectInfo]) -
     rows = pa.concat_tables([first_rows(run, job, [Task((info,))], each)[0] for info in schemas])
     keys, others = find_keys(rows)
     unsure = chain(
+        _without_header(schemas.values()),
         _without_value(rows, list(schemas.values())),
         _in_text(rows) if stream.format in TEXT_FORMATS else (),
         _numbers(rows) if stream.format in TEXT_FORMATS | {"jsonl", "json"} else (),
@@ -211,6 +214,12 @@ def find_keys(rows: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if rows.group_by(list(pair)).aggregate([]).num_rows == len(rows):
             return pair, tuple(unique)
     return (), tuple(unique)
+
+
+def _without_header(inferred: Iterable[pa.Schema]) -> Iterator[Doubt]:
+    """Yield that files have no header, where the line that names the columns looks like a row."""
+    if (first := first_row(inferred)) is not None:
+        yield Doubt("csv: {header: false}", f"the first line looks like a row: {first[:_LONGEST_ROW]}")
 
 
 def _without_value(rows: pa.Table, inferred: Sequence[pa.Schema]) -> Iterator[Doubt]:

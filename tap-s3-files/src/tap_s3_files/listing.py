@@ -48,6 +48,7 @@ _PAGE = 1000
 _DIGITS = '^"[0-9a-f]{32}"$'
 _DIGEST = 16
 _MICROSECOND = timedelta(microseconds=1)
+_SECOND = 1_000_000
 
 
 class _Chunk(NamedTuple):
@@ -175,6 +176,19 @@ class Listing:
             kept = kept.filter(pc.less(kept["modified"], _microseconds(end))) if end is not None else kept
             count, size = count + kept.num_rows, size + (pc.sum(kept["size"]).as_py() or 0)
         return count, size
+
+    def older(self, urls: pa.Array, times: pa.Array) -> Iterator[ObjectInfo]:
+        """Yield the objects that were last changed before a time of their own; of a URL that occurs twice, the first.
+
+        `times` are in whole seconds, as some services give no more.
+        """
+        import pyarrow.compute as pc
+
+        prefixes, times = pa.array([f"{s}://{b}/" for s, b in self._places]), times.cast(pa.int64())
+        for rows in self._tables() if len(urls) else ():
+            full = pc.binary_join_element_wise(prefixes.take(rows["place"].combine_chunks()), rows["key"], "")
+            due = times.take(pc.index_in(full, value_set=urls).combine_chunks())
+            yield from self._objects(rows.filter(pc.less(pc.divide(rows["modified"], _SECOND), due)))
 
     def in_order(
         self,

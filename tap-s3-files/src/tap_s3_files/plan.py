@@ -14,6 +14,8 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from singer_arrow.batch.message import ContinuedLog, PlanLogId, place_in_log
 from singer_arrow.errors import IdentityError, NotFoundError, ObjectChangedError
 from singer_arrow.naming import digest
@@ -128,6 +130,10 @@ class PlannedVersions:
             if held is None or _second(info) >= _second(held):
                 self._newest[str(info.url)] = info
 
+    def newest(self, info: ObjectInfo) -> datetime:
+        """Return the time of the newest version of an object that the log has."""
+        return self._newest[str(info.url)].modified
+
     def __contains__(self, info: ObjectInfo) -> bool:
         """Return whether a version is known: it is the newest one, or older than that and in the log."""
         held = self._newest.get(str(info.url))
@@ -233,6 +239,8 @@ class StreamPlan:
         self._warned_of_settings = False
         self.as_records = False
         """Whether this run sends RECORD messages; set before its first segment."""
+        self.replaces_rows = False
+        """Whether the stream's `load_method` replaces the rows of a former version; set before its first segment."""
         has_entries = log is not None and self._end > log.first_number
         self.newest = newest = log.read(self._end - 1) if log is not None and has_entries else None
         if newest is not None and self._end > self.bookmark.segment:
@@ -480,6 +488,7 @@ class StreamPlan:
 
         def new_objects() -> Iterator[ObjectInfo]:
             early = list(ahead.in_order(before=since)) if ahead is not None and since is not None else []
+            early = in_order([*early, *self._rolled_back(found, since)])
             urls = {str(o.url) for o in early}
             planned = PlannedVersions(self.log.objects_of(urls) if self.log is not None and urls else ())
             yield from (o for o in early if o not in planned)
@@ -499,6 +508,31 @@ class StreamPlan:
         for segment in self.plan(new_objects(), listed=found.began):
             yield from self.queued_segments(before=segment.number)
             yield segment
+
+    def _rolled_back(self, found: Listing, since: datetime | None) -> list[ObjectInfo]:
+        """Warn of listed objects that are older than in the log: a newer version was removed from the bucket.
+
+        Returned are those from before `since`, within the window, which are not looked at otherwise: if the log lacks
+        them, they are new. Only what the log got last is compared.
+        """
+        if self.log is None or self._keys_ascend:
+            return []
+        times = self.log.newest_times()
+        seconds = times["modified"].combine_chunks().cast(pa.timestamp("s", "UTC"), safe=False)
+        if not (older := in_order(found.older(times["url"].combine_chunks(), seconds))):
+            return []
+        newest = PlannedVersions(self.log.objects_of({str(o.url) for o in older})).newest(older[0])
+        logger.warning(
+            "%s: its version of %s was removed since it was read, and that of %s is there again%s. A table may still "
+            "have the rows of the one that was removed: delete them (see _sdc_source_modified_at), or with load_method "
+            "upsert upload the object again; or empty the table, and run without STATE",
+            older[0].url,
+            newest,
+            older[0].modified,
+            f"; so it is with {len(older) - 1:,} more" if len(older) > 1 else "",
+        )
+        earlier = [o for o in older if since is not None and in_window(o, self.object_filter.window[0], since)]
+        return [o for o in earlier if self._floor is None or place_in_order(o) > self._floor]
 
     def is_known(self, info: ObjectInfo) -> bool:
         """Return whether a version of an object was in the log or queued, or was read before there was a log.
@@ -588,6 +622,9 @@ class StreamPlan:
 
     def _warn_of_overwritten(self, info: ObjectInfo) -> None:
         text = "%s was overwritten since it was read; its new version is read too"
+        if self.replaces_rows:
+            logger.info(text, info.url)
+            return
         if text not in self._warned:
             self._warned.add(text)
             text += (

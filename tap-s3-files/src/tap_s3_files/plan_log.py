@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import re
 import sys
@@ -78,6 +79,7 @@ _COLUMNS = pa.schema(
     ]
 )
 _OF_OBJECTS = _COLUMNS.names[3:7]
+_TIMES = pa.schema([_COLUMNS.field("url"), _COLUMNS.field("modified")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,10 @@ class CheckpointReader:
     def _table(self, group: int) -> pa.Table:
         return self._file.read_row_group(group).select(_COLUMNS.names)
 
+    def times(self) -> pa.Table:
+        """Return the URLs of all objects, and when these were last changed, in the order of the log."""
+        return self._file.read(["url", "modified"])
+
     def objects_of(self, urls: pa.Array) -> Iterator[ObjectInfo]:
         """Yield the objects of these URLs, in the order of the log, each as often as it is in it."""
         import pyarrow.compute as pc
@@ -329,6 +335,8 @@ def _object(url: str, etag: str | None, size: int, modified: datetime | str) -> 
 # The log of a stream: read, identified, appended to and compacted.
 
 READS_AT_ONCE = 16
+NEWEST_FILES, NEWEST_BYTES = 32, 4 << 20
+"""Of how many files of the log, and how many bytes of them, the newest objects are looked at."""
 MAX_OPEN = 3
 """Checkpoints in memory."""
 GUIDE = "docs/exactly-once.md#plan-logs-and-state"
@@ -474,6 +482,30 @@ class PlanLog:
             yield from found
             start = file.last + 1
 
+    def newest_times(self) -> pa.Table:
+        """Return the URLs of the objects that the log got last, and when these were last changed; the newest first."""
+        while True:
+            sizes = itertools.accumulate(file.bytes for file in reversed(self._files))
+            files = [f for f, size in zip(reversed(self._files), sizes, strict=True) if size <= NEWEST_BYTES]
+            try:
+                with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+                    tables = list(pool.map(self._times_in, files[:NEWEST_FILES]))
+            except NotFoundError:  # another run has compacted it
+                if not self._refresh():
+                    raise
+                continue
+            return pa.concat_tables([_TIMES.empty_table(), *tables])
+
+    def _times_in(self, file: LogFile) -> pa.Table:
+        """Return the URLs and times of a file of the log, in reverse order."""
+        if file.is_checkpoint:
+            found = self._read_checkpoint(file).times()
+        else:
+            objects = list((self._recent.get(file.first) or self._entry(file.first)).objects)
+            columns = [str(o.url) for o in objects], [o.modified for o in objects]
+            found = pa.table([pa.array(c, f.type) for c, f in zip(columns, _TIMES, strict=True)], _TIMES)
+        return found.take(pa.array(range(found.num_rows - 1, -1, -1), pa.int64()))
+
     def groups(self, oldest: datetime) -> list[SegmentRange]:
         """Return what is in the log, in groups of segments that follow each other.
 
@@ -607,17 +639,18 @@ class PlanLog:
             self._recent.update(zip(missing_numbers, pool.map(self._entry, missing_numbers), strict=True))
 
     def _open(self, file: LogFile) -> CheckpointReader:
-        found = self._checkpoints.pop(file.name, None)
-        if found is None:
-            url = self.url.join(file.name)
-            try:
-                found = CheckpointReader(bytes(self._storage.get(url).data))
-            except (pa.ArrowException, OSError):
-                raise self._damaged(url) from None
+        found = self._checkpoints.pop(file.name, None) or self._read_checkpoint(file)
         self._checkpoints[file.name] = found
         if len(self._checkpoints) > MAX_OPEN:
             self._checkpoints.popitem(last=False)
         return found
+
+    def _read_checkpoint(self, file: LogFile) -> CheckpointReader:
+        url = self.url.join(file.name)
+        try:
+            return CheckpointReader(bytes(self._storage.get(url).data))
+        except (pa.ArrowException, OSError):
+            raise self._damaged(url) from None
 
     def _entry(self, number: int) -> Segment:
         url = self.url.join(entry_name(number))

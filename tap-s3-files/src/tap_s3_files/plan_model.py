@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
@@ -10,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from singer_arrow.compression import detect
-from singer_arrow.errors import DataError, EmptyObjectError, NotFoundError, SupersededError
+from singer_arrow.errors import DataError, EmptyObjectError, IdentityError, NotFoundError, SupersededError
 from singer_arrow.formats import DIVISIBLE, detect_format
 from singer_arrow.read_options import ReadOptions, ResumePoint
 from singer_arrow.reading.chunks import PLAIN_ENCODINGS, codec_name
@@ -54,6 +55,9 @@ class Division:
 # <plan_root>/_plans/<stream>.cuts/<hash of the task>-<first row>.json
 #
 # A later run cuts the object at the same places, whatever its settings, so that its batches keep their ids.
+
+
+_CUT_NAME = re.compile(r"-(\d+)\.json$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +109,26 @@ class Cuts:
     ) -> None:
         self._storage, self._folder, self._name, self._mark = storage, folder, name, mark
         self._known: list[Cut] | None = [] if is_new else None
-        self.place = (
-            folder,
-            name,
-            mark,
-        )  # with which another process finds them; any of them may have been made meanwhile
+        self.place = folder, name, mark  # with which another process finds them; any may have been made meanwhile
         self.lock = threading.Lock()  # for one reading of the object at a time
 
     def known(self) -> list[Cut]:
-        """Return the cuts, in order, without a gap."""
+        """Return the cuts, in order; an IdentityError: files of some were removed, as others behind them are there."""
         if self._known is None:
+            listed = self._storage.list(self._folder.join(f"{self._name}-"))
+            rows = {int(name[1]) for o in listed if (name := _CUT_NAME.search(o.url.name))}
             found: list[Cut] = []
-            after: Position | None = Position()
-            while after is not None and (cut := self._get(after.rows)) is not None:
+            at: int | None = 0
+            while at is not None and rows and (cut := self._get(at)) is not None:
+                rows.discard(at)  # another run may have written it since they were listed
                 found.append(cut)
-                after = cut.after
+                at = cut.after.rows if cut.after is not None else None
+            if rows and at is not None:
+                raise IdentityError(
+                    f"{self._url(at)} is missing, which says where a part of an object ended that was sent; rows "
+                    "would be lost or sent twice, so nothing more was sent. Restore it; or begin a new plan log with "
+                    "--new-plan-log, and with an empty table"
+                )
             self._known = found
         return self._known
 

@@ -71,6 +71,8 @@ def syntax_of(job: StreamJob, task: Task) -> Syntax:
     found = {"format": kind, "compression": compression}
     if kind == "csv":
         found |= {name: getattr(options, name) or "" for name in ("delimiter", "quote", "escape", "comment")}
+        if options.escape == "":  # and none is detected
+            found["escape"] = "none"
         found["encoding"] = codec_name(options.encoding)
     return found
 
@@ -387,6 +389,9 @@ def _read_object(
                 )
                 raise DataError(reason, url=info.url, hint=hint)
             mask = kept.slice(at, given.num_rows)
+            if len(mask) < given.num_rows:
+                reason = f"it has more rows than the {len(kept):,} that the log of its table gives it"
+                raise DataError(reason, url=info.url, hint="Restore the file, or the log that its writer made")
             numbers = pc.add(pc.indices_nonzero(mask).cast(pa.int64()), at + 1)
             at += given.num_rows
             given = given.filter(mask)  # noqa: PLW2901

@@ -53,6 +53,8 @@ class TapRun:
         self._tables: dict[str, LakeTable] = {}
         self.left_out = set[str]()
         """The streams that are not read, as they have only objects from which no column is known."""
+        self.first_rows: dict[str, str] = {}
+        """By stream, the first line of a sample that names the columns and looks like a row."""
 
     @cached_property
     def storage(self) -> Storage:
@@ -218,6 +220,7 @@ class TapRun:
             is_inventory=self.settings.replication.manifest is not None,
             sends=sends,
         )
+        plan.replaces_rows = stream.load_method in ("upsert", "overwrite")
         mark = plan.bookmark.watermark
         if not stream.is_table and ((plan.newest and plan.newest.table_version) or (mark and is_version(mark.key))):
             raise IdentityError(

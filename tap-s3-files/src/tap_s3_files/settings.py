@@ -584,7 +584,10 @@ def rows_identity(stream: StreamSettings, deselected: Iterable[str], *, metadata
     read, apart = stream.read, {"compression", "on_bad_row", "decryption"}
     columns = stream.mapped.identity() if stream.mapped.entries else stream.columns
     options = ((f.name, getattr(read, f.name), getattr(READ, f.name)) for f in fields(read) if f.name not in apart)
-    changed = sorted((name, value) for name, value, default in options if value != default)
+    as_by_default = {("header", True)}  # says what it is by default
+    changed = sorted(
+        (n, value) for n, value, default in options if value != default and (n, value) not in as_by_default
+    )
     some = (stream.format, read.compression, sorted(stream.types.items()), columns, read.on_bad_row)
     more = (stream.on_drift, changed, stream.partitions, sorted(deselected), metadata_columns)
     return hashlib.sha256(repr((some, more)).encode()).hexdigest()[:16]

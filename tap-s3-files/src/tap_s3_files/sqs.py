@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
 
@@ -300,11 +300,23 @@ class SqsEvents:
     def waves(self, stream: str) -> Iterator[Iterator[Segment]]:
         """Yield the segments of a stream in portions: the unfinished ones, then those of each round of messages.
 
+        Where there are unfinished ones, the messages that wait are planned first: an object that got a former content
+        back is then sent once, by its last task.
+
         Ends when the queue was dry for `max_wait_seconds`. Where several streams share it, it ends after the messages
         that were sent before the run began: the streams that wait for their turn must get one.
         """
         plan = self.plans[stream]
-        yield chain(plan.unfinished_segments(), plan.queued_segments())
+        if plan.plans_first and not self._over:
+            for segment in plan.unfinished_segments():  # an error must come before messages are deleted
+                for task in segment.tasks:
+                    plan.selects(segment, task)
+            with self._queue.heartbeat():
+                while self._round(is_first=True):
+                    pass
+        for _ in plan.queued_segments():  # they follow the unfinished ones in the log
+            pass
+        yield plan.unfinished_segments(with_new=True)
         while not self._over:
             asked = time.time()
             with self._queue.heartbeat():
@@ -326,9 +338,12 @@ class SqsEvents:
                 parts += [f"{counts[kind]:,} {text}" for kind, text in texts.items() if counts[kind]]
                 logger.info("%s: %s", self._queue.url, ", ".join(parts))
 
-    def _round(self) -> bool:
-        """Take what is there; whether there may be more to wait for."""
-        messages = self._gather()
+    def _round(self, *, is_first: bool = False) -> bool:
+        """Take what is there; whether there may be more to wait for.
+
+        `is_first`: nothing was sent so far, so that messages from before the run are taken alone, without a wait.
+        """
+        messages = self._gather(0 if is_first else self._settings.max_wait_seconds)
         if not messages:
             return False
         # What is new to a stream, the messages to delete and those to keep
@@ -368,10 +383,11 @@ class SqsEvents:
         self._queue.drop(left)
         self._kept.update((m.id, replace(m, body="")) for m in left)
         self._counts["messages"] += len(messages)
-        return len(self.plans) == 1 or any(m.sent < self._began for m in messages)
+        waits = len(self.plans) == 1 and not is_first
+        return waits or any(m.sent < self._began for m in messages)
 
-    def _gather(self) -> list[Message]:
-        end = time.monotonic() + self._settings.max_wait_seconds
+    def _gather(self, seconds: float) -> list[Message]:
+        end = time.monotonic() + seconds
         while True:
             wait = math.ceil(end - time.monotonic())
             got = self._fresh(self._queue.receive(min(max(wait, 1), MAX_WAIT)))

@@ -20,7 +20,7 @@ from singer_arrow.naming import counted
 from singer_arrow.reading.parallel import Budget
 from singer_arrow.schema.arrow_schema import setting_type
 from singer_arrow.storage.urls import ObjectInfo
-from tap_s3_files.discover import METADATA
+from tap_s3_files.discover import METADATA, first_row_in_words
 from tap_s3_files.plan_model import PendingTask, Task
 from tap_s3_files.progress import Progress
 from tap_s3_files.read import read
@@ -188,6 +188,9 @@ def preview_lines(run: TapRun, stream: StreamSettings, job: StreamJob, count: in
     source = f", of {used[0].url}{f' and {len(used) - 1} more' if len(used) > 1 else ''}" if used else ""
     counts = f"{counted(objects, 'object')}, {counted(rows.num_rows, 'row')} shown"
     yield one_line(f"{stream.name}: {counts}{source}")
+    if stream.name in run.first_rows:
+        words = first_row_in_words(run.first_rows[stream.name])
+        yield f"{words[:1].upper()}{words[1:]}"
     if shown.num_columns:
         limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         kinds = (pt.is_integer, pt.is_floating, pt.is_decimal)

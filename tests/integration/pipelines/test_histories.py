@@ -12,7 +12,7 @@ from tap_source import TapBucket
 from local_cloud import Cloud
 
 
-@pytest.mark.parametrize("history", everything(4), ids=lambda history: history.name)
+@pytest.mark.parametrize("history", everything(3, 2), ids=lambda history: history.name)
 def test_the_tables_are_as_the_model_says(
     history: Any, cloud: Cloud, bq: Any, rs: Any, s3: Any, bucket: str, tap: Any, tmp_path: Path
 ) -> None:

@@ -83,6 +83,19 @@ def test_the_same_messages_come_again_from_the_plan_when_the_state_is_lost(sourc
     assert source.plans() == ["000000.json", "000001.json"]
 
 
+def test_a_former_content_whose_event_waits_is_sent_once_without_state(source: QueueSource) -> None:
+    source.csv("in/other.csv", 50, at=moment(0))
+    state = None
+    for day, first in enumerate((0, 20)):
+        source.csv("in/a.csv", first, at=moment(day))
+        state = state_of(source.run(state=state))
+    source.csv("in/a.csv", 0, at=moment(2))
+    ran = source.run()  # without STATE
+    assert source.ids(ran) == [*range(10), *range(50, 60)]
+    source.csv("in/a.csv", 20, at=moment(3))
+    assert source.ids(source.run(state=state_of(ran))) == list(range(20, 30))
+
+
 def test_segments_beyond_the_state_are_followed_whatever_the_dates_are_now(source: QueueSource) -> None:
     source.csv("in/a.csv", 0)
     source.run()

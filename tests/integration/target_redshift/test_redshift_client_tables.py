@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,6 +16,7 @@ from singer_arrow.errors import ConfigError, SchemaError
 from singer_arrow.naming import LEDGER, staging_name
 from target_redshift import tables
 from target_redshift.client import UNKNOWN_SLICES, Redshift
+from target_redshift.resources import QueryResult
 from target_redshift.types import ddl_type
 
 
@@ -48,6 +50,27 @@ class TestSchema:
 
 
 class TestTables:
+    def test_a_variant_that_another_run_adds_while_a_table_is_read_is_used(
+        self, client: Redshift, open_client: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tables.prepare_table(client, "rows", pa.schema([("n", pa.int64())]))
+        texts, other, ask = pa.schema([("n", pa.string())]), open_client(), client.query
+        rest = ["the other run comes between the first query about the table and the second"]
+
+        def query(text: str, params: Sequence[Any] = (), *, what: str) -> QueryResult:
+            found = ask(text, params, what=what)
+            if what.startswith("Reading table") and rest:
+                rest.pop()
+                tables.prepare_table(other, "rows", texts)
+            return found
+
+        monkeypatch.setattr(client, "query", query)
+        (column,) = tables.prepare_table(client, "rows", texts).columns
+        assert (column.name, rest) == ("n__string", [])
+        found = open_client().table("rows")
+        assert found
+        assert [(c.name, c.variant_of) for c in found.columns] == [("n", None), ("n__string", "n")]
+
     def test_a_table_has_the_layout_of_the_settings(self, open_client: Open, rs: Any, schema: str) -> None:
         client = open_client(
             dist_key="ID", sort_keys={"Ord*": ["at", "id"]}, grants={"select": ["public"]}, varchar_max=100

@@ -37,8 +37,8 @@ SITES = 3
 """Number of sites used at once; runs spend much of their time waiting."""
 SEQUENCES = 100
 """Number of random sequences of changes in addition to those of the catalogue."""
-HISTORIES = 600
-"""Number of random histories of files."""
+HISTORIES, LAKES = 600, 200
+"""Numbers of random histories of files, and of tables of a lake."""
 WALKS = 400
 """Number of random walks in addition to those of the catalogue."""
 TARGETS, PIPES, TAP, CHANGES, RUN = PARTS = ("targets", "pipes", "tap", "changes", "run")
@@ -100,7 +100,7 @@ class Suite:
             chance = random.Random(0)
             by_chance = (sequences.chosen(chance) for _ in range(SEQUENCES))
             self._run(iter([*sequences.everything(), *by_chance]), sequence_site)
-            self._run(iter(histories.everything(HISTORIES)), history_site)
+            self._run(iter(histories.everything(HISTORIES, LAKES)), history_site)
         if RUN in self._parts:
             self._run(runs.cases(), run_site)
 

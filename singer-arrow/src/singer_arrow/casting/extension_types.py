@@ -46,6 +46,9 @@ class _Named(pa.ExtensionType):  # type: ignore[misc]  # which has no types
         return cls(storage_type, serialized)
 
 
+_VARIANT_PARTS = ("metadata", "value", "typed_value")
+
+
 class VariantType(_Named):
     """VARIANT: a struct of `metadata`, `value` and, if it is shredded, `typed_value`."""
 
@@ -87,6 +90,16 @@ def with_geometries(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return schema
     fields = [f.with_type(WkbType(f.type)) if f.name in names and is_bytes(f.type) else f for f in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def with_variants(schema: pa.Schema, names: frozenset[str]) -> pa.Schema:
+    """Return the schema with the type VARIANT for columns of these names that are structs of its parts."""
+
+    def is_one(t: pa.DataType) -> bool:
+        return bool(pt.is_struct(t)) and {"metadata", "value"} <= {f.name for f in t} <= {*_VARIANT_PARTS}
+
+    fields = [f.with_type(VariantType(f.type)) if f.name in names and is_one(f.type) else f for f in schema]
     return pa.schema(fields, schema.metadata)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from singer_arrow.formats.avro_container import (
     Header,
     from_avro_schema,
     header_size,
+    possible_blocks,
     read_blocks,
     read_header,
+    refuse_lists_without_bytes,
     repack,
     split_blocks,
     to_avro_schema,
@@ -149,6 +152,8 @@ def _encode_slow(batch: pa.RecordBatch, avro_schema: dict[str, Any]) -> memoryvi
 # Avro files: schema from the header, rows by groups of blocks.
 
 GROUP_BYTES = 8 << 20
+_LEAST_ROW = 16  # bytes that a row counts for, as it takes more in memory
+_ROWS_AT_ONCE = 1 << 14
 _PASSED = 1 << 20
 _FLAT = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 _CODECS = {None: "snappy", "none": "null", "gzip": "deflate", "zstd": "zstandard"}
@@ -169,6 +174,7 @@ class AvroFormat:
         source = _source(reader, options)
         header = read_header(source, reader.url)
         ours = from_avro_schema(header.schema, reader.url)
+        refuse_lists_without_bytes(header.schema, reader.url)
         names = columns_to_read(ours, schema, options, reader.url)
         fields = [_branches(f["type"]) for f in header.schema["fields"]]
         is_flat = fields and all(len(given) <= 2 and len(own) == 1 and _physical(own[0]) for given, own in fields)
@@ -183,7 +189,8 @@ class AvroFormat:
         if at < begin.at:
             raise no_such_resume_point(begin, reader.url)
         found = read_blocks(source, header, reader.url, most=reader.budget.decoded.limit)
-        for blocks in in_groups(found, lambda block: len(block[1]), GROUP_BYTES):
+        found = possible_blocks(found, header.schema, reader.url)
+        for blocks in in_groups(found, lambda block: max(len(block[1]), _LEAST_ROW * block[0]), GROUP_BYTES):
             try:
                 table = decode(header, blocks, ours, names)
             except (pa.ArrowException, ValueError, TypeError, IndexError, EOFError, OverflowError) as error:
@@ -258,12 +265,15 @@ def _decode_slow(header: Header, blocks: list[tuple[int, bytes]], ours: pa.Schem
 
     fields = [f for f in ours if f.name in names] or [ours.field(0)]
     made = {f.name: _with_json(f) for f in fields}
-    rows = [
+    rows = (
         {name: make(row[name]) if make is not None else row[name] for name, make in made.items()}
         for row in fastavro.reader(io.BytesIO(repack(header, blocks, without_logical_types(header.schema))))
         if isinstance(row, dict)
-    ]
-    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+    )
+    schema, tables = pa.schema(fields), list[pa.Table]()
+    while some := list(islice(rows, _ROWS_AT_ONCE)):  # as objects they take many times the memory
+        tables.append(pa.Table.from_pylist(some, schema=schema))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def _with_json(field: pa.Field) -> Callable[[Any], Any] | None:

@@ -28,6 +28,8 @@ MAGIC = b"Obj\x01"
 MARKER = bytes.fromhex("5e1f8a0c77d24b3f9a6c21e0b4d8f356")
 """Marker of files that we write; constant, so that the same rows give the same file."""
 _LARGEST_BLOCK, _PIECE = 1 << 30, 4 << 20
+MOST_WITHOUT_BYTES = 1 << 20
+"""Rows of a file that take no byte, as all their values are null by their type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,19 @@ def read_blocks(
         if _take(source, 16, url) != header.marker:
             raise _damaged(url)
         yield rows, decompress_block(data, header.codec, url, most=most)
+
+
+def possible_blocks(blocks: Iterable[tuple[int, bytes]], schema: Any, url: object) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks; DataError if one has fewer bytes than its rows take, or all have very many rows that take none."""
+    row_size, without_bytes = least_size(schema), 0
+    for rows, data in blocks:
+        if rows * row_size > len(data):
+            raise _damaged(url)
+        without_bytes += 0 if row_size else rows
+        if without_bytes > MOST_WITHOUT_BYTES:
+            reason = f"it has {without_bytes:,} rows or more that take no byte; {MOST_WITHOUT_BYTES:,} are read at most"
+            raise DataError(reason, url=url, hint="Leave the file out")
+        yield rows, data
 
 
 def split_blocks(container: memoryview, start: int) -> Iterator[tuple[int, memoryview]]:
@@ -223,6 +238,57 @@ def _long(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+# How many bytes values take at least. Pure.
+
+_SIZES = {"null": 0, "float": 4, "double": 8, "boolean": 1, "int": 1, "long": 1, "bytes": 1, "string": 1, "enum": 1}
+
+
+def least_size(schema: Any) -> int:
+    """Return how many bytes a value of an Avro schema takes at least."""
+    return _least_size(schema, {})
+
+
+def _least_size(schema: Any, named: dict[str, int]) -> int:
+    if isinstance(schema, list):
+        return 1 + min((_least_size(branch, named) for branch in schema), default=0)
+    if isinstance(schema, str):
+        return _SIZES.get(schema, named.get(schema, named.get(schema.rpartition(".")[2], 0)))
+    kind, name = schema["type"], schema.get("name", "")
+    if kind == "fixed":
+        named[name] = int(schema["size"])
+        return named[name]
+    if kind in ("array", "map"):
+        return 1
+    if kind in ("record", "error"):
+        named[name] = 0  # within itself
+        named[name] = sum(_least_size(field["type"], named) for field in schema["fields"])
+        return named[name]
+    named[name] = _least_size(kind, named)
+    return named[name]
+
+
+def refuse_lists_without_bytes(schema: Any, url: object) -> None:
+    """Raise DataError for lists whose items take no byte: a few bytes would make any number of items."""
+
+    def check(part: Any, path: str, named: dict[str, int]) -> None:
+        if isinstance(part, list):
+            for branch in part:
+                check(branch, path, named)
+        elif isinstance(part, Mapping):
+            if part["type"] == "array" and _least_size(part["items"], named) == 0:
+                reason = "its items take no byte, as they are null by their type, and such lists are not read"
+                raise DataError(reason, url=url, column=path, hint="Write the file without it")
+            for field in part.get("fields", ()):
+                check(field["type"], f"{path}.{field['name']}" if path else field["name"], named)
+            for inner in ("type", "items", "values"):
+                if isinstance(part.get(inner), (list, Mapping)):
+                    check(part[inner], path, named)
+
+    named: dict[str, int] = {}
+    _least_size(schema, named)  # which fills in the sizes of names
+    check(schema, "", named)
 
 
 # Arrow schema <-> Avro schema. Pure.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from singer_arrow.compression import in_pieces
-from singer_arrow.errors import DataError, SchemaError, is_of_disk, is_of_memory
+from singer_arrow.errors import DataError, SchemaError, is_of_disk, is_of_memory, is_panic
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.objects import Span
 
@@ -122,12 +122,22 @@ class WritableFormat(Format, Protocol):
         ...
 
 
+FIRST_ROW = b"first_row"
+"""In the metadata of an inferred schema: the values of the line that names the columns, if it looks like a row."""
+
+
+def first_row(schemas: Iterable[pa.Schema]) -> str | None:
+    """Return the first line of a file that names the columns and looks like a row, from inferred schemas."""
+    return next((s.metadata[FIRST_ROW].decode() for s in schemas if FIRST_ROW in (s.metadata or {})), None)
+
+
 # Conversion of library errors to errors that name the file: `naming_file`.
 
-_OF_LIBRARIES = (
+OF_LIBRARIES = (
     *(pa.ArrowException, OSError, EOFError, struct.error),
     *(ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, RecursionError),
 )
+"""Errors that libraries raise about what they read."""
 
 _HINT = (
     "Write the file again, or set the stream's format; if other programs read it, report this with "
@@ -153,12 +163,20 @@ def naming_file(url: object) -> Iterator[None]:
         shown = bytes(error.object)[:60]
         reason = f"a text in it that must be UTF-8, such as a column's name, is {shown!r}"
         raise DataError(reason, url=url, hint="Rename the column at the source") from error
-    except _OF_LIBRARIES as error:
+    except OF_LIBRARIES as error:
         is_of_system = isinstance(error, OSError) and error.errno is not None
         if is_of_system or is_of_memory(error) or is_of_disk(error) or isinstance(error, pa.ArrowCancelled):
             raise
-        reason = f"it cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
-        raise DataError(reason, url=url, hint=_HINT) from error
+        raise _unreadable(error, url) from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise _unreadable(error, url) from None
+
+
+def _unreadable(error: BaseException, url: object) -> DataError:
+    reason = f"it cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+    return DataError(reason, url=url, hint=_HINT)
 
 
 def too_large(what: str, size: int, most: int, *, url: object = None, row_group: int | None = None) -> DataError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import struct
 from bisect import bisect_left
@@ -40,10 +41,13 @@ from singer_arrow.reading.objects import ObjectReader, Span
 # doubled; a quote elsewhere is an ordinary character; an escape character makes the next one literal everywhere;
 # records end with LF, CRLF or CR; empty lines are no records.
 #
+# An escape character that is detected escapes quotes and itself only. A row in which it is before another one is bad.
+#
 # Arrow also accepts text after a closing quote. Here only blanks may follow it: other text shows that the quote that
 # opened the field was no quote. The row is then bad, up to the end of the line on which that quote is; the next line
 # begins a row again.
 
+BACKSLASH = "\\"
 LONG = 1 << 20
 """Bytes of a text from which on numbers of many bits are faster than a pattern."""
 _MOST = "{0,1000}"  # repetitions in a match
@@ -78,12 +82,13 @@ class Scan(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialect:
-    """Special characters of a file, each one ASCII character or None."""
+    """Special characters of a file, each one ASCII character or None; `is_detected`: no setting has the escape."""
 
     delimiter: str = ","
     quote: str | None = '"'
     escape: str | None = None
     comment: str | None = None
+    is_detected: bool = False
 
     @classmethod
     def of(cls, name: str, options: ReadOptions) -> Dialect:
@@ -104,6 +109,14 @@ class Dialect:
         if len(set(given)) != len(given):
             raise ConfigError(f"csv.delimiter, quote, escape and comment must differ; they are {found}")
         return cls(**found)  # type: ignore[arg-type]  # the delimiter is never None
+
+    def with_escape(self) -> Dialect:
+        """Return the dialect in which a backslash is detected to escape quotes."""
+        return replace(self, escape=BACKSLASH, is_detected=True)
+
+    def has_odd_escape(self, data: bytes) -> bool:
+        """Return whether a detected escape character is before something else than a quote or itself."""
+        return self.is_detected and BACKSLASH.encode() in data and self._patterns.odd_escape.search(data) is not None
 
     def likely_cut(self, data: bytes) -> int:
         """Return where the last whole record probably ends; fast, and wrong only if quotes are irregular.
@@ -344,6 +357,7 @@ class Dialect:
             f"(?m)^{c}[^\\r\\n]*",
             f"{e}([\\s\\S])",
             f"{blanks}+",
+            f"(?<!{e})(?:{e}{e})*{e}[^{e}{q}]" if e else "(?!)",
         )
         return _Patterns(regular, *(re.compile(text.encode()) for text in texts))
 
@@ -362,6 +376,7 @@ class _Patterns(NamedTuple):
     comment: re.Pattern[bytes]
     escaped: re.Pattern[bytes]
     blanks: re.Pattern[bytes]
+    odd_escape: re.Pattern[bytes]
 
 
 def _suffix(name: str) -> str:
@@ -399,6 +414,31 @@ def detect_delimiter(text: bytes, dialect: Dialect) -> str:
     return delimiter if share > _LEAST_SHARE else dialect.delimiter
 
 
+def detect_escape(text: bytes, dialect: Dialect, *, detects_delimiter: bool) -> Dialect:
+    """Return the dialect of a text that begins with a record: with a backslash that escapes quotes, if the text has it.
+
+    Its first 1000 rows must have wrong quotes or different numbers of fields otherwise, and none of that with it. It
+    must not be before another character than a quote or itself, as in `C:\\new`.
+    """
+    taken = (dialect.delimiter, dialect.quote, dialect.comment)
+    if dialect.quote is None or BACKSLASH in taken or f"{BACKSLASH}{dialect.quote}".encode() not in text:
+        return dialect
+    escaped = dialect.with_escape()
+    if escaped.has_odd_escape(text):
+        return dialect
+    if detects_delimiter:
+        escaped = replace(escaped, delimiter=detect_delimiter(text, escaped))
+    return escaped if _regular_until(escaped, text) > _regular_until(dialect, text) else dialect
+
+
+def _regular_until(dialect: Dialect, text: bytes) -> int:
+    """Return where the first rows of a text end, without one that is cut off; -1 if they are not all alike."""
+    rows = list(islice(dialect.records(text), _ROWS))
+    texts = [text[row.start : row.end] for row in rows]
+    is_regular = all(map(dialect.is_whole, texts)) and len({len(dialect.raw_fields(row)) for row in texts}) <= 1
+    return (rows[-1].end if rows else 0) if is_regular else -1
+
+
 def _fields(dialect: Dialect, text: bytes, rows: int) -> list[int]:
     """Return the number of fields of each of the first rows; of the text, if not even one row is whole."""
     found = [text[r.start : r.end] for r in islice(dialect.records(text), rows)]
@@ -410,16 +450,24 @@ def _fields(dialect: Dialect, text: bytes, rows: int) -> list[int]:
 QUOTE_HINT = "Check csv.quote and csv.escape"
 HEAD_BYTES = 64 << 10
 """Bytes at the beginning of a file in which the header is searched first."""
+_FIRST_BYTES = 16 << 10
+"""Of the text of the first rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvHeader:
-    """Header of a file: the names of its columns, the bytes and lines before its first row, and its dialect."""
+    """Header of a file: the names of its columns, the bytes and lines before its first row, and its dialect.
+
+    `first_rows` is the text of the first rows, of some kilobytes: the same wherever a reading of the file begins.
+    `values` are those of the line that has the names; none if there is no such line.
+    """
 
     names: list[str]
     bytes: int
     lines: int
     dialect: Dialect
+    first_rows: builtins.bytes = b""
+    values: tuple[str, ...] = ()
 
 
 def take_header(reader: ObjectReader, options: ReadOptions) -> tuple[CsvHeader | None, Iterator[Any]]:
@@ -469,12 +517,16 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         dialect = replace(dialect, delimiter=named["delimiter"].decode())
     elif not options.delimiter and _suffix(name) not in _DELIMITERS:
         dialect = replace(dialect, delimiter=detect_delimiter(text[at:HEAD_BYTES], dialect))
+    if options.escape is None:
+        detects_delimiter = not named and not options.delimiter and _suffix(name) not in _DELIMITERS
+        dialect = detect_escape(text[at:HEAD_BYTES], dialect, detects_delimiter=detects_delimiter)
     record = next(dialect.records(text[at:]), None)
     if record is None:
         whole = dialect.whole(text[at:])
         if final and at + whole < len(text):
             reason = "a quote is opened in the header and never closed"
-            raise DataError(reason, url=reader.url, line=skipped + count_lines(text[at : at + whole]) + 1)
+            line = skipped + count_lines(text[at : at + whole]) + 1
+            raise DataError(reason, url=reader.url, line=line, hint=QUOTE_HINT)
         return None
     if not final and at + record.end == len(text) and text.endswith(b"\r"):
         return None  # an LF may follow
@@ -493,14 +545,15 @@ def parse_header(text: bytes, reader: ObjectReader, options: ReadOptions, *, fin
         reason = f"invalid UTF-8 in the header (byte 0x{error.object[error.start]:02x})"
         hint = "Set csv.encoding to the file's encoding, for instance latin-1 or utf-16"
         raise DataError(reason, url=reader.url, line=line, hint=hint) from None
-    names_columns = options.header
+    names_columns = options.header is not False
     if options.header == "auto":  # no value is a number, a date or a boolean
         types = [infer_type(pa.array([value], pa.string()), nulls_of(options), options) for value in values]
         names_columns = all(pt.is_string(t) or pt.is_null(t) for t in types)
     if not names_columns:
-        return CsvHeader(numbered([""] * len(values)), at, skipped, dialect)
-    names = distinct(numbered(values))
-    return CsvHeader(names, at + record.end, skipped + record.line - 1 + count_lines(raw), dialect)
+        return CsvHeader(numbered([""] * len(values)), at, skipped, dialect, text[at:HEAD_BYTES][:_FIRST_BYTES])
+    names, lines = distinct(numbered(values)), skipped + record.line - 1 + count_lines(raw)
+    rows = text[at + record.end : HEAD_BYTES][:_FIRST_BYTES]
+    return CsvHeader(names, at + record.end, lines, dialect, rows, tuple(values))
 
 
 def _named_delimiter(text: bytes, at: int, dialect: Dialect) -> re.Match[bytes] | None:
@@ -519,7 +572,7 @@ def _more(size: int, reader: ObjectReader) -> int:
 def endless_header(url: object) -> DataError:
     """Return the error for a file whose first record does not end."""
     reason = f"the header is longer than {MAX_RECORD_BYTES >> 20} MiB, or a quote in it is never closed"
-    return DataError(reason, url=url, line=1)
+    return DataError(reason, url=url, line=1, hint=QUOTE_HINT)
 
 
 # Find where rows begin in ranges of CSV, which depends on the quotes before them.

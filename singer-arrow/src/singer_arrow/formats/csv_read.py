@@ -7,25 +7,27 @@ import logging
 import re
 import secrets
 import struct
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 from pyarrow import types as pt
 
 from singer_arrow.casting.from_text import BadValueError, are_large, is_supported
 from singer_arrow.casting.spelling import hint
 from singer_arrow.compression import archive_of
-from singer_arrow.enforcement.bad_rows import BlockResult, RowError, first_invalid
+from singer_arrow.enforcement.bad_rows import BlockResult, RowError, first_invalid, nulled
 from singer_arrow.enforcement.enforce import unknown_columns
 from singer_arrow.errors import DataError, SchemaError, SingerArrowError
 from singer_arrow.formats.base import RangeScan, count_byte, undivided
 from singer_arrow.formats.blocks import FilePosition, deliver, until
 from singer_arrow.formats.csv_dialect import (
+    BACKSLASH,
     HEAD_BYTES,
     QUOTE_HINT,
     CsvHeader,
@@ -42,6 +44,7 @@ from singer_arrow.formats.csv_dialect import (
 )
 from singer_arrow.formats.text import (
     NEARLY_TYPED,
+    PADDED,
     SAMPLE,
     MismatchError,
     TextDrift,
@@ -50,6 +53,7 @@ from singer_arrow.formats.text import (
     nearly_typed,
     nulls_of,
     present,
+    with_first_row,
 )
 from singer_arrow.naming import counted
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
@@ -74,6 +78,15 @@ from singer_arrow.reading.parallel import ROW_LOCK, map_ordered
 _UNCLOSED = "a quote is opened in this row and never closed"
 _INVALID = "invalid UTF-8"
 _ENCODING_HINT = "Set csv.encoding to the file's encoding, for instance latin-1 or cp1252"
+_ODD_ESCAPE = (
+    "it has a backslash before another character than a quote, and at the beginning of the file they escape quotes"
+)
+_ESCAPE_HINT = 'Set csv.escape: "\\" if it escapes any character, or correct the row'
+_SHORT_HINT = "Set csv.short_rows to fill if what is missing at the end is null"
+
+
+Edit = tuple[int, int, bytes]
+"""Bytes of a block from a start to an end, and what takes their place."""
 
 
 def find_unread(
@@ -85,31 +98,56 @@ def find_unread(
     *,
     is_utf8: bool,
     quote_hint: str = QUOTE_HINT,
-) -> tuple[dict[int, RowError], bytes]:
-    """Return the errors of rows with wrong quotes or with invalid UTF-8, by row, and the text of the other rows.
+    fills: bool = False,
+) -> tuple[dict[int, RowError], list[Edit], dict[int, int]]:
+    """Return the errors of rows with wrong quotes, odd escapes or invalid UTF-8, by row, and how to remove these rows.
 
     The block begins with a record, and comments are empty lines. Of the columns `names` those `selected` must be UTF-8.
+    Of rows with invalid UTF-8 elsewhere, which Arrow's parser cannot report, it `fills` those with fewer fields; they
+    are returned too, with their numbers of fields.
     """
-    unread, removed = dict[int, RowError](), [(found.start, found.end) for found in scan.damage.values()]
+    unread, removed = dict[int, RowError](), [(found.start, found.end, b"") for found in scan.damage.values()]
+    short = dict[int, int]()
     for row, found in scan.damage.items():
         text, line = block[found.start : found.end], count_lines(block[: found.quote]) + 1
         unread[row] = RowError(row, _damage_in_words(block, found), hint=quote_hint, text=text, line=line)
-    if not is_utf8:
+    has_odd = dialect.has_odd_escape(block)
+    if not is_utf8 or has_odd:
         required = [name in selected for name in names]
         for row, (start, following) in enumerate(pairwise([*scan.starts, len(block)])):
-            if row in unread or first_invalid(block[start:following]) is None:
+            if row in unread:
                 continue
             end = dialect.end(block, start)
             raw = block[start:end]
-            if (reason := _invalid(raw, dialect, required)) is not None:
-                hint = _ENCODING_HINT if reason.startswith(_INVALID) else None
+            reason: str | None = None
+            hint: str | None = None
+            if has_odd and dialect.has_odd_escape(raw):
+                reason, hint = _ODD_ESCAPE, _ESCAPE_HINT
+            elif first_invalid(block[start:following]) is not None:
+                reason = _invalid(raw, dialect, required, fills=fills)
+                hint = _ENCODING_HINT if reason is not None and reason.startswith(_INVALID) else None
+                if fills and reason is None and (fields := len(dialect.raw_fields(raw))) < len(names):
+                    short[row] = fields
+                    removed.append(fill(raw, start, len(names) - fields, dialect))
+            if reason is not None:
                 unread[row] = RowError(row, reason, hint=hint, text=raw)
-                removed.append((start, end))
+                removed.append((start, end, b""))
+    return unread, removed, short
+
+
+def fill(row: bytes, start: int, fields: int, dialect: Dialect) -> Edit:
+    """Return how empty fields are added to a row."""
+    end = start + len(row.rstrip(b"\r\n"))
+    return end, end, dialect.delimiter.encode() * fields
+
+
+def edited(block: bytes, edits: Iterable[Edit]) -> bytes:
+    """Return a text with parts of it replaced."""
     pieces, at = list[bytes](), 0
-    for start, end in sorted(removed):
-        pieces.append(block[at:start])
+    for start, end, text in sorted(edits):
+        pieces += (block[at:start], text)
         at = end
-    return unread, b"".join((*pieces, block[at:])) if pieces else block
+    return b"".join((*pieces, block[at:])) if pieces else block
 
 
 def _damage_in_words(block: bytes, found: Damage) -> str:
@@ -125,12 +163,12 @@ def wrong_fields(fields: int, due: int) -> str:
     return f"row has {fields} {'field' if fields == 1 else 'fields'}, header has {due}"
 
 
-def _invalid(raw: bytes, dialect: Dialect, required: Sequence[bool]) -> str | None:
+def _invalid(raw: bytes, dialect: Dialect, required: Sequence[bool], *, fills: bool) -> str | None:
     """Return the error of a row that is not UTF-8; None if its invalid bytes are in columns that are not read."""
     fields = dialect.raw_fields(raw)
-    if len(fields) != len(required):
+    if len(fields) > len(required) or (len(fields) < len(required) and not fills):
         return wrong_fields(len(fields), len(required))
-    for field, is_required in zip(fields, required, strict=True):
+    for field, is_required in zip(fields, required, strict=False):
         if is_required and (at := first_invalid(field)) is not None:
             return f"{_INVALID} (byte 0x{field[at]:02x})"
     return None
@@ -150,7 +188,8 @@ _ERROR_COLUMN = re.compile(r"In CSV column #(\d+):")
 class CsvBlockParser:
     """Parser of the blocks of one file; safe to call from several threads at once."""
 
-    def __init__(self, rows: TextRows, dialect: Dialect) -> None:
+    def __init__(self, rows: TextRows, dialect: Dialect, *, as_text: Iterable[str] = ()) -> None:
+        """Make the parser; Arrow reads the columns `as_text` as text, and `rows` converts them."""
         self._rows, self.dialect = rows, dialect
         self._names, self._selected = list(rows.names), rows.selected
         for field in self._selected:
@@ -159,10 +198,11 @@ class CsvBlockParser:
                 raise SchemaError(msg)
         self._texts = rows.rescued_columns
         spelling = rows.spelling
-        as_text = (f.name for f in self._selected if not _is_read(f.type) or spelling.applies_to(f.type))
-        self._as_text = {*self._texts, *as_text}
+        others = (f.name for f in self._selected if not _is_read(f.type) or spelling.applies_to(f.type))
+        self._as_text = {*self._texts, *others, *as_text}
         self._timestamps = {f.name for f in self._selected if pt.is_timestamp(f.type)}
         self._is_searched = self._has_zones = False
+        self._fills = rows.options.short_rows == "fill"
         token = f"end of block {secrets.token_hex(8)}"  # a row that no file holds, with one field too many
         self._end = token + dialect.delimiter * len(self._names)
 
@@ -175,7 +215,7 @@ class CsvBlockParser:
         text = self.dialect.without_comments(concatenated((block, line_end, self._end.encode(), b"\n")))
         lines = count_byte(text, b"\n") - 1 or bytes(text).count(b"\r")
         cause: Exception | None = None
-        if (is_utf8 := _is_utf8(text)) and self.dialect.is_regular(text):
+        if (is_utf8 := _is_utf8(text)) and self._is_regular(text):
             invalid = _InvalidRows(self._end)
             try:
                 table = self._parse(text, invalid, self._types)
@@ -197,43 +237,86 @@ class CsvBlockParser:
         scan = self.dialect.scan(data)
         if scan.damage and not ends_exactly:
             return None
-        names = [*(f.name for f in self._selected), *self._texts]
+        names, count = [*(f.name for f in self._selected), *self._texts], len(self._names)
         hint = self._quote_hint(data) if scan.damage else QUOTE_HINT
-        unread, others = find_unread(data, scan, self.dialect, self._names, names, is_utf8=is_utf8, quote_hint=hint)
-        invalid = _InvalidRows(self._end)
-        try:
-            text = b"".join((others, self._end.encode(), b"\n"))
-            table = self._parse(text, invalid, lambda: dict.fromkeys(names, pa.binary()))
-        except pa.ArrowException as error:
-            return BlockResult(failed=RowError(0, " ".join(str(error).split()), line=1))
-        # Rows with a wrong number of fields, which Arrow's parser numbers without the unread ones.
+        unread, edits, short = find_unread(  # short: numbers of fields of rows that are filled
+            data, scan, self.dialect, self._names, names, is_utf8=is_utf8, quote_hint=hint, fills=self._fills
+        )
         rows: Sequence[int] = range(len(scan.starts))
         rows = [row for row in rows if row not in unread] if unread else rows
-        wrong = {rows[i]: fields for i, fields in invalid.fields.items()}
+        invalid = _InvalidRows(self._end)
+        try:
+            table = self._parse_edited(data, edits, invalid, names)
+            # Rows with a wrong number of fields, which Arrow's parser numbers without the unread ones.
+            wrong = {rows[i]: fields for i, fields in invalid.fields.items()}
+            if self._fills and (more := {row: fields for row, fields in wrong.items() if fields < count}):
+                for row, fields in more.items():
+                    start = scan.starts[row]
+                    edits.append(fill(self._row(data, start), start, count - fields, self.dialect))
+                short |= more
+                table = self._parse_edited(data, edits, invalid, names)
+                wrong = {rows[i]: fields for i, fields in invalid.fields.items()}
+        except pa.ArrowException as error:
+            return BlockResult(failed=RowError(0, " ".join(str(error).split()), line=1))
         numbers = [row for row in rows if row not in wrong] if wrong else rows
         for row, fields in wrong.items():
-            start = scan.starts[row]
-            raw = data[start : self.dialect.end(data, start)]
-            unread[row] = RowError(row, wrong_fields(fields, len(self._names)), text=raw)
+            raw, hint = self._row(data, scan.starts[row]), _SHORT_HINT if fields < count else ""
+            unread[row] = RowError(row, wrong_fields(fields, count), hint=hint or None, text=raw)
         if not invalid.ends or table.num_rows != len(numbers):
             return BlockResult(failed=RowError(0, f"the block cannot be parsed ({cause})", line=1))
         columns = _columns(table)
         texts = {name: columns[name].cast(pa.string()) for name in names}
+        if short and "" not in self._rows.options.null_values:
+            texts = self._without_filled(texts, short, numbers)
         errors = [unread[row] for row in sorted(unread)]
         return self._rows.examine(texts, numbers, errors, lambda row: count_lines(data[: scan.starts[row]]) + 1)
 
+    def _is_regular(self, text: bytes | pa.Buffer) -> bool:
+        """Return whether Arrow's parser reads a text as it is meant, but for numbers of fields and values."""
+        return self.dialect.is_regular(text) and not (
+            self.dialect.is_detected and self.dialect.has_odd_escape(bytes(text))
+        )
+
+    def _row(self, data: bytes, start: int) -> bytes:
+        """Return the row that begins there."""
+        return data[start : self.dialect.end(data, start)]
+
+    def _parse_edited(
+        self, data: bytes, edits: Iterable[Edit], invalid: _InvalidRows, names: Sequence[str]
+    ) -> pa.Table:
+        """Parse a text that was edited, as bytes."""
+        invalid.reset()
+        text = b"".join((edited(data, edits), self._end.encode(), b"\n"))
+        return self._parse(text, invalid, lambda: dict.fromkeys(names, pa.binary()))
+
+    def _without_filled(
+        self, texts: Mapping[str, pa.Array], short: Mapping[int, int], numbers: Sequence[int]
+    ) -> dict[str, pa.Array]:
+        """Return columns with null in the fields that rows do not have, where an empty text is none."""
+        places = {number: i for i, number in enumerate(numbers)}
+        found = dict(texts)
+        for at, name in enumerate(self._names):
+            if name in found and (lacking := [places[row] for row, fields in short.items() if fields <= at]):
+                found[name] = nulled(found[name], pa.array(lacking, pa.int64()))
+        return found
+
     def _quote_hint(self, data: bytes) -> str:
-        """Return what to do about wrong quotes: read without any, if each row of a text then has its fields."""
-        plain = CsvBlockParser(self._rows, replace(self.dialect, quote=None))
-        invalid = _InvalidRows(self._end)
+        """Return what to do about wrong quotes: the setting with which each row of a text has its fields."""
+        others = [(replace(self.dialect, quote=None), 'csv.quote: ""')]
+        if self.dialect.escape is None and BACKSLASH not in (self.dialect.delimiter, self.dialect.comment):
+            others.insert(0, (self.dialect.with_escape(), f'csv.escape: "{BACKSLASH * 2}"'))
         text = b"".join((data, self._end.encode(), b"\n"))
-        try:
-            plain._parse(text, invalid, lambda: {self._names[0]: pa.binary()})
-        except pa.ArrowException:
-            return QUOTE_HINT
-        if invalid.fields or not invalid.ends:
-            return QUOTE_HINT
-        return f'{QUOTE_HINT}; with csv.quote: "" each of these rows has {counted(len(self._names), "field")}'
+        for dialect, setting in others:
+            parser, invalid = CsvBlockParser(self._rows, dialect), _InvalidRows(self._end)
+            if not parser._is_regular(text):
+                continue
+            try:
+                parser._parse(text, invalid, lambda: {self._names[0]: pa.binary()})
+            except pa.ArrowException:
+                continue
+            if invalid.ends and not invalid.fields:
+                return f"{QUOTE_HINT}; with {setting} each of these rows has {counted(len(self._names), 'field')}"
+        return QUOTE_HINT
 
     def together(self, texts: Sequence[bytes]) -> list[pa.RecordBatch] | None:
         """Return the rows of each of several texts of whole records; None unless all rows are good.
@@ -243,7 +326,7 @@ class CsvBlockParser:
         mark = self._end.encode() + b"\n"
         parts = (part for text in texts for part in (text, b"" if text.endswith((b"\n", b"\r")) else b"\n", mark))
         joined, invalid = self.dialect.without_comments(b"".join(parts)), _InvalidRows(self._end)
-        if not (_is_utf8(joined) and self.dialect.is_regular(joined)):
+        if not (_is_utf8(joined) and self._is_regular(joined)):
             return None
         try:
             table = self._parse(joined, invalid, self._types)
@@ -362,6 +445,47 @@ def _is_read(t: pa.DataType) -> bool:
     )
 
 
+# Whole numbers with leading zeros, such as 007, which Arrow reads as 7.
+#
+# Looking at each value would cost as much as parsing it. So the first rows of a file decide, wherever a reading of it
+# begins: where an integer column has such a number there, the whole file is read by the exact rules, by which it is
+# text.
+
+
+def padded_columns(rows: TextRows, dialect: Dialect, first_rows: bytes, url: object) -> frozenset[str]:
+    """Return the integer columns that have numbers with leading zeros in the first rows; warn of declared ones."""
+    integers = [f for f in rows.selected if pt.is_integer(f.type)]
+    if not integers or not _padded(dialect.delimiter).search(first_rows):
+        return frozenset()
+    whole = first_rows[: dialect.exact_cut(first_rows)]
+    options = replace(rows.options, on_bad_row="skip", on_drift="ignore")
+    texts = replace(rows, schema=pa.schema([(f.name, pa.string()) for f in integers]), options=options)
+    found = CsvBlockParser(texts, dialect)(memoryview(whole), ends_exactly=True) if whole else None
+    if found is None or found.batch is None:
+        return frozenset()
+    padded = [f for f in integers if pc.any(pc.match_substring_regex(found.batch[f.name], PADDED)).as_py()]
+    for f in padded:
+        if not rows.keeps_zeros(f):
+            _warn_of_zeros(f.name, str(url).rpartition("/")[0])
+    return frozenset(f.name for f in padded if rows.keeps_zeros(f))
+
+
+@cache
+def _padded(delimiter: str) -> re.Pattern[bytes]:
+    """Return a pattern that finds such a number as a field."""
+    end = rf"[\r\n]|{re.escape(delimiter)}"
+    return re.compile(rf"(?:^|{end})[\"' ]*[+-]?0\d+[\"' ]*(?:{end}|$)".encode())
+
+
+@cache
+def _warn_of_zeros(column: str, folder: str) -> None:
+    """Warn once of a column of the files in a folder."""
+    text = (
+        "Column %r is declared as an integer, and has numbers with leading zeros in files of %s; the zeros are left out"
+    )
+    logger.warning(f"{text}. Declare it as string to keep them", column, folder)
+
+
 # The format `csv`: the path of one file.
 #
 # `read` finds the header (`header`), cuts the text into blocks (`_results`), parses the blocks in parallel (`parser`),
@@ -396,12 +520,13 @@ class CsvFormat:
             raise endless_header(reader.url)
         if header is None:
             return pa.schema([])
-        return _infer_columns(text[header.bytes : max(end, header.bytes)], header, options, reader.url)
+        schema = _infer_columns(text[header.bytes : max(end, header.bytes)], header, options, reader.url)
+        return with_first_row(schema, header.values, options)
 
     def join(
         self, readers: Sequence[ObjectReader], schema: pa.Schema, options: ReadOptions
     ) -> list[pa.RecordBatch] | None:
-        bodies, headers = list[bytes](), set[tuple[Dialect, tuple[str, ...]]]()
+        bodies, firsts, headers = list[bytes](), list[bytes](), set[tuple[Dialect, tuple[str, ...]]]()
         try:
             texts = whole_text(readers, options.compression, encoding=options.encoding)
             for reader, text in zip(readers, texts, strict=False):
@@ -412,6 +537,7 @@ class CsvFormat:
                 if len(headers) > 1:
                     return None
                 bodies.append(text[header.bytes :])
+                firsts.append(header.first_rows)
         except SingerArrowError:
             return None
         if len(bodies) < len(readers):
@@ -419,7 +545,10 @@ class CsvFormat:
         dialect, names = headers.pop()
         if options.on_drift != "ignore" and unknown_columns(names, schema, options):
             return None
-        return CsvBlockParser(TextRows(names, schema, options, nulls_of(options)), dialect).together(bodies)
+        rows = TextRows(names, schema, options, nulls_of(options))
+        if any(padded_columns(rows, dialect, first_rows, readers[0].url) for first_rows in firsts):
+            return None
+        return CsvBlockParser(rows, dialect).together(bodies)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
@@ -442,7 +571,9 @@ class CsvFormat:
         rows = TextRows(header.names, schema, options, nulls_of(options))
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
         drift = TextDrift(rows, infer).refuse if options.on_drift == "raise" else None
-        results = _results(reader, options, CsvBlockParser(rows, header.dialect), text, begin.at, text_from=text_from)
+        padded = padded_columns(rows, header.dialect, header.first_rows, reader.url)
+        parser = CsvBlockParser(rows, header.dialect, as_text=padded)
+        results = _results(reader, options, parser, text, begin.at, text_from=text_from)
         try:
             yield from deliver(results, position, progress, drift)
         except LongRecordError:

@@ -35,7 +35,7 @@ from singer_arrow.enforcement.bad_rows import BlockResult, RowError
 from singer_arrow.errors import ConfigError, DataError
 from singer_arrow.formats.blocks import FilePosition, deliver
 from singer_arrow.formats.excel_repair import UNSAVED
-from singer_arrow.formats.text import TextDrift, TextRows, distinct, numbered
+from singer_arrow.formats.text import TextDrift, TextRows, distinct, numbered, with_first_row
 from singer_arrow.read_options import ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.chunks import unpacked
 from singer_arrow.reading.objects import ObjectReader
@@ -52,7 +52,7 @@ _GROWTH = 20  # bytes in memory per byte of a file, approximately
 _ZIPPED = (".xlsx", ".xlsm", ".xlsb", ".ods")
 _CFB, _ZIP = b"\xd0\xcf\x11\xe0", b"PK"  # first bytes of .xls, and of all others
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-_MIDNIGHT, _NO_DAY = "[ T]00:00:00$", "^1899-12-31 "
+_MIDNIGHT, _NO_DAY = "[ T]00:00:00$", "1899-12-31"
 _NO_ERROR = {"number": "^-?[0-9]", "boolean": "", "elapsed": "^-?[0-9]+:", "date": "^[0-9]{4}-|^[0-9]{2}:"}
 _TYPES = {
     "number": (("^-?[0-9]{1,15}$", pa.int64()), ("", pa.float64())),
@@ -69,7 +69,7 @@ class ExcelFormat:
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:  # noqa: ARG002
         """Return the types of all rows: a part of a workbook cannot be read."""
         with _sheet(reader, options) as sheet:
-            return sheet.types()
+            return with_first_row(sheet.types(), sheet.header, options)
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
@@ -115,9 +115,11 @@ class _Sheet:
     """Cells of a sheet below its header, as text."""
 
     url: object
+    header: Sequence[str | None]
     names: Sequence[str]
     kinds: Sequence[Sequence[str]]
     first: int
+    no_day: str
     file: pa.ipc.RecordBatchFileReader
     options: ReadOptions
 
@@ -164,15 +166,12 @@ class _Sheet:
 
     def _text_of(self, i: int) -> Callable[[pa.Array], pa.Array]:
         """Return a function that makes text of cells: without the time or the day, if no cell has one."""
-        if {"date", "elapsed"} <= set(self.kinds[i]):
-            reason = "it has elapsed times ([h]:mm) and dates, or an error that hides which of them it has"
-            hint = "Give all its cells one format, or correct the error"
-            raise DataError(reason, url=self.url, column=self.names[i], hint=hint)
         if self.kinds[i] != ["date"]:
             return self._nulled
         cells = self._column(i)
         moments = cells.filter(pc.match_substring_regex(cells, TIMESTAMP))
-        for pattern in (_NO_DAY, _MIDNIGHT):
+        patterns = (f"^{self.no_day} ", _MIDNIGHT)
+        for pattern in patterns if self.no_day == _NO_DAY else patterns[::-1]:  # else it is a day that may be meant
             if len(moments) and all_match(moments, pattern):
                 return lambda column: self._nulled(pc.replace_substring_regex(column, pattern, ""))
         return self._nulled
@@ -192,7 +191,9 @@ def _sheet(reader: ObjectReader, options: ReadOptions) -> Iterator[_Sheet]:
             allowance.release(cost)
         with pa.memory_map(str(target)) as cells, pa.ipc.open_file(cells) as file:
             header = sheet["header"] or [None] * len(sheet["kinds"])
-            yield _Sheet(reader.url, distinct(numbered(header)), sheet["kinds"], sheet["first"], file, options)
+            names = distinct(numbered(header))
+            kinds, first, no_day = (sheet[name] for name in ("kinds", "first", "no_day"))
+            yield _Sheet(reader.url, sheet["header"], names, kinds, first, no_day, file, options)
 
 
 def _copy(reader: ObjectReader, options: ReadOptions, folder: Path) -> Path:
@@ -220,7 +221,7 @@ def _run(source: Path, target: Path, options: ReadOptions, url: object) -> dict[
     arguments = {
         "sheet": options.sheet,
         "skip": options.skip_rows,
-        "header": bool(options.header),
+        "header": options.header is not False,
         "nulls": options.null_values,
         "iso": source.suffix == ".ods",
         "batch_rows": options.batch_rows,

@@ -7,12 +7,15 @@ Arguments: the workbook; the Arrow file to write; and as JSON `sheet` (name, num
 `header` (whether a row names the columns), `nulls` (texts that mean null), `iso` (whether the file has dates as text),
 `batch_rows`, `batch_cells`, `memory` (bytes) and `seconds`.
 
-Prints JSON: `header`, `first` (number of rows of the sheet before the first row of data), and `kinds` (of each column,
-those of number, boolean, text, date and elapsed that occur; empty cells, errors and formulas without a saved value have
-no kind); or `error`.
+Prints JSON: `header`, `first` (number of rows of the sheet before the first row of data), `no_day` (the day of a time
+without a day), and `kinds` (of each column, those of number, boolean, text, date and elapsed that occur; empty cells,
+errors and formulas without a saved value have no kind); or `error`.
 
 The library returns a sheet in one type, with null for cells of other types. So the sheet is loaded in several types,
 which together show the type of each cell. The library's text of a number has nine digits, so numbers are printed here.
+
+Dates, elapsed times and times without a day are numbers; only the format of the cell tells them apart. The library's
+description of a cell, which is part of an error that it reports for it, has the format.
 """
 
 from __future__ import annotations
@@ -28,10 +31,11 @@ import fastexcel
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from singer_arrow.formats.excel_repair import UNSAVED, repair
+from singer_arrow.formats.excel_repair import ODD_ERROR, UNSAVED, repair
 
 _ERRORS = {
     "Div0": "#DIV/0!",
+    "GettingData": "#GETTING_DATA",
     "NA": "#N/A",
     "Name": "#NAME?",
     "Null": "#NULL!",
@@ -42,8 +46,16 @@ _ERRORS = {
 _ERROR = re.compile(r"Error\((\w+)\)")
 _ELAPSED = re.compile(r'DurationIso\("PT(\d+)H(\d+)M(\d+)')
 _NUMBER = re.compile(r"value: ([^,]+),")
-_MIXED = re.compile(r"contains \{([^}]*)\}.*column (\d+)", re.DOTALL)
+_MIXED = re.compile(r"contains \{[^}]*\}.*column (\d+)", re.DOTALL)
 _FAILED = re.compile(r"cell error.*column (\d+)", re.DOTALL)
+_MARKS = {
+    "elapsed": ("type: TimeDelta", "DurationIso("),
+    "date": ("type: DateTime", "DateTimeIso("),
+    "text": ("String(",),
+}
+"""What the library's description of a cell has in it, by the kind of the cell."""
+_MOMENT = r"^\d{4}-\d\d-\d\d "
+_SINCE_1904, _BEFORE_1904 = "1904-01-01", "1899-12-31"
 _MOST_WHOLE = 1e15
 
 
@@ -85,7 +97,8 @@ class _Column:
         boolean = pc.and_(scalar, self._is_one_of(["true", "false"]))
         date = self.elapsed.is_valid()  # or elapsed: `_separate_dates` separates them
         text = pc.and_not(pc.and_not(self.text.is_valid(), pc.or_(scalar, date)), self._is_one_of(nulls))
-        text = pc.and_not(text, pc.fill_null(pc.starts_with(self.text, UNSAVED), fill_value=False))
+        for mark in (UNSAVED, ODD_ERROR):
+            text = pc.and_not(text, pc.fill_null(pc.starts_with(self.text, mark), fill_value=False))
         return {"number": pc.and_not(scalar, boolean), "boolean": boolean, "date": date, "text": text}
 
     def _is_one_of(self, texts: list[str]) -> pa.Array:
@@ -96,7 +109,7 @@ class _Column:
         whole = pc.and_(pc.equal(self.number, pc.floor(self.number)), pc.less(pc.abs(self.number), _MOST_WHOLE))
         integers = pc.if_else(whole, self.number, None).cast(pa.int64()).cast(pa.string())
         found = pc.if_else(numbers, pc.coalesce(integers, self.number.cast(pa.string())), self.text)
-        return _put(found, self.errors)
+        return pc.replace_substring_regex(_put(found, self.errors), f"^{ODD_ERROR}", "")
 
 
 def _convert(reader: fastexcel.ExcelReader, target: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -110,20 +123,22 @@ def _convert(reader: fastexcel.ExcelReader, target: str, options: dict[str, Any]
         return {"error": "no cell", "first": name, "sheets": sheets[1:]}
     found = [column.kinds(options["nulls"]) for column in columns]
     texts = [column.printed(kinds["number"]) for column, kinds in zip(columns, found, strict=True)]
-    top = min((_first(text) for text in texts), default=0) + options["skip"]
+    top = min((_first_filled(text) for text in texts), default=0) + options["skip"]
     first = top + options["header"]
     header = [text[top].as_py() for text in texts] if options["header"] and top < rows else []
     kinds = [sorted(name for name, cells in k.items() if pc.any(cells.slice(first)).as_py()) for k in found]
-    _separate_dates(reader, name, first, kinds, {"date", "text"} if options["iso"] else {"date"})
-    for i, kind in enumerate(kinds):
-        if "elapsed" in kind:
-            clocks = pa.array(map(_clock, columns[i].elapsed.cast(pa.int64()).to_pylist()), pa.string())
-            texts[i] = pc.coalesce(clocks, texts[i])
+    clocks = _separate_dates(reader, name, first, kinds, {"date", "text"} if options["iso"] else {"date"})
+    for i, are_elapsed in clocks.items():
+        printed = pa.array(map(_clock, columns[i].elapsed.cast(pa.int64()).to_pylist()), pa.string())
+        texts[i] = pc.coalesce(printed if are_elapsed is None else pc.if_else(are_elapsed, printed, None), texts[i])
+    dated = [i for i, kind in enumerate(kinds) if kind == ["date"]]
+    is_since_1904 = any(_counts_from_1904(reader, name, i, texts[i].slice(first)) for i in dated)
     table = pa.table([text.slice(first) for text in texts], [str(i) for i in range(len(texts))])
     many = max(1, min(options["batch_rows"], options["batch_cells"] // max(1, len(texts))))
     with pa.OSFile(target, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, many)
-    return {"header": header, "kinds": kinds, "first": first}
+    no_day = _SINCE_1904 if is_since_1904 else _BEFORE_1904
+    return {"header": header, "kinds": kinds, "first": first, "no_day": no_day}
 
 
 def _columns(reader: fastexcel.ExcelReader, sheet: str) -> list[_Column]:
@@ -163,20 +178,23 @@ def _put(column: pa.Array, values: dict[int, str]) -> pa.Array:
     return pc.replace_with_mask(column, mask, pa.array([values[row] for row in places]))
 
 
-def _first(column: pa.Array) -> int:
-    """Return the first row that has a cell."""
-    at: int = pc.index(column.is_valid(), pa.scalar(value=True)).as_py()
+def _first_filled(column: pa.Array) -> int:
+    """Return the first row that has a cell which is not blank."""
+    is_filled = pc.not_equal(pc.utf8_trim_whitespace(column), "")
+    at: int = pc.index(is_filled, pa.scalar(value=True)).as_py()
     return at if at >= 0 else len(column)
 
 
 def _separate_dates(
     reader: fastexcel.ExcelReader, sheet: str, first: int, kinds: list[list[str]], unclear: set[str]
-) -> None:
+) -> dict[int, pa.Array | None]:
     """Change `kinds` where a column has elapsed times, not dates, or dates written as text (in .ods), not text.
 
-    The values do not show it; the types that the library reports for a column do.
+    The values do not show it; the types that the library reports for a column do. Returns the columns with elapsed
+    times, and which of their cells these are, where it is not all.
     """
     known = {i for i, kind in enumerate(kinds) if not unclear & set(kind)}
+    elapsed = dict[int, pa.Array | None]()
     while len(known) < len(kinds):
         try:
             loaded = reader.load_sheet(
@@ -188,23 +206,59 @@ def _separate_dates(
                 dtype_coercion="strict",
                 dtypes={str(i): "string" for i in known} if known else None,
             ).available_columns()
-        except fastexcel.FastExcelError as error:
-            if mixed := _MIXED.search(str(error)):
-                column, types = int(mixed[2]), mixed[1].split(", ")
-            elif failed := _FAILED.search(str(error)):
-                column, types = int(failed[1]), ["Duration", "DateTime"]  # it stops at some errors: both may occur
-            else:
+        except fastexcel.FastExcelError as error:  # cells of several types, or an error at which it stops
+            if (failed := _MIXED.search(str(error)) or _FAILED.search(str(error))) is None:
                 raise
+            column = int(failed[1])
             if column in known:
                 raise
-            if "date" in kinds[column] and "Duration" in types:
-                kinds[column] = [k for k in kinds[column] if k != "date" or "DateTime" in types] + ["elapsed"]
+            if {"date", "text"} & set(kinds[column]):
+                found = _elapsed_cells(reader, sheet, column, first, kinds[column])
+                if found is not None:
+                    elapsed[column] = found
             known.add(column)
         else:
             for i in set(range(len(kinds))) - known:
                 if loaded[i].dtype in ("duration", "date", "datetime"):
-                    kinds[i] = ["elapsed" if loaded[i].dtype == "duration" else "date"]
-            return
+                    is_elapsed = loaded[i].dtype == "duration"
+                    kinds[i] = ["elapsed" if is_elapsed else "date"]
+                    if is_elapsed:
+                        elapsed[i] = None
+            break
+    return elapsed
+
+
+def _elapsed_cells(
+    reader: fastexcel.ExcelReader, sheet: str, column: int, first: int, kinds: list[str]
+) -> pa.Array | None:
+    """Return which cells of a column are elapsed times, None if none is, and change the kinds of its cells."""
+    count, described = _descriptions(reader, sheet, column)
+    rows = {kind: [r for r, text in described if any(m in text for m in marks)] for kind, marks in _MARKS.items()}
+    own = {kind for kind, found in rows.items() if any(row >= first for row in found)}
+    if own & {"date", "elapsed"}:
+        kinds[:] = sorted((set(kinds) - {"date", "text"}) | (own - {"text"}) | (own & set(kinds)))
+    if not rows["elapsed"]:
+        return None
+    return pc.is_in(pa.array(range(count), pa.int64()), value_set=pa.array(rows["elapsed"], pa.int64()))
+
+
+def _descriptions(reader: fastexcel.ExcelReader, sheet: str, column: int) -> tuple[int, list[tuple[int, str]]]:
+    """Return the number of rows, and the library's descriptions of the cells of a column that are no booleans."""
+    loaded = reader.load_sheet(sheet, header_row=None, skip_rows=0, use_columns=[column], dtypes="boolean")
+    cells, failed = loaded.to_arrow_with_errors()
+    return cells.num_rows, [(e.offset_position[0], e.detail) for e in failed.errors] if failed else []
+
+
+def _counts_from_1904(reader: fastexcel.ExcelReader, sheet: str, column: int, cells: pa.Array) -> bool:
+    """Return whether dates count from 1904, by a column of cells that all have the first day, one of them with a time.
+
+    There, the number 0 is a day; with a time of day, it may only be meant as that.
+    """
+    moments = cells.filter(pc.match_substring_regex(cells, _MOMENT))
+    all_first = pc.all(pc.starts_with(moments, f"{_SINCE_1904} "), min_count=1).as_py()
+    if not all_first or pc.all(pc.ends_with(moments, " 00:00:00")).as_py():
+        return False
+    return any("is_1904: true" in text for _, text in _descriptions(reader, sheet, column)[1])
 
 
 def _clock(milliseconds: int | None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,7 @@ from singer_arrow.reading.chunks import MAX_RECORD_BYTES
 _BLANK = b" \t\r\n"
 _FIRST_KEY = re.compile(rb'[ \t\r\n]*(\{[ \t\r\n]*"(?>(?:[^"\\]|\\.)*)"[ \t\r\n]*:)', re.DOTALL)
 _TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{},"]', re.DOTALL)  # a lone quote: its string does not end
+_LINE = re.compile(rb"[ \t\r\n]*\{[^\r\n]*(?=\r[^\n])")
 _TRIES = 3
 MAX_BLANK = 64 << 10
 """Bytes of blanks before a list, at most; a text with more blanks is read as lines."""
@@ -27,17 +28,57 @@ _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 _NOT_DECODED = (msgspec.DecodeError, RecursionError)
 
 
+def with_line_feeds(chunks: Iterator[Any], *, resumes: bool = False) -> Iterator[Any]:
+    """Return a text of lines, with LF in place of each CR if its lines end with CR alone.
+
+    A text that `resumes` begins with the last byte of a line. Within a record, CR is a blank.
+    """
+    head = _beginning(chunks, lambda head: resumes or b"\n" in head or b"\r" in head[:-1])
+    text = chain([head], chunks)
+    if head[:1] == b"\r" if resumes else has_cr_lines(head):
+        return (bytes(chunk).replace(b"\r", b"\n") for chunk in text)
+    return text
+
+
+def has_cr_lines(head: bytes) -> bool:
+    """Return whether the first line of a text is a record, and ends with CR alone."""
+    found = _LINE.match(head)
+    return found is not None and _is_one(found[0])
+
+
 def take_list(chunks: Iterator[Any]) -> tuple[bool, Iterator[Any]]:
-    """Return whether a text is a list, and the text; without the first bracket of a list."""
+    """Return whether a text is a list, and the text; without the first bracket of a list.
+
+    A text of lines that are lists is none.
+    """
+    head = _beginning(chunks, lambda head: head.lstrip(_BLANK)[:1] not in (b"", b"[") or _are_lists(head) is not None)
+    text = head.lstrip(_BLANK)
+    if text[:1] != b"[" or len(head) - len(text) > MAX_BLANK or _are_lists(head):
+        return False, chain([head], chunks)
+    return True, chain([head.replace(b"[", b" ", 1)], chunks)
+
+
+def _beginning(chunks: Iterator[Any], is_enough: Callable[[bytes], bool]) -> bytes:
+    """Return the beginning of a text, up to a chunk with which it is enough, or longer than `MAX_BLANK` bytes."""
     head = b""
     for chunk in chunks:
         head += bytes(chunk)
-        text = head.lstrip(_BLANK)
-        if len(head) - len(text) > MAX_BLANK or (text and text[:1] != b"["):
-            return False, chain([head], chunks)
-        if text:
-            return True, chain([head.replace(b"[", b" ", 1)], chunks)
-    return False, iter([head])
+        if len(head) > MAX_BLANK or is_enough(head):
+            break
+    return head
+
+
+def _are_lists(head: bytes) -> bool | None:
+    """Return whether the first line of a text is a whole list, and another list follows; None if it is too short."""
+    line, end, rest = head.lstrip(_BLANK).partition(b"\n")
+    if not (end and (rest := rest.lstrip(_BLANK))):
+        return None
+    return rest[:1] == b"[" and line[:1] == b"[" and _is_one(line)
+
+
+def _is_one(text: bytes) -> bool:
+    """Return whether a text is one value of JSON."""
+    return len(_decoded(text, len(text)) or ()) == 1
 
 
 def take_rest(chunks: Iterator[Any]) -> tuple[bool, bool, Iterator[Any]]:

@@ -43,7 +43,15 @@ from singer_arrow.enforcement.enforce import type_name, widened_field, without_e
 from singer_arrow.errors import DataError, DriftError, SingerArrowError
 from singer_arrow.formats.base import RangeScan, line_starts, scan_lines, undivided
 from singer_arrow.formats.blocks import FilePosition, deliver, until
-from singer_arrow.formats.json_array import MAX_BLANK, ListElements, element_reason, take_list, take_rest
+from singer_arrow.formats.json_array import (
+    MAX_BLANK,
+    ListElements,
+    element_reason,
+    has_cr_lines,
+    take_list,
+    take_rest,
+    with_line_feeds,
+)
 from singer_arrow.formats.json_keys import KnownKeys
 from singer_arrow.formats.json_lines import LineParser, line_numbers
 from singer_arrow.formats.json_write import JsonLinesWriting
@@ -120,6 +128,7 @@ def _open(
 ) -> tuple[bool, bool, Iterator[Any]]:
     """Return whether the text is a list, whether an element must follow, and the text between two points."""
     text = decoded(reader, compression=options.compression, start=max(0, begin.at - 1), end=end.at if end else None)
+    text = with_line_feeds(text, resumes=begin.at > 0)
     if begin.at:
         return take_rest(text)
     is_list, text = take_list(text)
@@ -473,6 +482,7 @@ class JsonLinesFormat(JsonLinesWriting):
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         while True:
             text, whole = read_sample(reader, sample_bytes, compression=options.compression)
+            text = b"".join(with_line_feeds(iter([text])))
             is_list, chunks = take_list(iter([text]))
             elements = ListElements(chunks, reader.url, size=len(text) + 1, whole=whole)
             lines = b"".join(elements) if is_list else text if whole else text[: last_line_end(text)]
@@ -526,7 +536,8 @@ class JsonLinesFormat(JsonLinesWriting):
 
     def scan(self, reader: ObjectReader, options: ReadOptions, span: Span) -> RangeScan:
         is_plain = text_offset(reader, options.compression) is not None and not archive_of(reader.url.name)
-        if not is_plain or take_list(iter([read_sample(reader, MAX_BLANK + 1, compression="none")[0]]))[0]:
+        head = read_sample(reader, MAX_BLANK + 1, compression="none")[0] if is_plain else b""
+        if not is_plain or has_cr_lines(head) or take_list(iter([head]))[0]:
             return RangeScan(span)
         text = decoded(reader, compression=options.compression, start=span[0], end=span[1])
         return RangeScan(span, {False: scan_lines(text)})

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from singer_arrow.errors import ConfigError, DataError
+from singer_arrow.errors import ConfigError, DataError, os_error_in
 from singer_arrow.read_options import Decryption
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.process import no_room, temporary_folder
@@ -56,6 +56,8 @@ def decrypted(reader: ObjectReader, given: Decryption) -> Iterator[ObjectReader]
             try:
                 decrypt_file(packed, plain, decryptor=decryptor, passwords=passwords)
             except (RuntimeError, OSError) as error:  # raised before any of it is read
+                if (of_system := os_error_in(error)) is not None:
+                    raise no_room(reader.url, folder, of_system) from None
                 if str(error).startswith("No key to decrypt message"):
                     continue
                 reason, hint = _described(str(error))

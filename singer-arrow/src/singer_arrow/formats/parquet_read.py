@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as pt
 
-from singer_arrow.casting.extension_types import with_geometries
+from singer_arrow.casting.extension_types import with_geometries, with_variants
 from singer_arrow.enforcement.enforce import columns_to_read
 from singer_arrow.errors import DataError
 from singer_arrow.formats.base import RangeScan, too_large
@@ -143,7 +143,7 @@ class ParquetFormat(ParquetWriting):
             progress.rows_read = sum(metadata.row_group(group).num_rows for group in range(begin.at))
 
             # Their columns
-            file_schema = schema_of(_open(source, footer, []))
+            file_schema = with_variants(schema_of(_open(source, footer, [])), options.variant_columns)
             progress.file_schema = file_schema
             names = columns_to_read(file_schema, schema, options, url)
             needed = {group: _needed(footer, group, names, decoded.limit) for group in groups}

@@ -44,13 +44,14 @@ from singer_arrow.enforcement.bad_rows import (
 )
 from singer_arrow.enforcement.enforce import raise_new_columns, type_name, unknown_columns, widened_field
 from singer_arrow.errors import ConfigError, DataError, DriftError
+from singer_arrow.formats.base import FIRST_ROW
 from singer_arrow.formats.blocks import FilePosition, deliver
 from singer_arrow.naming import counted
 from singer_arrow.read_options import RESCUED, FixedColumn, ReadOptions, ReadProgress, ResumePoint
 from singer_arrow.reading.chunks import MAX_RECORD_BYTES, LongRecordError, blocks, decoded
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.reading.parallel import ROW_LOCK, map_ordered
-from singer_arrow.schema.arrow_schema import is_json, setting_type
+from singer_arrow.schema.arrow_schema import is_json, merge_fields, setting_type
 
 # Convert columns of text to batches of a schema; find the values that do not fit, and drift.
 #
@@ -245,7 +246,13 @@ class TextRows:
             return column
         if len(self.nulls) and not (pt.is_string(f.type) or pt.is_large_string(f.type)):
             column = pc.if_else(pc.is_in(column, self.nulls), None, column)
+        if self.keeps_zeros(f) and pc.any(is_padded := pc.match_substring_regex(column, PADDED)).as_py():
+            column = pc.if_else(is_padded, pc.binary_join_element_wise("text ", column, ""), column)  # no number
         return self.spelling.normalize(column, f.type)
+
+    def keeps_zeros(self, f: pa.Field) -> bool:
+        """Return whether leading zeros make a text of a value, as in inference; a declared column leaves them out."""
+        return pt.is_integer(f.type) and f.name not in self.options.declared_columns
 
     def _unknown(self, columns: Mapping[str, pa.Array], numbers: Sequence[int]) -> Sequence[UnknownKeys]:
         """Return the values of the columns that are rescued whole, by row."""
@@ -321,6 +328,8 @@ class TextDrift:
 #
 # Other spellings of dates, numbers and booleans are options. A column without a value is of type null.
 
+PADDED = r"^ *[+-]?0\d+ *$"
+"""Whole numbers with leading zeros."""
 _INTEGER = r"^ *-?(0|[1-9]\d*) *$"
 _DIGITS_OF_FLOAT = 17
 _NUMBER = r"^ *-?(0|[1-9]\d*)?(\.\d+|\.)?([eE][+-]?\d{1,3})? *$"
@@ -434,6 +443,23 @@ _KINDS = (
     _Kind(pa.date32(), _DATE, lambda v: pa.date32() if all_match(v, _DATE) and _converts(v, pa.date32()) else None),
     _Kind(pa.timestamp("us", "UTC"), TIMESTAMP, _timestamp),
 )
+
+
+def with_first_row(schema: pa.Schema, values: Sequence[str | None], options: ReadOptions) -> pa.Schema:
+    """Return an inferred schema with `FIRST_ROW`, if the values that name its columns look like those of a row.
+
+    They do if each has the type of its column, and one of these is not text. Nobody has said whether they are names.
+    """
+    if options.header is not None:
+        return schema
+    nulls, is_typed = nulls_of(options), False
+    for value, column in zip(values, schema, strict=False):
+        own = pa.field(column.name, infer_type(pa.array([value], pa.string()), nulls, options))
+        if merge_fields(column, own).type != column.type and not pt.is_null(column.type):
+            return schema
+        is_typed |= not (pt.is_null(own.type) or pt.is_string(column.type) or pt.is_null(column.type))
+    shown = {FIRST_ROW: ", ".join(v or "" for v in values)}
+    return schema.with_metadata({**(schema.metadata or {}), **shown}) if is_typed else schema
 
 
 def distinct(names: Sequence[str]) -> list[str]:

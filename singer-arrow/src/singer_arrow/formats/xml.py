@@ -35,11 +35,14 @@ from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_fields
 
 logger = logging.getLogger(__name__)
-MAX_ELEMENTS, MAX_DEPTH, MAX_TAG = 1 << 20, 200, 8 << 20
-"""Elements and attributes of a row, elements within each other, and bytes of a tag or comment, at most."""
+MOST_TYPED = 10_000
+"""Columns whose types are inferred; no warehouse has tables with more."""
+MAX_ELEMENTS, MAX_DEPTH, MAX_TAG, MAX_NAMES = 1 << 20, 200, 8 << 20, 1 << 20
+"""Elements and attributes of a row, elements within each other, bytes of a tag or comment and of all names, at most."""
 _MOST_LEVELS, _MOST_MEMBERS = 32, 200  # of a type, as for JSON; with more, a column is JSON text
 _GROWTH = 4  # a row takes that much more memory than in other text
 _PIECE = 256 << 10
+_ELEMENT, _ROW = 500, 10  # bytes in memory of an element, and per byte of a row, about
 _INSTANCE = "http://www.w3.org/2001/XMLSchema-instance}"
 _TRUNCATED = (3, 5, 6, 20)  # codes of expat: no element found, and three kinds of unclosed tokens
 
@@ -54,7 +57,9 @@ class XmlFormat:
 
     def infer(self, reader: ObjectReader, options: ReadOptions, *, sample_bytes: int) -> pa.Schema:
         rows = [row for row, _ in next(in_groups(_rows(reader, options), _size, sample_bytes, options.batch_rows), [])]
-        return _types(rows, dict.fromkeys(name for row in rows for name in row), {})
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        more = [pa.field(name, pa.string()) for name in names[MOST_TYPED:]]
+        return pa.schema([*_types(rows, names[:MOST_TYPED], {}), *more])
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None
@@ -116,10 +121,13 @@ class XmlFormat:
 
 def _rows(reader: ObjectReader, options: ReadOptions) -> Iterator[tuple[Members, int]]:
     """Yield the rows of a document, and the bytes of each; DataError if it is not well-formed, or not accepted."""
+    memory = 4 * reader.budget.decoded.limit
+    most_elements, most_bytes = min(MAX_ELEMENTS, memory // _ELEMENT), min(MAX_RECORD_BYTES, memory // _ROW)
     path, nulls = (options.record_path or "*/*").strip("/").split("/"), {"", *options.null_values}
     # Open elements outside of rows; those of a row: members, their full names, and pieces of text
     above, within = list[str](), list[tuple[Members, dict[str, str], list[str]]]()
     rows, row_name, row_begin, elements, fed = list[tuple[Members, int]](), "", 0, 0, 0
+    names_known, names_size = 0, 0  # names that the parser keeps, and their characters
 
     def error(reason: str, hint: str) -> DataError:
         found = DataError(reason, url=reader.url, line=parser.CurrentLineNumber, hint=hint)
@@ -134,10 +142,17 @@ def _rows(reader: ObjectReader, options: ReadOptions) -> Iterator[tuple[Members,
         members.setdefault(name, []).append(node)
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        nonlocal row_name, row_begin, elements
+        nonlocal row_name, row_begin, elements, names_known, names_size
+        if len(parser.intern) > names_known:
+            names_known, names_size = len(parser.intern), names_size + len(name) + sum(map(len, attributes))
+            if names_size > MAX_NAMES:
+                reason = f"its elements and attributes have names of more than {MAX_NAMES >> 20} MiB in total"
+                raise error(reason, "Leave the file out, or write what differs from row to row as values")
         if not within:
             local = name.rpartition("}")[2]
             above.append(local)
+            if len(above) > MAX_DEPTH:
+                raise error(f"it has more than {MAX_DEPTH} elements within each other", "Leave the file out")
             if len(above) == 1 and path[0] not in ("*", local):
                 raise error(f"its root element is <{local}>, not <{path[0]}>", "Correct xml.record_path")
             if len(above) != len(path) or any(p not in ("*", a) for p, a in zip(path, above, strict=True)):
@@ -147,8 +162,8 @@ def _rows(reader: ObjectReader, options: ReadOptions) -> Iterator[tuple[Members,
                 raise error(reason, f"Set xml.record_path, for instance to {above[0]}/{local}")
             row_name, row_begin, elements = local, parser.CurrentByteIndex, 0
         elements += 1 + len(attributes)
-        if elements > MAX_ELEMENTS or len(within) == MAX_DEPTH:
-            reason = f"a row has more than {MAX_ELEMENTS} elements, or more than {MAX_DEPTH} within each other"
+        if elements > most_elements or len(within) == MAX_DEPTH:
+            reason = f"a row has more than {most_elements:,} elements, or more than {MAX_DEPTH} within each other"
             raise error(reason, "Set xml.record_path to the elements that are rows")
         within.append(({}, {}, []))
         for full_name, value in attributes.items():
@@ -188,10 +203,8 @@ def _rows(reader: ObjectReader, options: ReadOptions) -> Iterator[tuple[Members,
             yield from rows
             rows.clear()
             fed += len(piece)
-            if (within and fed - row_begin > MAX_RECORD_BYTES) or fed - parser.CurrentByteIndex > MAX_TAG:
-                reason = (
-                    f"a row is longer than {MAX_RECORD_BYTES >> 20} MiB, or a tag or comment than {MAX_TAG >> 20} MiB"
-                )
+            if (within and fed - row_begin > most_bytes) or fed - parser.CurrentByteIndex > MAX_TAG:
+                reason = f"a row is longer than {most_bytes >> 20} MiB, or a tag or comment than {MAX_TAG >> 20} MiB"
                 raise error(reason, "Set xml.record_path to the elements that are rows")
         parser.Parse(b"", True)
     except (expat.ExpatError, ValueError, LookupError) as broken:

@@ -66,7 +66,7 @@ class ArchiveFormat:
                     schemas.append(inner.infer(member, own, sample_bytes=sample_bytes))
         if not schemas:
             raise _empty_archive(reader.url)
-        return merge_all(schemas)
+        return merge_all(schemas).with_metadata(next((s.metadata for s in schemas if s.metadata), None))
 
     def read(
         self, reader: ObjectReader, schema: pa.Schema, options: ReadOptions, progress: ReadProgress | None = None

@@ -107,6 +107,7 @@ class Tally:
         self.stream = stream
         self._counts = LoadCounts()
         self.left_out = LeftOut()
+        self.was_sent_whole = False  # batches that were left out are of a run without STATE
         self._phases = defaultdict[str, float](float)
         self._lock = threading.Lock()
         self._started: float | None = None
@@ -194,7 +195,7 @@ class Tallies:
             if rejected := counts.get("rejected"):
                 rows = counted(rejected, "row")
                 logger.warning("Stream %r: rejected %s; see table %s", tally.stream, rows, REJECTED)
-            if counts["skipped"] and not counts["rows"]:
+            if counts["skipped"] and not counts["rows"] and tally.was_sent_whole:
                 logger.warning(
                     "Stream %r: nothing was loaded, because earlier runs loaded all of its batches (%s); to load them "
                     "again, also after a full refresh, empty the table or set replay: load",
@@ -838,6 +839,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
     def _skip_loaded(self, item: Item[Any], when: datetime) -> None:
         ledger, batch_id = self.context.ledger, item.batch_id
         assert batch_id
+        self.context.tally.was_sent_whole |= not item.has_state
         if item.plan_log and not item.has_state:
             with ledger.proving:
                 ledger.skipped_rows += ledger.rows_of(batch_id)

@@ -128,7 +128,7 @@ MAX_RECORD_BYTES = 64 << 20
 MAX_JOINED_BYTES = 16 << 20
 """Maximum bytes of text of small objects that are parsed together."""
 Cut = Callable[[bytes], int]
-_MAGIC = 16
+_MAGIC = 64
 PLAIN_ENCODINGS = ("utf-8", "utf-8-sig", "ascii")
 """Names of the encodings whose text is read as it is."""
 _MARKS = (  # the UTF-32 marks start with those of UTF-16
@@ -169,10 +169,9 @@ def decoded(
         return reader.chunks(offset + start, None if end is None else offset + end)
     chunks = reader.chunks()
     first = next(chunks, b"")
-    codec = _codec(reader, compression, head := bytes(memoryview(first)[:_MAGIC]))
-    if codec == "none":
-        _refuse_binary(head, reader)
-    text = _transcode(decompress(chain([first], chunks), codec, url=reader.url), encoding, reader.url)
+    codec = _codec(reader, compression, bytes(memoryview(first)[:_MAGIC]))
+    plain = _text_only(decompress(chain([first], chunks), codec, url=reader.url), codec, reader)
+    text = _transcode(plain, encoding, reader.url)
     return text if not start and end is None else _between(text, start, end)
 
 
@@ -192,20 +191,37 @@ def _codec(reader: ObjectReader, compression: str, head: bytes) -> str:
 
 
 _BINARY = (
-    (b"PK\x03\x04", "a zip archive or a workbook", "compression to zip, or its format to excel"),
+    (b"PK\x05\x06", "an empty zip archive", "compression to zip"),
+    (b"PK\x03\x04", "a zip archive", "compression to zip"),
     (b"\xd0\xcf\x11\xe0", "a workbook", "format to excel"),
     (b"PAR1\x15", "a Parquet file", "format to parquet"),
     (b"Obj\x01", "an Avro file", "format to avro"),
     (b"ARROW1\x00\x00", "an Arrow file", "format to arrow"),
+    (b"ORC\n", "an ORC file", "format to orc"),
 )
+_IN_WORKBOOKS = (b"[Content_Types].xml", b"_rels/", b"docProps/", b"xl/", b"mimetypeapplication/vnd.oasis")
+_NAME_IN_ZIP = 30
 
 
-def _refuse_binary(head: bytes, reader: ObjectReader) -> None:
-    """Raise DataError for an object that is no text by its first bytes."""
-    for mark, what, setting in _BINARY:
+def _text_only(chunks: Iterator[Any], codec: str, reader: ObjectReader) -> Iterator[Any]:
+    """Yield the bytes of an object, decompressed; DataError if they are no text by the first ones."""
+    head = b""
+    for chunk in chunks:
+        head += bytes(chunk)
+        if len(head) >= _MAGIC:
+            break
+    for mark, name, setting in _BINARY:
         if head.startswith(mark):
+            is_workbook = mark.startswith(b"PK") and head.startswith(_IN_WORKBOOKS, _NAME_IN_ZIP)
+            what, setting = ("a workbook", "format to excel") if is_workbook else (name, setting)  # noqa: PLW2901
             reason = f"it is {what} by its first bytes, and its name or the settings say text"
-            raise DataError(reason, url=reader.url, hint=f"Set the stream's {setting}, or leave the file out")
+            hint = f"Set the stream's {setting}, or leave the file out"
+            if codec != "none":
+                reason = f"what is compressed by {codec} in it is {what} by its first bytes, not text"
+                hint = "Store it as that, or leave the file out"
+            raise DataError(reason, url=reader.url, hint=hint)
+    yield head
+    yield from chunks
 
 
 def _between(chunks: Iterable[Any], start: int, end: int | None) -> Iterator[memoryview]:
@@ -230,11 +246,10 @@ def read_sample(
     head = reader.head_bytes(size)
     whole = len(head) < size if reader.size is None else reader.size <= len(head)
     codec = _codec(reader, compression, bytes(head[:_MAGIC]))
-    if codec == "none":
-        _refuse_binary(bytes(head[:_MAGIC]), reader)
     found, length = [], 0
     try:
-        for piece in _transcode(decompress([head], codec, url=reader.url), encoding, reader.url, final=whole):
+        plain = _text_only(decompress([head], codec, url=reader.url), codec, reader)
+        for piece in _transcode(plain, encoding, reader.url, final=whole):
             found.append(bytes(piece))
             length += len(found[-1])
             if length > size:

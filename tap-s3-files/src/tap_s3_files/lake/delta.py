@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import unquote
 
+import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.errors import DataError, NotFoundError, ServiceError, one_line
+from singer_arrow.casting.extension_types import VariantType
+from singer_arrow.errors import DataError, NotFoundError, ServiceError, is_panic, one_line
+from singer_arrow.formats.base import OF_LIBRARIES
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
+from tap_s3_files.lake.deletion_vector import SHIFT, decode, file_of, highest_group
 from tap_s3_files.lake.table import (
     ANEW,
     ANEW_HINT,
@@ -52,6 +57,9 @@ _READABLE = {
     "timestampNtz",
     "typeWidening",
     "typeWidening-preview",
+    "variantType",
+    "variantType-preview",
+    "variantShredding-preview",
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
@@ -61,8 +69,75 @@ _STATISTICS = {"num_records", "null_count", "min", "max"}
 _NO_REASON = re.compile(r"\x1b\[[0-9;]*m|\s+0: (?s:.*)")  # colors, and where in the library it was
 
 
+_MAPPINGS = ("none", "id", "name")
+
+# What is read of the actions of a commit. Values of other types are refused before anything reads them.
+
+_Moment = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
+"""Milliseconds since 1970, in the years 1 to 9999."""
+
+
+class _File(msgspec.Struct):
+    path: str
+    partitionValues: dict[str, str | None] | None = None  # noqa: N815 - as in the protocol
+    size: int | None = None
+    dataChange: bool = True  # noqa: N815
+    deletionVector: _Vector | None = None  # noqa: N815
+
+
+class _Added(_File, kw_only=True):
+    size: int
+    dataChange: bool  # noqa: N815
+
+
+class _Vector(msgspec.Struct):
+    storageType: str  # noqa: N815
+    pathOrInlineDv: str  # noqa: N815
+
+
+class _Info(msgspec.Struct):
+    timestamp: _Moment | None = None
+    inCommitTimestamp: _Moment | None = None  # noqa: N815
+
+
+class _Action(msgspec.Struct):
+    add: _Added | None = None
+    remove: _File | None = None
+    cdc: _File | None = None
+    commitInfo: _Info | None = None  # noqa: N815
+
+
+_ACTION = msgspec.json.Decoder(_Action)
+_MOST_LEVELS = 100
+"""Levels of an action: the library calls itself for each, and its stack is of limited size."""
+_TOKEN = re.compile(rb'"(?>(?:[^"\\]|\\.)*)"|[\[\]{}]', re.DOTALL)
+
+
 class MissingCommitError(DataError):
     """A commit is not in the log."""
+
+
+def actions_of(data: bytes, url: Url) -> list[dict[str, Any]]:
+    """Return the actions of a commit; DataError if it is none, or nested too deeply."""
+    try:
+        lines = [line for line in data.splitlines() if line.strip()]
+        for line in lines:
+            _refuse_depth(line, url)
+            _ACTION.decode(line)
+        return [{name: value for name, value in json.loads(line).items() if value is not None} for line in lines]
+    except (ValueError, RecursionError) as error:  # also those of msgspec
+        reason = f"it is no commit of Delta Lake ({one_line(str(error))})"
+        raise DataError(reason, url=url, hint="Restore it") from None
+
+
+def _refuse_depth(line: bytes, url: Url) -> None:
+    if line.count(b"[") + line.count(b"{") <= _MOST_LEVELS:
+        return
+    depth = 0
+    for token in _TOKEN.finditer(line):
+        depth += 1 if token[0] in (b"[", b"{") else -1 if token[0] in (b"]", b"}") else 0
+        if depth > _MOST_LEVELS:
+            raise DataError(f"it has values within more than {_MOST_LEVELS} others", url=url, hint="Restore it")
 
 
 def _info_of(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -79,19 +154,49 @@ class DeltaTable:
         self.opened = datetime.now(UTC)
         self.rows_left: RowsLeft | None = partial(rows_left, (DeltaTable, url, settings))
         self._options = _storage_options(storage, url)
+        self._check_log(settings.as_of)
         self._known = self._open(settings.as_of)
-        self._check_features()
-        self.version = self._version_of(self._known)
-        fields = json.loads(self._known.schema().to_json())["fields"]
-        mapping = self._known.metadata().configuration.get("delta.columnMapping.mode", "none")
-        columns = pa.schema(self._known.schema().to_arrow())
-        self.schema = canonical(columns)
+        with self._errors():
+            self._check_features()
+            self.version = self._version_of(self._known)
+            fields = json.loads(self._known.schema().to_json())["fields"]
+            mapping = self._known.metadata().configuration.get("delta.columnMapping.mode") or "none"
+            columns = pa.schema(self._known.schema().to_arrow())
+            variants = frozenset(f["name"] for f in fields if f["type"] == "variant")
+            self.schema = canonical(pa.schema(_with_variants(list(columns), fields)))
+        if mapping not in _MAPPINGS:
+            reason = f"the table's delta.columnMapping.mode is {one_line(str(mapping))!r}, which is not known"
+            raise DataError(reason, url=url, hint=f"Set it to one of {', '.join(_MAPPINGS)}")
         self.columns: TableColumns | None = None
         self._names = {f["name"]: f["name"] for f in fields}  # of partition columns in the log
         if mapping != "none":
             marked = _with_marks(list(columns), fields)
-            self.columns = TableColumns(pa.schema(marked), ID if mapping == "id" else NAME)
+            if lost := next((f.name for f in marked if NAME not in (f.metadata or {})), None):
+                reason = f"the table has column mapping ({mapping}), and no physical name for a column"
+                raise DataError(reason, url=url, column=lost, hint="Restore the log")
+            self.columns = TableColumns(pa.schema(marked), ID if mapping == "id" else NAME, variants)
             self._names = {f.metadata[NAME].decode(): f.name for f in marked}
+        elif variants:
+            self.columns = TableColumns(columns, NAME, variants)
+
+    def _check_log(self, at: int | str | None) -> None:
+        """Refuse commits that the library would not survive, of those that it reads."""
+        files = list(self._log_files())
+        last = at if isinstance(at, int) else max((f.number for f in files if not f.part), default=0)
+        since = 0 if isinstance(at, str) else _newest_checkpoint(files, last)
+        read = [f.url for f in files if not f.part and since <= f.number <= last]
+        with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+            for _ in pool.map(lambda url: actions_of(bytes(self._storage.get(url).data), url), read):
+                pass
+
+    def _log_files(self) -> Iterator[_LogFile]:
+        """Yield the files of the log that may name files of the table."""
+        folder = self.url.join("_delta_log")
+        for info in self._storage.list(folder._replace(key=f"{folder.key}/")):
+            if (name := _LOG_FILE.fullmatch(info.url.key.removeprefix(f"{folder.key}/"))) is not None:
+                parts = int(name["of"] or 1)
+                part = _SIDECAR if name["number"] is None else parts if name["checkpoint"] else 0
+                yield _LogFile(info.url, int(name["number"] or 0), part)
 
     def _open(self, at: int | str | None) -> Any:
         place = str(self.url.local_path()) if self.url.scheme == "file" else str(self.url)
@@ -109,7 +214,7 @@ class DeltaTable:
             yield
         except self._library.exceptions.TableNotFoundError:
             raise NotFoundError(f"{self.url} is no table of Delta Lake: it has no _delta_log; check the path") from None
-        except (self._library.exceptions.DeltaError, OSError, ValueError) as error:
+        except (self._library.exceptions.DeltaError, *OF_LIBRARIES) as error:
             reason = one_line(" ".join(_NO_REASON.sub("", str(error)).split())[:300])
             if isinstance(error, OSError):
                 raise ServiceError(f"{self.url}: its log cannot be read ({reason}); try again") from None
@@ -118,7 +223,7 @@ class DeltaTable:
                 what, hint = f"version {at}", "Its log may have newer ones only, or none of that number"
             raise DataError(f"{what} cannot be read ({reason})", url=self.url, hint=hint) from None
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # of the library, which is no Exception
+            if not is_panic(error):
                 raise
             hint = "Write a checkpoint, or read a copy of it that another writer made"
             raise DataError(
@@ -133,10 +238,10 @@ class DeltaTable:
         self._has_deletes = _DELETES in features
 
     def _version_of(self, table: Any) -> TableVersion:
-        with self._errors():
-            history = table.history(1)  # the newest version only; none if its file is gone and a checkpoint is there
-        time = history[0].get("timestamp") if history else None
-        at = self.opened if time is None else min(moment(time), self.opened)
+        time = None
+        with suppress(MissingCommitError):  # a checkpoint has it
+            time = _info_of(self._commit(int(table.version()))).get("timestamp")
+        at = self.opened if time is None else min(moment(time, self.url), self.opened)
         return TableVersion("delta", str(table.metadata().id), int(table.version()), at, time)
 
     def files(self, since: TableVersion | None, upto: TableVersion, keys: Sequence[str]) -> Iterable[TableFile]:
@@ -168,7 +273,7 @@ class DeltaTable:
             columns = [c.cast(pa.string()).to_pylist() for c in values.flatten()]
             places = (batch[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
             for path, size, modified, *texts in zip(*places, *columns, strict=True):
-                info = file_info(self._file_url(path), size, min(moment(modified), version.at), self.url)
+                info = file_info(self._file_url(path), size, min(moment(modified, self.url), version.at), self.url)
                 own = {DELETED.name: None} if self._settings.change_feed else {}
                 key = version.key if info.url in vectors else ""
                 yield TableFile(info, dict(zip(names, map(value_text, texts), strict=True)) | own, key)
@@ -176,14 +281,12 @@ class DeltaTable:
     def _commit(self, number: int) -> list[dict[str, Any]]:
         url = self.url.join("_delta_log", f"{number:020d}.json")
         try:
-            return [json.loads(line) for line in bytes(self._storage.get(url).data).splitlines() if line.strip()]
+            return actions_of(bytes(self._storage.get(url).data), url)
         except NotFoundError:
             reason = f"version {number} is not in its log any more, and has not been read"
             raise MissingCommitError(
                 reason, url=self.url, hint=f"Run more often than it is cleaned up; {ANEW}"
             ) from None
-        except ValueError:
-            raise DataError("it is no commit of Delta Lake", url=url, hint="Restore it") from None
 
     def _added(
         self, commits: Iterable[tuple[int, list[dict[str, Any]]]], since: TableVersion, has_keys: bool
@@ -197,7 +300,7 @@ class DeltaTable:
             removed = {a["remove"]["path"] for a in actions if "remove" in a and a["remove"].get("dataChange", True)}
             what = f"version {number}"
             at = about.get("inCommitTimestamp") or about.get("timestamp") or 0
-            deleted_at = max(before + timedelta(microseconds=1), moment(int(at)))
+            deleted_at = max(before + timedelta(microseconds=1), moment(int(at), self.url))
             before = deleted_at + timedelta(microseconds=1)  # rows that are added come behind those that are deleted
             if self._settings.change_feed:
                 yield from self._changes(number, actions, deleted_at, before)
@@ -249,24 +352,57 @@ class DeltaTable:
             return self._places.check(self.url._replace(key=unquote(path[1:])))
         return self._places.check(self.url.join(unquote(path)))
 
-    def _check_vectors(self, upto: int) -> None:
-        """Refuse deletion vectors that may not be where the log says; the library would read them anywhere."""
-        folder, found = self.url.join("_delta_log"), dict[Url, tuple[int, bool]]()
-        for info in self._storage.list(folder._replace(key=f"{folder.key}/")):
-            if (name := _LOG_FILE.fullmatch(info.url.key.removeprefix(f"{folder.key}/"))) is not None:
-                found[info.url] = int(name["number"] or 0), bool(name["checkpoint"])
-        since = max((n for n, is_checkpoint in found.values() if is_checkpoint and n <= upto), default=0)
-        for url, (number, is_checkpoint) in found.items():
-            is_sidecar = "/_sidecars/" in url.key
-            if not is_sidecar and not (number == since if is_checkpoint else since <= number <= upto):
+    def _check_vectors(self, table: Any) -> None:
+        """Refuse deletion vectors that may not be where the log says, or with rows that their files do not have.
+
+        The library would read them anywhere, and makes a value for each row up to the last one.
+        """
+        upto, found = int(table.version()), dict[str, list[Mapping[str, Any]]]()
+        files = list(self._log_files())
+        since = _newest_checkpoint(files, upto)
+        for url, number, parts in files:
+            if parts != _SIDECAR and not (number == since if parts else since <= number <= upto):
                 continue
-            for vector in _vectors(bytes(self._storage.get(url).data), url):
+            for path, vector in _vectors(bytes(self._storage.get(url).data), url):
                 if vector["storageType"] == "p":
                     self._places.check(vector["pathOrInlineDv"])
+                found.setdefault(unquote(path), []).append(vector)
+        with self._errors():
+            adds = pa.table(table.get_add_actions()).select(["path", "num_records"]).to_pydict()
+        paths = map(unquote, adds["path"])
+        rows = {p: n for p, n in zip(paths, adds["num_records"], strict=True) if p in found and n is not None}
+        if (total := sum(rows.values())) > _MOST_ROWS or min(rows.values(), default=0) < 0:
+            reason = (
+                f"its log says that files with deletion vectors have {total:,} rows; {_MOST_ROWS:,} are read at most"
+            )
+            raise DataError(reason, url=self.url, hint="Rewrite these files first (REORG TABLE ... APPLY (PURGE))")
+        for path, count in rows.items():
+            for described in found[path]:
+                self._check_reach(path, described, count)
+
+    def _check_reach(self, path: str, vector: Mapping[str, Any], count: int) -> None:
+        try:
+            if (kind := vector["storageType"]) == "i":
+                data = decode(vector["pathOrInlineDv"])
+            else:
+                place = vector["pathOrInlineDv"] if kind == "p" else file_of(vector)
+                begin, size = int(vector.get("offset") or 0) + _SIZE_AND_SUM, int(vector["sizeInBytes"])
+                if begin < 0 or not 0 <= size <= _LARGEST_VECTOR:
+                    raise ValueError(f"it has {size} bytes from byte {begin} on")
+                data = bytes(self._storage.get(self._file_url(place), start=begin, end=begin + size).data)
+            reached = highest_group(data)
+        except (ValueError, KeyError, TypeError) as error:
+            reason = f"the deletion vector of {path} is damaged ({one_line(str(error))})"
+            raise DataError(reason, url=self.url, hint="Restore the log") from None
+        if reached > (count - 1) >> SHIFT:
+            reason = (
+                f"the deletion vector of {path} has row {(reached << SHIFT):,} or later, and the file {count:,} rows"
+            )
+            raise DataError(reason, url=self.url, hint="Restore the log")
 
     def masks(self, table: Any = None) -> Mapping[Url, pa.BooleanArray]:
         """Return true for each row of a file that is not deleted, for the files of which some are."""
-        self._check_vectors(int((table or self._known).version()))
+        self._check_vectors(table or self._known)
         with self._errors():
             batches = list(pa.RecordBatchReader.from_stream((table or self._known).deletion_vectors()))
         rows = (zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True) for batch in batches)
@@ -274,29 +410,54 @@ class DeltaTable:
 
 
 _LOG_FILE = re.compile(
-    r"(?:_sidecars/[^/]+\.parquet|(?P<number>\d{20})(?P<checkpoint>\.checkpoint(?:\.[^/]+)?)?\.(?:json|parquet))"
+    r"(?:_sidecars/[^/]+\.parquet"
+    r"|(?P<number>\d{20})(?P<checkpoint>\.checkpoint(?:\.\d{10}\.(?P<of>\d{10})|\.[^/]+)?)?\.(?:json|parquet))"
 )
+_SIDECAR = -1
+_MOST_ROWS, _LARGEST_VECTOR, _SIZE_AND_SUM = 1 << 28, 1 << 28, 4
+"""Rows of all files with deletion vectors, as each takes a byte in memory, and bytes of a vector behind its size."""
 
 
-def _vectors(data: bytes, url: Url) -> Iterator[dict[str, str]]:
-    """Yield the descriptions of deletion vectors in a file of a log."""
+class _LogFile(NamedTuple):
+    """A file of a log; `part`: 0 for a commit, else the number of files of its checkpoint, or `_SIDECAR`."""
+
+    url: Url
+    number: int
+    part: int
+
+
+def _newest_checkpoint(files: Iterable[_LogFile], last: int) -> int:
+    """Return the version of the newest checkpoint up to one of which all files are there; 0 if there is none."""
+    counts = Counter((f.number, f.part) for f in files if f.part > 0 and f.number <= last)
+    return max((number for (number, parts), count in counts.items() if count >= parts), default=0)
+
+
+def _vectors(data: bytes, url: Url) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the paths of files in a file of a log, and the descriptions of their deletion vectors."""
     if url.name.endswith(".json"):
-        try:
-            adds = [action.get("add") for line in data.splitlines() if line.strip() for action in [json.loads(line)]]
-            yield from (add["deletionVector"] for add in adds if add and add.get("deletionVector"))
-        except (AttributeError, TypeError, ValueError):
-            raise DataError("it is no commit of Delta Lake", url=url, hint="Restore it") from None
+        adds = (action["add"] for action in actions_of(data, url) if "add" in action)
+        yield from ((add["path"], add["deletionVector"]) for add in adds if add.get("deletionVector"))
         return
     import pyarrow.parquet as pq
 
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
-        names = [f"add.deletionVector.{name}" for name in ("storageType", "pathOrInlineDv")]
+        parts = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes")
+        names = ["add.path", *(f"add.deletionVector.{name}" for name in parts)]
         known = {file.schema.column(n).path for n in range(len(file.schema))}
         for batch in file.iter_batches(columns=names) if known.issuperset(names) else ():
-            yield from (add["deletionVector"] for add in batch["add"].to_pylist() if add and add["deletionVector"])
+            found = (add for add in batch["add"].to_pylist() if add and add["deletionVector"])
+            yield from ((add["path"], add["deletionVector"]) for add in found)
     except pa.ArrowException as error:
         raise DataError(f"it is no checkpoint ({one_line(str(error))})", url=url, hint="Restore it") from None
+
+
+def _with_variants(columns: list[pa.Field], fields: list[dict[str, Any]]) -> list[pa.Field]:
+    """Return the columns of a table, in the type VARIANT where the table has that."""
+    return [
+        column.with_type(VariantType(column.type)) if field["type"] == "variant" else column
+        for column, field in zip(columns, fields, strict=True)
+    ]
 
 
 def _with_marks(columns: list[pa.Field], fields: list[dict[str, Any]]) -> list[pa.Field]:

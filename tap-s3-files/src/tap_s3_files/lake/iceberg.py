@@ -6,17 +6,19 @@ The library reads the metadata of such a table: its snapshots, and the manifests
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import repeat
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
+from singer_arrow.formats.base import OF_LIBRARIES
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
@@ -41,6 +43,9 @@ from tap_s3_files.lake.table import (
 _METADATA = re.compile(r"(?:v?(\d+))?[^/]*\.metadata\.json(?:\.gz)?")
 _DATA, _DELETES, _EQUALITY = 0, 1, 2  # content of manifests and files
 _EXISTING, _ADDED, _REMOVED = 0, 1, 2  # status of the entries of manifests
+_MOST_DELETED, _MOST_ROWS = 1 << 25, 1 << 31
+"""Deleted rows of a table, and rows of a file of which some are deleted, at most: they are in memory."""
+_COMPACT = "Compact the table first (rewrite_data_files)"
 NONE = 0
 """Used instead of the id of a snapshot, and of its time, for a table that has none yet."""
 
@@ -80,7 +85,7 @@ class IcebergTable:
         from pyiceberg import exceptions
 
         own = (e for e in vars(exceptions).values() if isinstance(e, type) and issubclass(e, Exception))
-        known: tuple[type[Exception], ...] = (*own, OSError, ValueError, TypeError, NotImplementedError)
+        known: tuple[type[Exception], ...] = (*own, *OF_LIBRARIES, AttributeError, AssertionError, zlib.error)
         try:
             yield
         except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
@@ -146,7 +151,7 @@ class IcebergTable:
         table = str(self._table.metadata.table_uuid)
         if snapshot is None:
             return TableVersion("iceberg", table, NONE, self.opened, NONE)
-        at = min(moment(snapshot.timestamp_ms), self.opened)
+        at = min(moment(snapshot.timestamp_ms, self.url), self.opened)
         return TableVersion("iceberg", table, snapshot.timestamp_ms, at, snapshot.snapshot_id)
 
     def files(self, since: TableVersion | None, upto: TableVersion, keys: Sequence[str]) -> Iterable[TableFile]:
@@ -187,48 +192,84 @@ class IcebergTable:
             return self._masks(self._table.snapshot_by_id(self.version.snapshot))
 
     def _masks(self, snapshot: Any) -> Mapping[Url, pa.BooleanArray]:
-        import pyarrow.compute as pc
+        deletes = [f for f in self._live(snapshot, _DELETES) if int(f.content) != _EQUALITY]
+        records = {f.file_path: f.record_count for f in self._live(snapshot, _DATA)} if deletes else {}
+        deleted, left = dict[str, list[pa.Array]](), _MOST_DELETED
+        for delete in deletes:
+            for path, rows in self._rows_of(delete, records, left):
+                lowest, highest = pc.min_max(rows).as_py().values()
+                if not 0 <= lowest <= highest < records[path]:
+                    raise self._odd_delete(delete, highest if lowest >= 0 else lowest, path, records[path])
+                deleted.setdefault(path, []).append(rows)
+                left -= len(rows)
+                if left < 0:
+                    raise self._too_many_deleted()
+        if path := next((p for p in deleted if records[p] > _MOST_ROWS), ""):
+            reason = f"rows of {path} are deleted, and it has {records[path]:,} rows; {_MOST_ROWS:,} are read at most"
+            raise DataError(reason, url=self.url, hint=_COMPACT)
+        return _RowsLeft({Url.parse(p): (records[p], rows) for p, rows in deleted.items()})
 
-        bits: dict[str, bytearray] = {}  # of deleted rows
-        for delete in self._live(snapshot, _DELETES):
-            if int(delete.content) != _EQUALITY:
-                for path, row in self._rows_of(delete):
-                    deleted = bits.setdefault(path, bytearray())
-                    deleted.extend(bytes(max(0, (row >> 3) + 1 - len(deleted))))
-                    deleted[row >> 3] |= 1 << (row & 7)
-        masks: dict[Url, pa.BooleanArray] = {}
-        for file in self._live(snapshot, _DATA) if bits else ():
-            if file.file_path in bits:
-                deleted = bits[file.file_path]
-                deleted.extend(bytes(max(0, -(-file.record_count // 8) - len(deleted))))
-                known = pa.Array.from_buffers(pa.bool_(), file.record_count, [None, pa.py_buffer(deleted)])
-                masks[Url.parse(file.file_path)] = pc.invert(known)
-        return masks
+    def _odd_delete(self, delete: Any, row: int, path: str, count: int) -> DataError:
+        reason = f"it deletes row {row:,} of {path}, which has {count:,} rows"
+        return DataError(reason, url=self._places.check(delete.file_path), hint="Restore it, or compact the table")
 
-    def _rows_of(self, file: Any) -> Iterator[tuple[str, int]]:
-        """Yield the rows that a file of position deletes or deletion vectors has: their file, and the number in it."""
-        from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+    def _too_many_deleted(self) -> DataError:
+        reason = f"its delete files have more than {_MOST_DELETED:,} rows of its data files"
+        return DataError(reason, url=self.url, hint=_COMPACT)
+
+    def _rows_of(self, file: Any, records: Mapping[str, int], most: int) -> Iterator[tuple[str, pa.Array]]:
+        """Yield the rows that a file of position deletes or deletion vectors has, by the data file that they are of.
+
+        `records` has the numbers of rows of all data files; a vector has `most` rows at most.
+        """
+        from pyiceberg.table.deletion_vector import PROPERTY_REFERENCED_DATA_FILE
         from pyiceberg.table.puffin import PuffinFile
+        from pyroaring import BitMap
 
         url, kind = self._places.check(file.file_path), file.file_format.value
         data = bytes(self._storage.get(url).data)
         if kind == "PUFFIN":
-            for vector in deletion_vectors_from_puffin_file(PuffinFile(data)):
-                for rows in vector.to_vector().chunks:
-                    yield from zip(repeat(vector.referenced_data_file), rows.to_pylist(), strict=False)
+            puffin = PuffinFile(data)
+            for blob in puffin.footer.blobs:
+                path = blob.properties[PROPERTY_REFERENCED_DATA_FILE]
+                if path not in records:  # not any more
+                    continue
+                if blob.compression_codec is not None:
+                    reason = f"a deletion vector in it is compressed ({blob.compression_codec}), which is not read"
+                    raise DataError(reason, url=url, hint=_COMPACT)
+                # Length and mark (4 bytes each), then the number of bitmaps (8), each behind the upper half of its rows
+                packed = puffin.get_blob_payload(blob)[8:-4]
+                number, at = int.from_bytes(packed[:8], "little"), 8
+                for _ in range(number):
+                    first = int.from_bytes(packed[at : at + 4], "little") << 32
+                    rows = BitMap.deserialize(packed[at + 4 :])
+                    at += 4 + len(rows.serialize())
+                    if rows and first + rows.max() >= records[path]:
+                        raise self._odd_delete(file, first + rows.max(), path, records[path])
+                    if (most := most - len(rows)) < 0:
+                        raise self._too_many_deleted()
+                    if rows:
+                        yield path, pc.add(pa.array(rows.to_array(), pa.uint32()).cast(pa.int64()), first)
         elif kind == "PARQUET":
             import pyarrow.parquet as pq
 
             for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches(columns=["file_path", "pos"]):
-                yield from zip(batch["file_path"].to_pylist(), batch["pos"].to_pylist(), strict=True)
+                for path in pc.unique(batch["file_path"]).to_pylist():
+                    rows = batch["pos"].filter(pc.equal(batch["file_path"], path)).drop_null()
+                    if path in records and len(rows):
+                        yield path, rows
         else:
             reason = f"it has deletes as {kind}, which are read as Parquet and deletion vectors only"
             raise DataError(reason, url=url)
 
     def _since(self, since: TableVersion, upto: TableVersion) -> list[Any]:
         """Return the snapshots behind one, in order; an error: it is no ancestor, or one has expired."""
-        found, number = list[Any](), upto.snapshot
+        found, number, passed = list[Any](), upto.snapshot, set[int]()
         while number is not None and number != since.snapshot:
+            if number in passed:
+                reason = f"snapshot {number} is an ancestor of itself"
+                raise DataError(reason, url=self.url, hint="Restore an earlier metadata file")
+            passed.add(number)
             snapshot = self._table.snapshot_by_id(number)
             if snapshot is None:
                 raise self._expired(since)
@@ -248,7 +289,7 @@ class IcebergTable:
         before, io = since.at, self._table.io
         for snapshot in snapshots:
             operation = str(snapshot.summary.operation.value) if snapshot.summary else "unknown operation"
-            before = max(before + timedelta(microseconds=1), moment(snapshot.timestamp_ms))
+            before = max(before + timedelta(microseconds=1), moment(snapshot.timestamp_ms, self.url))
             if operation == "replace":
                 continue
             own = [m for m in self._manifests(snapshot) if m.added_snapshot_id == snapshot.snapshot_id]
@@ -274,8 +315,6 @@ class IcebergTable:
         self, snapshot: Any, files: tuple[list[Any], list[Any], list[Any]], at: datetime, keys: Sequence[str]
     ) -> Iterator[TableFile]:
         """Yield the files with the rows that a snapshot deletes, and then those with rows that it adds."""
-        import pyarrow.compute as pc
-
         added, removed, deletes = files
         time, what = at.isoformat(), f"snapshot {snapshot.snapshot_id}"
         earlier: Mapping[Url, pa.BooleanArray] = {}
@@ -336,6 +375,30 @@ class IcebergTable:
                 values[str(name)] = value_text(value)
         info = file_info(self._places.check(file.file_path), file.file_size_in_bytes, at, self.url)
         return TableFile(info, values | more, deletes)
+
+
+class _RowsLeft(Mapping[Url, pa.BooleanArray]):
+    """True for each row of a file that is not deleted, made when it is looked up."""
+
+    def __init__(self, deleted: Mapping[Url, tuple[int, list[pa.Array]]]) -> None:
+        self._deleted = deleted  # number of rows of a file, and those that are deleted
+
+    def __getitem__(self, file: Url) -> pa.BooleanArray:
+        count, deleted = self._deleted[file]
+        bits = bytearray(-(-count // 8))
+        for rows in deleted:
+            for row in rows.to_pylist():
+                bits[row >> 3] |= 1 << (row & 7)
+        return pc.invert(pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bits)]))
+
+    def __contains__(self, file: object) -> bool:
+        return file in self._deleted
+
+    def __iter__(self) -> Iterator[Url]:
+        return iter(self._deleted)
+
+    def __len__(self) -> int:
+        return len(self._deleted)
 
 
 def _access_to(storage: Storage, url: Url | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.errors import ConfigError, DataError, NotFoundError, SingerArrowError
+from singer_arrow.errors import ConfigError, DataError, NotFoundError, SingerArrowError, one_line
 from singer_arrow.read_options import ReadOptions, ReadProgress
 from singer_arrow.schema.arrow_schema import canonical
 from singer_arrow.settings import setting
@@ -329,8 +329,13 @@ def library(name: str, extra: str) -> Any:
         ) from None
 
 
-def moment(milliseconds: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=milliseconds)
+def moment(milliseconds: int, table: Url) -> datetime:
+    """Return a time of a table's log; DataError if no calendar has it."""
+    try:
+        return EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        reason = f"its log has the time {one_line(str(milliseconds))} (milliseconds since 1970), which no calendar has"
+        raise DataError(reason, url=table, hint="Restore the log") from None
 
 
 def sends_added(url: Url, what: str, operation: str, settings: TableSettings, *, adds: bool, has_keys: bool) -> bool:
@@ -357,10 +362,14 @@ ID, NAME = b"PARQUET:field_id", b"name"
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """The columns of a table, each field at any depth with the metadata that its field in a file is known by: `key`."""
+    """The columns of a table, each field at any depth with the metadata that its field in a file is known by: `key`.
+
+    `variants` are those that are VARIANT, whether a file says so or has structs of their parts.
+    """
 
     fields: pa.Schema
     key: bytes = ID
+    variants: frozenset[str] = frozenset()
 
     def reader(self, kind: JoiningFormat) -> TableFormat:
         """Return a format that reads files of the table as if they had its names."""
@@ -385,7 +394,9 @@ class TableColumns:
                 yield own.with_name(f"{own.name} is not in the file")
                 continue
             t = self._type(own.type, column.type, found.type, url)
-            if pt.is_nested(found.type) and not pt.is_nested(own.type):
+            if column.name in self.variants:
+                t = own.type
+            elif pt.is_nested(found.type) and not pt.is_nested(own.type):
                 whole = canonical(pa.schema([column])).field(0)
                 if self._type(whole.type, column.type, found.type, url) != whole.type:
                     reason = "it is read as JSON, and the table has renamed members of it"
@@ -425,6 +436,8 @@ class TableFormat:
 
         file = read_footer(reader, reader.url).metadata.schema.to_arrow_schema()
         named = self._columns.in_file(schema, file, reader.url)
+        variants = (n for own, n in zip(schema.names, named.names, strict=True) if own in self._columns.variants)
+        options = replace(options, variant_columns=frozenset(variants))
         if named.names == schema.names and named.types == schema.types:
             yield from self._kind.read(reader, schema, options, progress)
             return

@@ -83,13 +83,20 @@ def test_progress_is_logged_for_streams_in_which_something_happened(caplog: pyte
 
 
 @pytest.mark.parametrize(
-    ("counts", "warned"), [({"skipped": 2}, True), ({"skipped": 2, "rows": 1}, False), ({"rows": 1}, False)]
+    ("counts", "was_sent_whole", "warned"),
+    [
+        ({"skipped": 2}, True, True),
+        ({"skipped": 2}, False, False),  # as after a kill, where the last batches come again
+        ({"skipped": 2, "rows": 1}, True, False),
+        ({"rows": 1}, True, False),
+    ],
 )
 def test_a_run_that_loads_nothing_again_warns_once(
-    counts: dict[str, int], warned: bool, caplog: pytest.LogCaptureFixture
+    counts: dict[str, int], was_sent_whole: bool, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     tallies, logger = Tallies(), logging.getLogger("target-x")
     tallies.of("s").add(batches=2, **counts)
+    tallies.of("s").was_sent_whole = was_sent_whole
     with caplog.at_level(logging.WARNING):
         tallies.report(logger)
     texts = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]

@@ -61,6 +61,13 @@ def test_a_folder_becomes_settings_that_are_valid(tmp_path: Path) -> None:
     assert "order_id integer, price number, zip integer, day string, note string, amount string" in text
 
 
+def test_files_that_seem_to_have_no_header_get_the_setting(tmp_path: Path) -> None:
+    text = init(tmp_path, write(tmp_path / "data", a_DOT_csv="1,Ann,2024-01-31\n2,Ben,2024-02-29\n"))
+    assert "# csv: {header: false}  # the first line looks like a row: 1, Ann, 2024-01-31" in text
+    (stream,) = uncommented(text, "csv:")["streams"]
+    assert stream["csv"] == {"header": False}
+
+
 def test_suggestions_are_settings_as_they_are(tmp_path: Path) -> None:
     text = init(tmp_path, write(tmp_path / "data", orders__a_DOT_csv=ORDERS))
     (stream,) = uncommented(text, "date_formats:")["streams"]

@@ -108,3 +108,24 @@ def test_options_without_a_number_show_ten_rows(tmp_path: Path) -> None:
     refused = run.invoke(TapS3Files.cli, ["--preview", path])
     assert refused.exit_code == 2
     assert "put paths before --preview, or write --preview 10" in refused.stderr
+
+
+def test_a_first_line_that_looks_like_a_row_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("1,Ann,2024-01-31\n2,Ben,2024-02-29\n")
+    words = "the first line (1, Ann, 2024-01-31) names the columns, and looks like a row; set csv.header to false if it"
+    lines, _ = preview(tmp_path / "*.csv")
+    assert lines[1] == f"T{words[1:]} is one, to true if it is not"
+    assert [text.startswith(f"Stream 'rows': {words}") for text in caplog.messages if "looks like" in text] == [True]
+    caplog.clear()
+    for header in (False, True):
+        lines, _ = preview(tmp_path / "*.csv", csv={"header": header})
+        assert "looks like a row" not in "".join([*lines, *caplog.messages])
+    lines, _ = preview(tmp_path / "*.csv", csv={"header": False})
+    assert lines[4].split() == ["1", "Ann", "2024-01-31"]
+
+
+def test_short_rows_are_filled_in_the_stream(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,name\n1,Ann\n2\n")
+    lines, _ = preview(tmp_path / "a.csv", csv={"short_rows": "fill"})
+    assert [line.split() for line in lines[4:6]] == [["1", "Ann"], ["2", "null"]]

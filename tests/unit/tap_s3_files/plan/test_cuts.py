@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from singer_arrow.errors import DataError, SupersededError
+from singer_arrow.errors import DataError, IdentityError, SupersededError
 from singer_arrow.read_options import ResumePoint
 from singer_arrow.storage.store import Storage
 from singer_arrow.storage.urls import Url
@@ -35,10 +35,22 @@ def test_cuts_are_found_again_in_order(tmp_path: Path) -> None:
     assert cuts(tmp_path, is_new=True).known() == []
 
 
-def test_after_a_cut_that_is_missing_no_other_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", [0, 10])
+def test_a_cut_that_is_missing_before_others_is_named(tmp_path: Path, missing: int) -> None:
     made = cuts(tmp_path)
     for cut in (FIRST, SECOND, LAST):
         made.add(cut)
+    (tmp_path / "c" / f"x-{missing}.json").unlink()
+    with pytest.raises(IdentityError, match=rf"x-{missing}\.json is missing, .* Restore it") as caught:
+        cuts(tmp_path).known()
+    assert "\n" not in str(caught.value)
+    assert cuts(tmp_path, "other").known() == []
+
+
+def test_the_last_cuts_may_be_missing_as_after_a_kill(tmp_path: Path) -> None:
+    made = cuts(tmp_path)
+    made.add(FIRST)
+    made.add(SECOND)
     (tmp_path / "c" / "x-10.json").unlink()
     assert cuts(tmp_path).known() == [FIRST]
 

@@ -369,7 +369,13 @@ def set_paths(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         paths = tuple(Url("s3", "b", f"in/{name}") for name in names)
         given = (Url("s3", "b", found_by),) if found_by else ()
         made = SimpleNamespace(
-            name="orders", replication_method=None, is_table=False, paths=paths, pattern="{p}", pattern_urls=given
+            name="orders",
+            replication_method=None,
+            load_method=None,
+            is_table=False,
+            paths=paths,
+            pattern="{p}",
+            pattern_urls=given,
         )
         monkeypatch.setattr(plan_runs, "stream", lambda: made)
 

@@ -159,6 +159,19 @@ def test_an_overwritten_object_is_read_again_with_a_line(tmp_path: Path, caplog:
     assert sent(tmp_path, [new, info("b", 2)], state)[0] == []
 
 
+def test_an_overwritten_object_of_a_stream_that_replaces_rows_is_no_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, state = sent(tmp_path, [info("a", 1)], None)
+    caplog.set_level(logging.INFO)
+    tap_run = run_of([info("a", 9, etag="other")], state, None)
+    plan = plan_for(tap_run, log_in(tmp_path))
+    plan.replaces_rows = True
+    assert list(tap_run.listed_segments(plan_runs.stream(), plan))
+    (found,) = [r for r in caplog.records if "was overwritten since it was read" in r.getMessage()]
+    assert found.levelno == logging.INFO
+
+
 def test_what_came_while_the_listing_was_made_is_looked_for_by_the_next_run(tmp_path: Path) -> None:
     """The service's clock may be ahead; the watermark must not pass objects that the listing lacks."""
     began = START + timedelta(hours=1)

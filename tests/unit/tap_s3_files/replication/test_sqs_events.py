@@ -149,6 +149,19 @@ def test_a_message_is_deleted_when_no_stream_needs_it(tmp_path: Path, unmatched:
     ]
 
 
+def test_a_run_without_state_sends_a_former_content_whose_event_waits_once(tmp_path: Path) -> None:
+    class Back(Storage):
+        def head(self, url: Url) -> ObjectInfo:
+            return ObjectInfo(url, 10, "A", START + timedelta(days=2))
+
+    for day, etag in enumerate("AB"):
+        plan_of(log_in(tmp_path)).queue([ObjectInfo(Url("s3", "b", "in/a"), 10, etag, START + timedelta(days=day))])
+    plan, settings = plan_of(log_in(tmp_path)), Replication("sqs", queue_url="q", max_wait_seconds=0)
+    events = SqsEvents(OneRound([message("back", "in/a")]), {"orders": plan}, [], Back(), settings)
+    pending = [p for wave in events.waves("orders") for segment in wave for p in plan.pending_tasks(segment)]
+    assert [o.etag for p in pending for o in p.task.read_objects] == ["B", "A"]
+
+
 def test_of_two_runs_at_once_one_ends_before_its_messages_are_deleted(tmp_path: Path) -> None:
     one, other = plan_of(log_in(tmp_path)), plan_of(log_in(tmp_path))
     one.queue([info(1), info(2)])

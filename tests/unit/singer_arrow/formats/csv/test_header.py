@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
+from singer_arrow.formats.base import first_row
 from singer_arrow.read_options import ReadOptions
 
 TEXT = "a,b\n1,é\n2,\U0001f600\n"
@@ -109,10 +112,9 @@ def test_a_column_that_begins_like_such_a_line_is_a_column(objects: Any) -> None
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (
-            b"PK\x03\x04\x14\x00",
-            "it is a zip archive or a workbook by its first bytes.*Set the stream's compression to zip",
-        ),
+        (b"PK\x03\x04" + bytes(26) + b"a.csv", "it is a zip archive by its first bytes.*stream's compression to zip"),
+        (b"PK\x03\x04" + bytes(26) + b"xl/workbook.xml", "it is a workbook by its first bytes.*format to excel"),
+        (b"PK\x05\x06" + bytes(18), "it is an empty zip archive by its first bytes"),
         (b"\xd0\xcf\x11\xe0\xa1", "it is a workbook by its first bytes.*format to excel"),
         (b"PAR1\x15\x04", "it is a Parquet file by its first bytes.*format to parquet"),
     ],
@@ -121,3 +123,27 @@ def test_a_file_that_is_no_text_is_named_with_its_setting(objects: Any, data: by
     for name in ("a.csv", "a.jsonl"):
         with pytest.raises(DataError, match=words):
             objects.infer(data, name)
+        what = re.escape(words.partition(".*")[0].removeprefix("it is ").removesuffix(" by its first bytes"))
+        with pytest.raises(DataError, match=f"what is compressed by gzip in it is {what} by its first bytes, not text"):
+            objects.infer(gzip.compress(data), name)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1,Ann,2024-01-31\n2,Ben,2024-02-29\n", "1, Ann, 2024-01-31"),
+        ("5,,x\n6,7,y\n", "5, , x"),
+        ("country,2019,2020\nA,1,2\n", "country, 2019, 2020"),  # it may be a header
+        ("1.5\n2\n3.5\n", "1.5"),
+        ("id,name\n1,Ann\n", None),
+        ("name,city\nAnn,Bonn\n", None),
+        (",a\n0,x\n", None),
+        ("1,x\n", None),  # no row
+        ("1,x\n,y\n", None),
+        ("2024,at\n1.5,2024-01-31\n", None),
+    ],
+)
+def test_a_first_line_that_looks_like_a_row_is_noted(objects: Any, text: str, shown: str | None) -> None:
+    assert first_row([objects.infer(text.encode(), "a.csv")]) == shown
+    for header in (True, False, "auto"):
+        assert first_row([objects.infer(text.encode(), "a.csv", header=header)]) is None

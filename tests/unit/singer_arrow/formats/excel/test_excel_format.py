@@ -200,13 +200,36 @@ def test_drift_names_the_types_of_the_columns(objects: Any) -> None:
 
 
 @pytest.mark.full
-def test_elapsed_times_beside_others_are_refused(objects: Any) -> None:
-    data = xlsx({"S": [["a", "b"], [timedelta(hours=5), 1], [date(2024, 1, 1), 2]]})
-    with pytest.raises(DataError, match=r"column 'a': it has elapsed times .* and dates"):
-        objects.infer(data, NAME)
-    assert objects.read(data, NAME, pa.schema([("b", pa.int64())])).to_pydict() == {"b": [1, 2]}
-    with pytest.raises(DataError, match="column 'column_1': it has .* an error that hides which of them it has"):
-        objects.infer(xlsx({"S": [[DAY], [Error("#NAME?")]]}), NAME, header=False)
+@pytest.mark.parametrize("write", [xlsx, ods])
+def test_elapsed_times_beside_dates_are_text(write: Any, objects: Any) -> None:
+    cells = [["a", "b"], [timedelta(hours=30), 1], [date(2024, 1, 1), 2], [None, 3], [timedelta(hours=5), 4]]
+    found = objects.read(write({"S": cells}), f"a.excel.{write.__name__}")
+    assert found["b"].to_pylist() == [1, 2, 3, 4]
+    day = "2024-01-01 00:00:00" if write is xlsx else "2024-01-01"
+    assert found["a"].to_pylist() == ["30:00:00", day, None, "05:00:00"]
+
+
+@pytest.mark.parametrize("text", ["#NAME?", "#N/A", "#GETTING_DATA", "#SPILL!", "#FIELD!"])
+@pytest.mark.full
+def test_an_error_is_a_bad_value_of_its_cell(objects: Any, text: str) -> None:
+    cells = [["id", "day", "long", "n", "s"], [1, DAY, timedelta(hours=3), 5, "x"], [2, *[Error(text)] * 4]]
+    data = xlsx({"S": [*cells, [3, DAY, timedelta(hours=4), 6, "y"]]})
+    schema = objects.infer(data, NAME)
+    assert schema.types == [pa.int64(), pa.date32(), pa.time64("us"), pa.int64(), pa.string()]
+    with pytest.raises(DataError, match=f"line 3, column 'day': '{text[:-1]}.' is not a date"):
+        objects.read(data, NAME, schema)
+    assert objects.read(data, NAME, schema, on_bad_row="skip")["id"].to_pylist() == [1, 3]
+    assert objects.read(data, NAME, schema.remove(1).remove(1).remove(1)).to_pylist()[1] == {"id": 2, "s": text}
+    nulls = objects.read(data, NAME, null_values=("", text))
+    assert nulls.to_pylist()[1] == {"id": 2, "day": None, "long": None, "n": None, "s": None}
+
+
+@pytest.mark.full
+def test_blank_cells_above_the_header_are_no_header(objects: Any) -> None:
+    data = xlsx({"S": [[" "], [None, ""], [], ["a", "b"], [1, 2]]})
+    assert objects.read(data, NAME).to_pylist() == [{"a": 1, "b": 2}]
+    with pytest.raises(DataError, match="line 5, column 'a': 1 is not|line 5, column 'a': '1' is not a date"):
+        objects.read(data, NAME, pa.schema([("a", pa.date32())]))
 
 
 @pytest.mark.full

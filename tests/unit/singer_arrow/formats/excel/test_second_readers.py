@@ -6,13 +6,13 @@ import io
 import random
 import re
 import zipfile
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import openpyxl
 import pytest
 import xlrd
-from workbooks import ods, xls, xlsx
+from workbooks import ods, xls, xlsb, xlsx
 
 from singer_arrow.errors import DataError
 from singer_arrow.formats import FORMATS
@@ -130,6 +130,65 @@ def test_a_formula_of_ods_without_a_value_is_a_bad_row(objects: Any) -> None:
             file.writestr(name, source.read(name).replace(cell, b'<table:table-cell table:formula="of:=1+1"/>'))
     with pytest.raises(DataError, match="line 3, column 'a': its formula has no saved value"):
         objects.read(out.getvalue(), "a.excel.ods")
+
+
+EAST_ASIAN, THAI = (27, 31, 36, 50, 58), (71, 81)
+
+
+@pytest.mark.parametrize("number", [14, *EAST_ASIAN, *THAI])
+@pytest.mark.full
+def test_dates_whose_format_has_a_number_and_no_text(objects: Any, number: int) -> None:
+    """xlrd knows these numbers; openpyxl does not."""
+    days = [["d", "n"], *([date(2024, 1, 1) + timedelta(days=n), 45_000 + n] for n in range(5))]
+    expected = [dict(zip(("d", "n"), row, strict=True)) for row in days[1:]]
+    old = xls({"S": days}, date_format=number)
+    cells = xlrd.open_workbook(file_contents=old, formatting_info=True).sheet_by_index(0).col(0)[1:]
+    assert [cell.ctype for cell in cells] == [xlrd.XL_CELL_DATE] * 5
+    assert objects.read(old, "a.excel.xls").to_pylist() == expected
+    assert objects.read(xlsx({"S": days}, date_format=number), "a.excel.xlsx").to_pylist() == expected
+    assert objects.read(xlsb({"S": days}, date_format=number), "a.excel.xlsb").to_pylist() == expected
+
+
+@pytest.mark.parametrize("number", [31, 164])
+@pytest.mark.parametrize(("text", "is_date"), [('yyyy"-"mm', True), ("0.00", False), ("ddd", True)])
+@pytest.mark.full
+def test_the_text_of_a_format_counts_more_than_its_number(
+    objects: Any, number: int, text: str, *, is_date: bool
+) -> None:
+    data = xls({"S": [["d"], [date(2024, 1, 1)]]}, date_format=number, format_text=text)
+    cell = xlrd.open_workbook(file_contents=data).sheet_by_index(0).cell(1, 0)
+    assert (cell.ctype == xlrd.XL_CELL_DATE) == is_date
+    assert objects.read(data, "a.excel.xls").to_pylist() == [{"d": date(2024, 1, 1) if is_date else 45292}]
+
+
+@pytest.mark.parametrize("since_1904", [False, True])
+@pytest.mark.filterwarnings("ignore:Workbook contains no default style")
+@pytest.mark.full
+def test_times_of_day_as_openpyxl_reads_them(objects: Any, *, since_1904: bool) -> None:
+    chance = random.Random(5)
+    times = [time(chance.randrange(24), chance.randrange(60), chance.randrange(60)) for _ in range(20)]
+    cells = [["t", "d"], *([t, date(2024, 1, 1 + n)] for n, t in enumerate(times))]
+    data = xlsx({"S": cells}, since_1904=since_1904)
+    sheet = openpyxl.load_workbook(io.BytesIO(data)).worksheets[0]
+    assert [cell.value for cell in sheet["A"][1:]] == times
+    found = objects.read(data, "a.excel.xlsx")
+    assert found["t"].to_pylist() == times
+    assert found["d"].to_pylist() == [row[1] for row in cells[1:]]
+
+
+@pytest.mark.full
+def test_the_first_day_of_1904_is_a_date_unless_a_cell_has_a_time(objects: Any) -> None:
+    days = [["d", "t"], [date(1904, 1, 1), time(0)], [date(1904, 1, 1), time(0, 0, 1)]]
+    found = objects.read(xlsx({"S": days}, since_1904=True), "a.excel.xlsx")
+    assert found.to_pydict() == {"d": [date(1904, 1, 1)] * 2, "t": [time(0), time(0, 0, 1)]}
+
+
+@pytest.mark.full
+def test_a_chart_that_is_a_sheet_has_no_cells(objects: Any) -> None:
+    data = xls({"Data": [["a"], [1]]}, chart=(20.0, 15.0), charts_alone=["Chart"])
+    with pytest.raises(DataError, match="its first sheet 'Chart' has no cell. Set excel.sheet to one of 'Data'"):
+        objects.infer(data, "a.excel.xls")
+    assert objects.read(data, "a.excel.xls", sheet="Data").to_pylist() == [{"a": 1}]
 
 
 @pytest.mark.full

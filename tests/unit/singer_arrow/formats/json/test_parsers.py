@@ -334,3 +334,15 @@ def test_what_is_not_json_is_left_to_the_exact_rules(parser: str, text: str, is_
                 assert found.unread == ({1} if text else set())
             elif is_loose and "\\uD" not in text:
                 assert not found.unread
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_unknown_members_below_a_column_without_a_name_have_a_path(parser: str) -> None:
+    schema = pa.schema([("", pa.struct([("a", pa.int64()), ("", pa.struct([("b", pa.int64())]))])), ("i", pa.int64())])
+    text = b'{"":{"a":1,"new":2,"":{"b":1,"new":3}},"i":1,"new":4}\n'
+    keys = KnownKeys(schema, frozenset(schema.names), frozenset())
+    with pytest.MonkeyPatch.context() as patch:
+        use(patch, parser)
+        reader = LineParser(schema, keys, frozenset(), loose_text=False, counts_unknown=True)
+        _, unknown = reader.complete(reader(text), text)
+    assert dict(unknown) == {".new": 1, "..new": 1, "new": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import resource
 import shutil
 import subprocess
 import zipfile
@@ -103,6 +104,25 @@ def test_no_row_of_a_large_object_that_was_altered(at: float, objects: Any) -> N
     )
     with pytest.raises(DataError, match="truncated, altered"):
         next(batches)
+
+
+def test_no_room_on_disk_is_not_an_altered_object(objects: Any) -> None:
+    """The disk has room for the copy, and then none for what is decrypted."""
+    reader, before = objects.reader(encrypted(LARGE), "a.csv.gpg"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    whole = b"".join(map(bytes, reader.chunks()))
+
+    def chunks() -> Iterator[bytes]:
+        yield whole
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+
+    reader.chunks = chunks
+    try:
+        with pytest.raises(
+            ConfigError, match=r"a\.csv\.gpg cannot be copied to .*: File too large; make room, or set TMP"
+        ):
+            FORMATS["csv"].infer(reader, ReadOptions(decryption=GIVEN), sample_bytes=1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_settings_that_cannot_be_used(objects: Any, tmp_path: Path) -> None:

@@ -62,10 +62,12 @@ def test_columns_of_fixed_width(objects: Any) -> None:
         "day": [date(2024, 5, 1), date(2024, 5, 2), None],
     }
     selected = pa.schema([("day", pa.date32()), ("absent", pa.int64()), ("id", pa.int64())])
+    options = {"fixed_width": COLUMNS, "skip_rows": 1, "comment": "#"}
+    with pytest.raises(DataError, match="line 5, column 'id': '0002' is not an integer"):
+        objects.read(data, "a.fixed_width", selected, **options)
     for block in (20, 4 << 20):
-        found = objects.read(
-            data, "a.fixed_width", selected, fixed_width=COLUMNS, skip_rows=1, comment="#", block_bytes=block
-        )
+        declared = frozenset({"id"})
+        found = objects.read(data, "a.fixed_width", selected, **options, declared_columns=declared, block_bytes=block)
         assert found["id"].to_pylist() == [1, 2, 3]
         assert found["absent"].null_count == 3
     with pytest.raises(DataError, match="it has none of the columns that are read .'absent'., but 'id', 'name', 'day'"):

@@ -168,14 +168,14 @@ def test_document_types_are_refused(data: bytes, objects: Any) -> None:
         (b"<r><x>\xff</x></r>", r"\(invalid token\)|not well-formed"),
         (b"<?xml version='1.0' encoding='gbk'?><r><x>\xc4\xe3</x></r>", "multi-byte encodings .* or csv.encoding"),
         (b"<?xml version='1.0' encoding='none'?><r/>", "line 1: it is not well-formed XML .*unknown encoding"),
-        (b"<r>" + b"<x>" * 300, "a row has more than 1048576 elements, or more than 200 within each other"),
-        (b"<r><x>" + b"<y/>" * (1 << 20), "a row has more than 1048576 elements"),
-        (b"<r><x><y>" + b"0" * (70 << 20), "a row is longer than 64 MiB"),
+        (b"<r>" + b"<x>" * 300, "a row has more than 1,048,576 elements, or more than 200 within each other"),
+        (b"<r><x>" + b"<y/>" * (1 << 20), "a row has more than 1,048,576 elements"),
+        (b"<r><x><y>" + b"0" * (70 << 20), "a row is longer than 51 MiB"),
         (b"<r><x a='" + b"0" * (10 << 20), "or a tag or comment than 8 MiB"),
         (b"<!--" + b"0" * (10 << 20), "or a tag or comment than 8 MiB"),
     ],
 )
-@pytest.mark.full("data10-a row has more than 1048576 elements")
+@pytest.mark.full("data10-a row has more than 1,048,576 elements")
 def test_documents_that_cannot_be_read(data: bytes, reason: str, objects: Any) -> None:
     with pytest.raises(DataError, match=rf"a\.xml, .*{reason}"):
         objects.read(data, NAME, pa.schema([("id", pa.int64())]), on_bad_row="skip")
