@@ -66,9 +66,10 @@ def test_credentials_that_do_not_do(
     line = error_of(ran)
     assert words in line
     assert code in line
-    assert ran.stderr.endswith(" [expired-credentials]\n" if code == "ExpiredToken" else " [access-denied]\n")
+    codes = {"ExpiredToken": "expired-credentials", "AccessDenied": "access-denied"}
+    assert ran.stderr.endswith(f" [{codes.get(code, 'credentials')}]\n")
     assert f"s3://{source.bucket}/in" in line
-    if status == 403:
+    if code == "AccessDenied":
         assert "s3:ListBucket on the bucket, s3:GetObject on its objects" in line
         assert line.endswith("see docs/access.md")
 
