@@ -315,11 +315,11 @@ def inferred_schemas(
             bookmark = run.bookmark(stream.name)
             is_known = bookmark and bookmark.watermark and stream.replication_method != "FULL_TABLE"
             if not (listed or settings.sqs or stream.pattern or is_known):
-                raise run.no_match(stream)
+                run.report_no_match(stream)
             if not listed and stream.pattern:
                 logger.info("Folder %s has no object of stream %r", stream.places[0], stream.pattern)
                 continue
-            if not found_samples and not stream.types:
+            if not found_samples and not stream.types and stream.name not in run.left_out:
                 nothing = "its objects are gone" if is_known else "no object matches its path"
                 why = "all its objects are empty" if listed else nothing
                 logger.warning("Stream %r is left out of this run: %s, so its columns are unknown", stream.name, why)

@@ -121,6 +121,16 @@ class TapRun:
         paths = replace(self._settings_of(stream), start=listed_before).paths(stream)
         return list_objects(self.storage, paths, own=self.own_roots)
 
+    def report_no_match(self, stream: StreamSettings) -> None:
+        """Raise the error for a stream that has no object at all; warn instead where some dates may have none."""
+        error = self.no_match(stream)
+        is_full = stream.name in self._full_tables or stream.replication_method == "FULL_TABLE"
+        if is_full or not (stream.is_dated and self._settings_of(stream).start is not None):
+            raise error  # of a full table, nothing would take its place
+        if stream.name not in self.left_out:
+            self.left_out.add(stream.name)
+            logger.warning("%s. Nothing is read of it in this run", error)
+
     def no_match(self, stream: StreamSettings) -> NotFoundError:
         """Return the error for a stream that has no object at all.
 
@@ -238,7 +248,7 @@ class TapRun:
             return
         found = self.listing(stream, begin=plan.last_key if self.settings.replication.keys_ascend else None)
         if not found and plan.since is None and not plan.is_begun and not stream.pattern:
-            raise self.no_match(stream)
+            self.report_no_match(stream)
         expect(*plan.probably_new(found))
         may_be_ahead = plan.listed_before is not None and not self.settings.replication.keys_ascend
         ahead = self.ahead(stream, plan.listed_before) if plan.listed_before is not None and may_be_ahead else None

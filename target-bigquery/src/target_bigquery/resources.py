@@ -40,9 +40,8 @@ _SHORT_QUOTAS = re.compile(
 )
 """How quotas are called that are back within the time that is spent on tries; all others are for hours."""
 _LIMIT_REASONS = frozenset({"bytesBilledLimitExceeded"})
-_DENIED_REASONS = frozenset(
-    {"accessDenied", "billingNotEnabled", "forbidden", "authError", "required", "accountDisabled"}
-)
+_LOGIN_REASONS = frozenset({"authError", "required"})
+_DENIED_REASONS = frozenset({"accessDenied", "billingNotEnabled", "forbidden", "accountDisabled"})
 _TRANSIENT_CODES = frozenset({408, 429, 500, 502, 503, 504})
 _TRANSIENT_TEXTS = (
     "too many table update operations",
@@ -58,7 +57,8 @@ class ErrorKind(Enum):
     RETRY = "another try may succeed"
     LIMIT = "it would cost more than bytes_billed_limit"
     QUOTA = "a quota is used up; it comes back hours later"
-    DENIED = "credentials or permissions"
+    LOGIN = "credentials that are missing or wrong"
+    DENIED = "permissions"
     MISSING = "something does not exist"
     EXISTS = "something exists already"
     CHANGED = "somebody else changed it meanwhile"
@@ -74,7 +74,9 @@ def classify(code: int | None, reason: str | None, message: str) -> ErrorKind:
         return ErrorKind.LIMIT
     if reason in _QUOTA_REASONS:
         return ErrorKind.RETRY if _SHORT_QUOTAS.search(_NAMES.sub("", message)) else ErrorKind.QUOTA
-    if reason in _DENIED_REASONS or code in (401, 403):
+    if reason in _LOGIN_REASONS or code == 401:
+        return ErrorKind.LOGIN
+    if reason in _DENIED_REASONS or code == 403:
         return ErrorKind.DENIED
     if code in _TRANSIENT_CODES:
         return ErrorKind.RETRY
@@ -264,6 +266,7 @@ _OF_CALLS: dict[ErrorKind, tuple[type[SingerArrowError], str]] = {
     ErrorKind.RETRY: (ServiceError, ""),
     ErrorKind.QUOTA: (QuotaError, f". {_QUOTA_HINT}"),
     ErrorKind.LIMIT: (LoadError, f". {_LIMIT_HINT}"),
+    ErrorKind.LOGIN: (CredentialsError, "; check credentials_path, credentials_json or the login of this machine"),
     ErrorKind.DENIED: (AccessDeniedError, f"; {_DENIED_HINT}"),
     ErrorKind.MISSING: (NotFoundError, ""),
     ErrorKind.EXISTS: (AlreadyExistsError, ""),

@@ -149,8 +149,12 @@ def test_only_the_folders_of_the_dates_are_listed(source: Source, s3_faults: Fau
 
 def test_a_date_without_objects_is_no_error(source: Source) -> None:
     source.put("logs/2024/05/01/a.csv", 1)
-    ran = source.run("logs/{date:%Y/%m/%d}/*", start_date="2023-01-01", end_date="2023-01-02")
+    ran = source.run("logs/{date:%Y/%m/%d}/*", start_date="2023-01-01", end_date="2023-01-03")
     assert ids(ran) == []
+    (line,) = [line for line in ran.stderr.splitlines() if "no object matches" in line]
+    assert "WARNING" in line
+    assert "with a date from 2023-01-01 to before 2023-01-03 (UTC). The last path tried was s3://" in line
+    assert "logs/2023/01/02/*; check start_date, end_date and the path" in line
 
 
 def test_a_plan_for_other_dates_is_dropped(source: Source) -> None:

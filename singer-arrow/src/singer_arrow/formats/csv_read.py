@@ -628,7 +628,7 @@ def _infer_columns(data: bytes, header: CsvHeader, options: ReadOptions, url: ob
         if setting := hint(values := present(column, nulls)):
             logger.info("%s, column %r is text; set %s to read it as more", url, name, setting)
         elif why := nearly_typed(name, values, options):
-            nearly[name] = f"of {url} {why}"
+            nearly[name] = f"of {url}, {why}"
     return pa.schema(found, {NEARLY_TYPED: json.dumps(nearly)} if nearly else None)
 
 

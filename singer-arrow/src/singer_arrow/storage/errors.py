@@ -40,7 +40,7 @@ _PERMISSIONS = {
 _EXPIRED = re.compile(r"ExpiredToken|InvalidToken|TokenRefreshRequired|RequestExpired")
 _NO_RANGE = re.compile(r"InvalidRange|416 Range Not Satisfiable|range was invalid|starting at \d+ but|beyond the end")
 _NO_PATH = re.compile(r'invalid path: (?:Error parsing )?Path "(.*?)"', re.DOTALL)
-_DENIED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|Forbidden|\(403\)|status code: 403")
+_DENIED = re.compile(r"AccessDenied|Forbidden|\(403\)|status code: 403")
 _REFUSED_KEY = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch")
 _ENCRYPTED = re.compile(r"stored using a form of Server Side Encryption|InvalidEncryptionAlgorithm|MD5 hash of the key")
 _NOT_ENCRYPTED = re.compile(r"encryption parameters are not applicable")
@@ -215,14 +215,15 @@ def _other(url: Url, answer: str, *, pinned: bool, denied: bool = False) -> Exce
     if _ELSEWHERE.search(text):
         why = f"{url}: the bucket is in another region ({summary(answer)}); omit aws.region, or set it to the bucket's"
         return CredentialsError(why)
+    if _REFUSED_KEY.search(text):
+        why = "check the credentials: the access key or its secret is wrong, or of another service"
+        return CredentialsError(f"{url}: the credentials are refused ({summary(answer)}); {why}")
     if denied or _DENIED.search(text):
         needed = _PERMISSIONS.get(url.scheme, "listing, reading and, for batch files, writing")
-        error = AccessDeniedError(
+        return AccessDeniedError(
             f"{url}: access is denied ({summary(answer)}); check the credentials, and that they allow {needed}; see "
             "docs/access.md"
         )
-        error.ends_run = _REFUSED_KEY.search(text) is not None
-        return error
     return ServiceError(f"{url}: the storage did not answer as it should ({summary(answer)}); try again")
 
 

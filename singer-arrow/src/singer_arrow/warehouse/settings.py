@@ -299,7 +299,7 @@ class LoadSettings:
                 line = f"Setting 'streams' has {name!r}, and no stream of that name came"
                 if is_whole:
                     raise ConfigError(f"{line}{hint}")
-                logger.warning("%s%s. It comes later if the tap ended early", line, hint)
+                logger.warning("%s%s (or the tap ended before it came)", line, hint)
 
     @property
     def most_rejected(self) -> int | None:

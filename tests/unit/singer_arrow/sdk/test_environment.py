@@ -77,3 +77,11 @@ def test_what_is_named_later_replaces_what_is_named_before(
     assert hidden == texts.get((order[0], order[1]), [])
     if "ENV" in order:
         assert found.config["batch_config"] == {"storage": {"root": "/batches"}}
+
+
+def test_no_line_says_that_the_environment_was_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """We have read it for `--config=ENV`, so the SDK's line would not be true."""
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    with caplog.at_level(logging.INFO):
+        TapS3Files(config={"streams": [{"name": "s", "path": f"{tmp_path}/*.csv"}]}, parse_env_config=False)
+    assert "env var" not in caplog.text

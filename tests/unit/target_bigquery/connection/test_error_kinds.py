@@ -60,7 +60,7 @@ from target_bigquery.resources import ErrorKind, classify
         (504, None, "", ErrorKind.RETRY),
         (403, "accessDenied", "Access Denied", ErrorKind.DENIED),
         (403, None, "Forbidden", ErrorKind.DENIED),
-        (401, "authError", "Invalid Credentials", ErrorKind.DENIED),
+        (401, "authError", "Invalid Credentials", ErrorKind.LOGIN),
         (404, "notFound", "Not found: Table", ErrorKind.MISSING),
         (409, "duplicate", "Already Exists: Job", ErrorKind.EXISTS),
         (412, "conditionNotMet", "Precondition Failed", ErrorKind.CHANGED),

@@ -42,8 +42,8 @@ def call_error(kind: type[api.GoogleAPICallError], reason: str | None, text: str
         (call_error(api.Forbidden, "rateLimitExceeded", "too many"), ServiceError, "rateLimitExceeded: too many"),
         (
             call_error(api.Unauthorized, None, "Request had invalid credentials"),
-            AccessDeniedError,
-            "check the credentials",
+            CredentialsError,
+            "check credentials_path",
         ),
         (call_error(api.NotFound, "notFound", "Not found: Dataset p:d"), NotFoundError, "Not found: Dataset p:d"),
         (call_error(api.Conflict, "duplicate", "Already Exists"), AlreadyExistsError, "Already Exists"),

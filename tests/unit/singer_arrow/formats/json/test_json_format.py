@@ -209,6 +209,11 @@ BAD: list[tuple[bytes, pa.Schema, str]] = [
     (b'{"a":1', A, "not JSON"),
     (b'{"a":01}', A, "not JSON"),
     (b"{", A, "not JSON"),
+    (
+        b'{\n  "a": 1\n}\n',
+        A,
+        "not JSON: the record goes on after its line, as in pretty-printed JSON; write each record on one",
+    ),
     (b'{"a":1.5}', A, "column 'a': expected an integer, found a number 1.5"),
     (b'{"a":9223372036854775808}', A, "column 'a': the number 9223372036854775808 is too large for the type int64"),
     (b'{"a":"1"}', A, "column 'a': expected an integer, found text '1'"),
