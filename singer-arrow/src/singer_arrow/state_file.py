@@ -163,7 +163,7 @@ class StateFile:
                 if others := [n for n in kept if n in about and about[n] != self._target_of(n)]:
                     raise self._of_another_target(others, about[others[0]], are_all=len(others) == len(streams))
                 # until there is another STATE, also where all is loaded anew
-                self._about = {name: self._target_of(name) for name in loaded} | about
+                self._about = {name: self._target_of(name) for name in streams} | about
                 state: Mapping[str, Any] = given
                 return state
             time.sleep(1)

@@ -146,3 +146,11 @@ def test_a_state_without_bookmarks_belongs_to_its_target(scripts: Scripts) -> No
     scripts.run(dataset="old")
     assert "belongs to a target with dataset 'old'" in scripts.run(1, dataset="new")[-1]
     scripts.run(0, "--full-refresh", dataset="new")
+
+
+def test_a_state_that_was_put_there_gets_the_target_of_the_first_run(scripts: Scripts) -> None:
+    """Also its streams that this run does not load."""
+    scripts.state.write_text(json.dumps({"bookmarks": {"a": {"n": 1}, "b": {"n": 1}}}))
+    scripts.target(json.dumps({"bookmarks": {"a": {"n": 2}}}))
+    scripts.run(0, "--only", "a", dataset="old")
+    assert "The STATE of stream 'b' in" in scripts.run(1, "--only", "b", dataset="new")[-1]
