@@ -19,7 +19,7 @@ from written_files import write_or_check
 
 from singer_arrow.load import method as batch_lookup
 from singer_arrow.load.convert import RANK
-from singer_arrow.load.method import LAST, LOG
+from singer_arrow.load.method import LAST, LOG, OF_LOG
 from singer_arrow.schema.arrow_schema import json_field
 from singer_arrow.warehouse.settings import mark
 from target_redshift import sql
@@ -204,6 +204,7 @@ class Examples:
         yield _call("ledger_entries_from", self.ledger, of_others, batch_lookup.PAGE, has_parameters=True)
         yield _call("void_entry", self.ledger, VOID, has_parameters=True)
         yield _call("last_entry_from", self.ledger, LAST, has_parameters=True)
+        yield _call("log_entries", self.ledger, OF_LOG, has_parameters=True)
         yield _call("insert", self.table, self.staging, self.file, self.columns)
         yield _call("insert", self.table, next(iter(self.converted)), self._as_jsonl(), self.columns)
         yield _call("insert", self.table, self.staging, self._with_constants(), self.columns)

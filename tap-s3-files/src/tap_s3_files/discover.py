@@ -29,8 +29,7 @@ from singer_arrow.errors import (
     one_line,
 )
 from singer_arrow.formats import FORMATS
-from singer_arrow.formats.base import first_row
-from singer_arrow.formats.text import NEARLY_TYPED
+from singer_arrow.formats.base import NEARLY_TYPED, first_row
 from singer_arrow.naming import counted
 from singer_arrow.read_options import RESCUED, is_spelled, plainly_spelled
 from singer_arrow.reading.objects import ObjectReader

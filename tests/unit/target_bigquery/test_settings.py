@@ -113,7 +113,7 @@ def test_default_target_schema_names_the_dataset() -> None:
             "'load_via' is storage_write, and setting 'api_endpoint' .*set 'storage_write_endpoint' too",
         ),
         ({"credentials_path": "a", "credentials_json": "{}"}, "two ways to set the credentials"),
-        ({"credentials_json": "not json"}, "'credentials_json' is no JSON"),
+        ({"credentials_json": "not json"}, "'credentials_json' is not valid JSON"),
         ({"credentials_json": "[1]"}, "'credentials_json' must hold a JSON object"),
         ({"partition_by": "at:week"}, "must be one of hour, day, month, year"),
         ({"partition_by": {"x": "at:week"}}, "must be one of hour, day, month, year"),

@@ -122,6 +122,8 @@ class WritableFormat(Format, Protocol):
         ...
 
 
+NEARLY_TYPED = b"nearly_typed"
+"""Metadata of an inferred schema: by column, as JSON, what `nearly_typed` returns."""
 FIRST_ROW = b"first_row"
 """In the metadata of an inferred schema: the values of the line that names the columns, if it looks like a row."""
 

@@ -24,7 +24,7 @@ from singer_arrow.compression import archive_of
 from singer_arrow.enforcement.bad_rows import BlockResult, RowError, first_invalid, nulled
 from singer_arrow.enforcement.enforce import unknown_columns
 from singer_arrow.errors import DataError, SchemaError, SingerArrowError
-from singer_arrow.formats.base import RangeScan, count_byte, undivided
+from singer_arrow.formats.base import NEARLY_TYPED, RangeScan, count_byte, undivided
 from singer_arrow.formats.blocks import FilePosition, deliver, until
 from singer_arrow.formats.csv_dialect import (
     BACKSLASH,
@@ -43,7 +43,6 @@ from singer_arrow.formats.csv_dialect import (
     take_header,
 )
 from singer_arrow.formats.text import (
-    NEARLY_TYPED,
     PADDED,
     SAMPLE,
     MismatchError,

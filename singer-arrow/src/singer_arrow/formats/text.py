@@ -369,8 +369,6 @@ def _type_of_most(values: pa.Array, spelling: Spelling, tolerance: float) -> pa.
     return best
 
 
-NEARLY_TYPED = b"nearly_typed"
-"""Metadata of an inferred schema: by column, as JSON, what `nearly_typed` returns."""
 _FEW = 0.1
 _SHOWN = 3
 

@@ -7,7 +7,6 @@ looks for a redirect.
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
@@ -23,6 +22,7 @@ def refuse_redirects(endpoint: str, bucket: str, key: str, ca_bundle: str | None
 
     Any other answer, or none, is left to the request itself. Proxies are those of the environment.
     """
+    import http.client
     import ssl
     from urllib import request
 

@@ -21,7 +21,6 @@ import msgspec
 import pyarrow as pa
 from pyarrow import types as pt
 
-from singer_arrow.casting.extension_types import VariantType
 from singer_arrow.errors import DataError, NotFoundError, ServiceError, is_panic, one_line
 from singer_arrow.formats.base import OF_LIBRARIES
 from singer_arrow.schema.arrow_schema import canonical
@@ -465,6 +464,8 @@ def _has_variant_within(kind: Any) -> bool:
 
 def _with_variants(columns: list[pa.Field], fields: list[dict[str, Any]]) -> list[pa.Field]:
     """Return the columns of a table, in the type VARIANT where the table has that."""
+    from singer_arrow.casting.extension_types import VariantType  # imported late: runs of files start without it
+
     return [
         column.with_type(VariantType(column.type)) if field["type"] == "variant" else column
         for column, field in zip(columns, fields, strict=True)

@@ -39,8 +39,8 @@ FEDERATED = {
     [
         ("[1]", "must hold a JSON object"),
         ("null", "must hold a JSON object"),
-        ("s3cret", "is no JSON"),
-        ("\udcff", "is no JSON"),
+        ("s3cret", "is not valid JSON"),
+        ("\udcff", "is not valid JSON"),
         ("{}", "no usable Google credentials"),
         ('{"type": "service_account", "private_key": "s3cret"}', "no usable Google credentials"),
         ('{"type": "impersonated_service_account"}', "no usable Google credentials"),
