@@ -15,7 +15,6 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from singer_arrow.errors import CredentialsError, DataError, NotFoundError, ServiceError, one_line
 from singer_arrow.formats.base import OF_LIBRARIES
@@ -202,6 +201,8 @@ class IcebergTable:
             return self._masks(self._table.snapshot_by_id(self.version.snapshot))
 
     def _masks(self, snapshot: Any) -> Mapping[Url, pa.BooleanArray]:
+        import pyarrow.compute as pc
+
         deletes = [f for f in self._live(snapshot, _DELETES) if int(f.content) != _EQUALITY]
         records = {f.file_path: f.record_count for f in self._live(snapshot, _DATA)} if deletes else {}
         deleted, left = dict[str, list[pa.Array]](), _MOST_DELETED
@@ -232,6 +233,8 @@ class IcebergTable:
 
         `records` has the numbers of rows of all data files; a vector has `most` rows at most.
         """
+        import pyarrow.compute as pc
+
         from pyiceberg.table.deletion_vector import PROPERTY_REFERENCED_DATA_FILE
         from pyiceberg.table.puffin import PuffinFile
         from pyroaring import BitMap
@@ -325,6 +328,8 @@ class IcebergTable:
         self, snapshot: Any, files: tuple[list[Any], list[Any], list[Any]], at: datetime, keys: Sequence[str]
     ) -> Iterator[TableFile]:
         """Yield the files with the rows that a snapshot deletes, and then those with rows that it adds."""
+        import pyarrow.compute as pc
+
         added, removed, deletes = files
         time, what = at.isoformat(), f"snapshot {snapshot.snapshot_id}"
         earlier: Mapping[Url, pa.BooleanArray] = {}
@@ -394,6 +399,8 @@ class _RowsLeft(Mapping[Url, pa.BooleanArray]):
         self._deleted = deleted  # number of rows of a file, and those that are deleted
 
     def __getitem__(self, file: Url) -> pa.BooleanArray:
+        import pyarrow.compute as pc
+
         count, deleted = self._deleted[file]
         bits = bytearray(-(-count // 8))
         for rows in deleted:
