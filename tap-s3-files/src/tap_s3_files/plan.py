@@ -515,15 +515,15 @@ class StreamPlan:
         Returned are those from before `since`, within the window, which are not looked at otherwise: if the log lacks
         them, they are new. Only what the log got last is compared.
         """
-        if self.log is None or self._keys_ascend:
+        if self.log is None or self._keys_ascend or self._own.source:  # an inventory may be older than the log
             return []
         times = self.log.newest_times()
         seconds = times["modified"].combine_chunks().cast(pa.timestamp("s", "UTC"), safe=False)
         if not (older := in_order(found.older(times["url"].combine_chunks(), seconds))):
             return []
-        newest = PlannedVersions(self.log.objects_of({str(o.url) for o in older})).newest(older[0])
+        newest = PlannedVersions(self.log.objects_of({str(older[0].url)})).newest(older[0])
         logger.warning(
-            "%s: its version of %s was removed since it was read, and that of %s is there again%s. A table may still "
+            "%s: its version of %s was removed since it was read, and one of %s is there instead%s. A table may still "
             "have the rows of the one that was removed: delete them (see _sdc_source_modified_at), or with load_method "
             "upsert upload the object again; or empty the table, and run without STATE",
             older[0].url,

@@ -41,7 +41,7 @@ def test_a_warning_names_the_version_that_is_gone(
     text = record.getMessage()
     assert contents == []
     assert "s3://b/in/a: its version of 2024-01-02 00:00:00+00:00 was removed since it was read" in text
-    assert "that of 2024-01-01 00:00:00+00:00 is there again" in text
+    assert "one of 2024-01-01 00:00:00+00:00 is there instead" in text
 
 
 def test_an_older_version_that_no_run_has_seen_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
