@@ -23,6 +23,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +48,8 @@ _ERRORS = {
 _ERROR = re.compile(r"Error\((\w+)\)")
 _ELAPSED = re.compile(r'DurationIso\("PT(\d+)H(\d+)M(\d+)')
 _NUMBER = re.compile(r"value: ([^,]+),")
-_MIXED = re.compile(r"contains \{[^}]*\}.*column (\d+)", re.DOTALL)
-_FAILED = re.compile(r"cell error.*column (\d+)", re.DOTALL)
+_MIXED = re.compile(r"contains \{(?P<types>[^}]*)\}.*column (?P<column>\d+)", re.DOTALL)
+_FAILED = re.compile(r"cell error(?P<types>).*column (?P<column>\d+)", re.DOTALL)
 _MARKS = {
     "elapsed": ("type: TimeDelta", "DurationIso("),
     "date": ("type: DateTime", "DateTimeIso("),
@@ -57,6 +59,7 @@ _MARKS = {
 _MOMENT = r"^\d{4}-\d\d-\d\d "
 _SINCE_1904, _BEFORE_1904 = "1904-01-01", "1899-12-31"
 _MOST_WHOLE = 1e15
+_DESCRIBED = 100_000  # cells at once, as each description is an object
 
 
 def main(source: str, target: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -127,12 +130,12 @@ def _convert(reader: fastexcel.ExcelReader, target: str, options: dict[str, Any]
     first = top + options["header"]
     header = [text[top].as_py() for text in texts] if options["header"] and top < rows else []
     kinds = [sorted(name for name, cells in k.items() if pc.any(cells.slice(first)).as_py()) for k in found]
-    clocks = _separate_dates(reader, name, first, kinds, {"date", "text"} if options["iso"] else {"date"})
+    clocks = _separate_dates(reader, name, first, kinds, {"date", "text"} if options["iso"] else {"date"}, rows=rows)
     for i, are_elapsed in clocks.items():
         printed = pa.array(map(_clock, columns[i].elapsed.cast(pa.int64()).to_pylist()), pa.string())
         texts[i] = pc.coalesce(printed if are_elapsed is None else pc.if_else(are_elapsed, printed, None), texts[i])
     dated = [i for i, kind in enumerate(kinds) if kind == ["date"]]
-    is_since_1904 = any(_counts_from_1904(reader, name, i, texts[i].slice(first)) for i in dated)
+    is_since_1904 = any(_counts_from_1904(reader, name, i, texts[i].slice(first), first) for i in dated)
     table = pa.table([text.slice(first) for text in texts], [str(i) for i in range(len(texts))])
     many = max(1, min(options["batch_rows"], options["batch_cells"] // max(1, len(texts))))
     with pa.OSFile(target, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
@@ -186,7 +189,7 @@ def _first_filled(column: pa.Array) -> int:
 
 
 def _separate_dates(
-    reader: fastexcel.ExcelReader, sheet: str, first: int, kinds: list[list[str]], unclear: set[str]
+    reader: fastexcel.ExcelReader, sheet: str, first: int, kinds: list[list[str]], unclear: set[str], *, rows: int
 ) -> dict[int, pa.Array | None]:
     """Change `kinds` where a column has elapsed times, not dates, or dates written as text (in .ods), not text.
 
@@ -209,14 +212,17 @@ def _separate_dates(
         except fastexcel.FastExcelError as error:  # cells of several types, or an error at which it stops
             if (failed := _MIXED.search(str(error)) or _FAILED.search(str(error))) is None:
                 raise
-            column = int(failed[1])
+            column, types = int(failed["column"]), set(failed["types"].split(", ")) - {""}
             if column in known:
                 raise
-            if {"date", "text"} & set(kinds[column]):
-                found = _elapsed_cells(reader, sheet, column, first, kinds[column])
-                if found is not None:
-                    elapsed[column] = found
             known.add(column)
+            if types and "Duration" not in types:  # several types, and none of them needs a cell to be looked at
+                continue
+            if types and not types & {"DateTime", "Date"}:
+                kinds[column] = sorted({"elapsed", *kinds[column]} - {"date"})
+                elapsed[column] = None
+            elif (found := _elapsed_cells(reader, sheet, column, first, kinds[column], rows=rows)) is not None:
+                elapsed[column] = found
         else:
             for i in set(range(len(kinds))) - known:
                 if loaded[i].dtype in ("duration", "date", "datetime"):
@@ -229,27 +235,35 @@ def _separate_dates(
 
 
 def _elapsed_cells(
-    reader: fastexcel.ExcelReader, sheet: str, column: int, first: int, kinds: list[str]
+    reader: fastexcel.ExcelReader, sheet: str, column: int, first: int, kinds: list[str], *, rows: int
 ) -> pa.Array | None:
     """Return which cells of a column are elapsed times, None if none is, and change the kinds of its cells."""
-    count, described = _descriptions(reader, sheet, column)
-    rows = {kind: [r for r, text in described if any(m in text for m in marks)] for kind, marks in _MARKS.items()}
-    own = {kind for kind, found in rows.items() if any(row >= first for row in found)}
+    found: dict[str, array[int]] = {kind: array("q") for kind in _MARKS}
+    for row, text in _descriptions(reader, sheet, column, rows):
+        for kind, marks in _MARKS.items():
+            if any(mark in text for mark in marks):
+                found[kind].append(row)
+    own = {kind for kind, places in found.items() if places and places[-1] >= first}
     if own & {"date", "elapsed"}:
         kinds[:] = sorted((set(kinds) - {"date", "text"}) | (own - {"text"}) | (own & set(kinds)))
-    if not rows["elapsed"]:
+    if not found["elapsed"]:
         return None
-    return pc.is_in(pa.array(range(count), pa.int64()), value_set=pa.array(rows["elapsed"], pa.int64()))
+    return pc.is_in(pa.array(range(rows), pa.int64()), value_set=pa.array(found["elapsed"], pa.int64()))
 
 
-def _descriptions(reader: fastexcel.ExcelReader, sheet: str, column: int) -> tuple[int, list[tuple[int, str]]]:
-    """Return the number of rows, and the library's descriptions of the cells of a column that are no booleans."""
-    loaded = reader.load_sheet(sheet, header_row=None, skip_rows=0, use_columns=[column], dtypes="boolean")
-    cells, failed = loaded.to_arrow_with_errors()
-    return cells.num_rows, [(e.offset_position[0], e.detail) for e in failed.errors] if failed else []
+def _descriptions(
+    reader: fastexcel.ExcelReader, sheet: str, column: int, rows: int, first: int = 0
+) -> Iterator[tuple[int, str]]:
+    """Yield the library's descriptions of the cells of a column that are no booleans, with their rows."""
+    for at in range(first, rows, _DESCRIBED):
+        loaded = reader.load_sheet(
+            sheet, header_row=None, skip_rows=at, n_rows=_DESCRIBED, use_columns=[column], dtypes="boolean"
+        )
+        _, failed = loaded.to_arrow_with_errors()
+        yield from ((at + e.offset_position[0], e.detail) for e in (failed.errors if failed else ()))
 
 
-def _counts_from_1904(reader: fastexcel.ExcelReader, sheet: str, column: int, cells: pa.Array) -> bool:
+def _counts_from_1904(reader: fastexcel.ExcelReader, sheet: str, column: int, cells: pa.Array, first: int) -> bool:
     """Return whether dates count from 1904, by a column of cells that all have the first day, one of them with a time.
 
     There, the number 0 is a day; with a time of day, it may only be meant as that.
@@ -258,7 +272,7 @@ def _counts_from_1904(reader: fastexcel.ExcelReader, sheet: str, column: int, ce
     all_first = pc.all(pc.starts_with(moments, f"{_SINCE_1904} "), min_count=1).as_py()
     if not all_first or pc.all(pc.ends_with(moments, " 00:00:00")).as_py():
         return False
-    return any("is_1904: true" in text for _, text in _descriptions(reader, sheet, column)[1])
+    return any("is_1904: true" in text for _, text in _descriptions(reader, sheet, column, first + len(cells), first))
 
 
 def _clock(milliseconds: int | None) -> str | None:

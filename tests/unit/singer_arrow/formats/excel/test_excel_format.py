@@ -209,6 +209,23 @@ def test_elapsed_times_beside_dates_are_text(write: Any, objects: Any) -> None:
     assert found["a"].to_pylist() == ["30:00:00", day, None, "05:00:00"]
 
 
+@pytest.mark.full
+def test_cells_are_looked_at_in_pieces(objects: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is run here, with pieces of three cells."""
+    fastexcel = pytest.importorskip("fastexcel")
+    from singer_arrow.formats import excel_sheet
+
+    monkeypatch.setattr(excel_sheet, "_DESCRIBED", 3)
+    cells: list[list[Any]] = [["a"], *([timedelta(hours=n)] if n % 3 else [DAY + timedelta(days=n)] for n in range(10))]
+    cells[5] = [Error("#NAME?")]
+    path = objects.url(NAME).local_path()
+    path.write_bytes(xlsx({"S": cells}))
+    reader, kinds = fastexcel.read_excel(path), ["date"]
+    found = excel_sheet._elapsed_cells(reader, "S", 0, 1, kinds, rows=11)
+    assert kinds == ["date", "elapsed"]
+    assert found.to_pylist() == [n > 0 and isinstance(row[0], timedelta) for n, row in enumerate(cells)]
+
+
 @pytest.mark.parametrize("text", ["#NAME?", "#N/A", "#GETTING_DATA", "#SPILL!", "#FIELD!"])
 @pytest.mark.full
 def test_an_error_is_a_bad_value_of_its_cell(objects: Any, text: str) -> None:
