@@ -234,7 +234,6 @@ class IcebergTable:
         `records` has the numbers of rows of all data files; a vector has `most` rows at most.
         """
         import pyarrow.compute as pc
-
         from pyiceberg.table.deletion_vector import PROPERTY_REFERENCED_DATA_FILE
         from pyiceberg.table.puffin import PuffinFile
         from pyroaring import BitMap
