@@ -361,20 +361,34 @@ def _selection(command: Sequence[str], given: str | None, only: Sequence[str], t
             msg = "The tap could not discover its streams; see its own lines"
             raise PipelineError(msg, None, code if code > 0 else 128 - code)
         catalog = json_object(found, "What the tap discovers")
-    any_selected = False
-    for stream in catalog.get("streams", ()):
-        parts = stream.setdefault("metadata", [])
-        roots = [part["metadata"] for part in parts if not part["breadcrumb"]]
-        if not roots:
-            roots = [{}]
-            parts.append({"breadcrumb": [], "metadata": roots[0]})
-        selected = _is_one_of(stream["tap_stream_id"], only) and roots[0].get("selected") is not False
-        stream["selected"] = roots[0]["selected"] = selected
-        any_selected = any_selected or selected
+    try:
+        any_selected = _select(catalog, only)
+    except (AttributeError, KeyError, TypeError):
+        where = "'tap.catalog'" if given else "What the tap discovers"
+        raise ConfigError(f"{where} is not a Singer catalog; correct it, or the tap, or leave out --only") from None
     if not any_selected:
         raise ConfigError(f"No stream of the tap's catalog is one of {', '.join(only)}")
     (temporary / "catalog.json").write_text(json.dumps(catalog))
     return str(temporary / "catalog.json")
+
+
+def _select(catalog: Mapping[str, Any], only: Sequence[str]) -> bool:
+    """Select some streams of a catalog in place, and return whether there is one; those that it deselects stay so.
+
+    AttributeError, KeyError or TypeError: it is not a catalog.
+    """
+    any_selected = False
+    for stream in catalog["streams"]:
+        stream["metadata"] = parts = list(stream.get("metadata") or ())  # taps also write null
+        roots = [part["metadata"] for part in parts if not part["breadcrumb"]]
+        if not roots:
+            roots = [{}]
+            parts.append({"breadcrumb": [], "metadata": roots[0]})
+        name = stream["tap_stream_id"] if "tap_stream_id" in stream else stream["stream"]
+        selected = _is_one_of(name, only) and roots[0].get("selected") is not False
+        stream["selected"] = roots[0]["selected"] = selected
+        any_selected = any_selected or selected
+    return any_selected
 
 
 def _is_one_of(name: str, only: Sequence[str]) -> bool:

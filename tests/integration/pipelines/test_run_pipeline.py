@@ -497,6 +497,19 @@ def test_streams_of_a_foreign_tap_alone(
     assert "--dry-run shows the plans of tap-s3-files alone" in run(programs, path, "--dry-run", code=1)
 
 
+@pytest.mark.parametrize(
+    "text", ['{"streams": 5}', "{}", '{"streams": [{"metadata": [{}]}]}', '{"streams": [5]}', "[]"]
+)
+def test_a_foreign_tap_that_discovers_no_catalog_is_one_line(
+    programs: Programs, write: Write, executable: Callable[[str, str], Path], text: str
+) -> None:
+    executable("tap-odd", f"print({text!r})")
+    executable("target-none", "import sys\nsys.stdin.read()")
+    log = run(programs, write(tap={"name": "tap-odd"}, target={"name": "target-none"}), "--only", "a", code=1)
+    assert "What the tap discovers" in log.splitlines()[-1]
+    assert "Traceback" not in log
+
+
 def test_a_catalog_beside_the_file_is_narrowed(programs: Programs, s3: Any, warehouse: Warehouse, write: Write) -> None:
     path = write()
     config = yaml.safe_load(path.read_text())["tap"]["config"]
