@@ -6,36 +6,42 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 KILL_SECONDS = 30
 """Seconds that a process has to end after SIGTERM before it gets SIGKILL; a target waits 20 for running loads."""
 
-# The end of the input is the end of the process that holds its other end. `kill` of a shell has no common way to name
-# several groups, and none to say that one is gone but its exit code.
 _WATCH = f"""
-while read -r one; do groups="$groups $one"; done
-for one in $groups; do kill -s TERM -- "-$one"; done 2>/dev/null
-left={KILL_SECONDS * 5}
-while [ "$left" -gt 0 ]; do
-  alive=
-  for one in $groups; do kill -s 0 -- "-$one" && alive=1; done 2>/dev/null
-  [ "$alive" ] || exit 0
-  sleep 0.2
-  left=$((left - 1))
-done
-for one in $groups; do kill -s KILL -- "-$one"; done 2>/dev/null
+import os, signal, sys, time
+
+def send(number):
+    reached = 0
+    for group in groups:
+        try:
+            os.killpg(group, number)
+        except OSError:  # it has ended
+            continue
+        reached += 1
+    return reached
+
+groups = [int(line) for line in sys.stdin]  # ends with the process that has the other end of the pipe
+send(signal.SIGTERM)
+end = time.monotonic() + {KILL_SECONDS}
+while time.monotonic() < end and send(0):
+    time.sleep(0.2)
+send(signal.SIGKILL)
 """
 
 
 class Children:
     """Starts processes in groups of their own, which are ended if this process ends before `close`.
 
-    Each group gets SIGTERM, and SIGKILL `KILL_SECONDS` later. A shell does this: it reads the groups from a pipe whose
-    other end is open in this process alone. It works on every system with a POSIX shell, and for programs that know
-    nothing of it. Close this only once the processes have been waited for, so that their numbers are not those of
-    other processes meanwhile.
+    Each group gets SIGTERM, and SIGKILL `KILL_SECONDS` later. A small process does this: it reads the groups from a
+    pipe whose other end is open in this process alone, so it works on every system, and for programs that know nothing
+    of it. Close this only once the processes have been waited for, so that their numbers are not those of other
+    processes meanwhile.
     """
 
     def __init__(self) -> None:
@@ -43,13 +49,12 @@ class Children:
         try:
             # A session of its own, so that signals for this process's group do not reach it.
             self._watcher = subprocess.Popen(
-                ["/bin/sh", "-c", _WATCH],
+                [sys.executable, "-I", "-S", "-c", _WATCH],
                 stdin=read,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
                 cwd="/",
-                env={"PATH": os.defpath},
             )
         except BaseException:
             os.close(self._write)
