@@ -292,7 +292,7 @@ class StreamLedger(Ledger):
                 if not self._merges:
                     raise another_table(self._table, self.stream)
                 logger.warning(MADE_ANEW, self._table, self.stream)
-            self._record(self._created if self._replay == "load" else self._counted_since)
+            self._record(self._counted_since if self._replay == "skip" else self._created)
             self.write_commits()
 
     @property

@@ -218,7 +218,7 @@ class StreamLedger(Ledger):
                     if not self._merges:
                         raise another_table(path, self.stream)
                     logger.warning(MADE_ANEW, path, self.stream)
-                if not is_ours and self._replay == "load":
+                if not is_ours and self._replay != "skip":
                     self.clear(session)
                 elif is_ours and created is not None:
                     values = [self.stream, created]

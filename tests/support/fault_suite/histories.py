@@ -259,10 +259,13 @@ class Teller:
         """
         if self.problems:
             return
+        warned = self._own.tables.warned
+        warned |= set(map(id, self._beside()))  # the rows of each may be missing until it has run
         for pipeline in self._beside():
             self._new_objects(pipeline)
+            warned.discard(id(pipeline))
             is_whole = may_be_whole and not pipeline.is_anew and self._chance.random() < 0.3
-            if not pipeline.run(is_whole=is_whole, may_double=is_whole):
+            if not pipeline.run(is_whole=is_whole, may_double=is_whole) or id(pipeline) in warned:
                 self._start_over(pipeline)
                 return
 
