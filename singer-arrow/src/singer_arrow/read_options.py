@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from singer_arrow.compression import CODECS
@@ -195,23 +195,6 @@ class ReadOptions:
     def rescues(self) -> bool:
         """Whether reading fills `RESCUED`; otherwise a column of that name is like any other."""
         return "rescue" in (self.on_bad_row, self.on_drift)
-
-
-_SPELLING = (
-    *("date_formats", "timestamp_formats", "decimal_point", "thousands_separator"),
-    *("true_values", "false_values"),
-)
-_ORDINARY = ReadOptions()
-
-
-def is_spelled(options: ReadOptions) -> bool:
-    """Return whether options describe how dates, numbers or booleans are written."""
-    return options != plainly_spelled(options)
-
-
-def plainly_spelled(options: ReadOptions) -> ReadOptions:
-    """Return the options for files that write dates, numbers and booleans in the ordinary way."""
-    return replace(options, **{name: getattr(_ORDINARY, name) for name in _SPELLING})
 
 
 # Progress of reading one file, and points to resume from: `ReadProgress`, `ResumePoint`.

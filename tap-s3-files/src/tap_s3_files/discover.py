@@ -31,7 +31,7 @@ from singer_arrow.errors import (
 from singer_arrow.formats import FORMATS
 from singer_arrow.formats.base import NEARLY_TYPED, first_row
 from singer_arrow.naming import counted
-from singer_arrow.read_options import RESCUED, is_spelled, plainly_spelled
+from singer_arrow.read_options import RESCUED
 from singer_arrow.reading.objects import ObjectReader
 from singer_arrow.runtime.threads import ordered_results, repeat_every
 from singer_arrow.schema.arrow_schema import is_json, json_field, merge_all, parse_type
@@ -407,35 +407,12 @@ def partition_columns(stream: StreamSettings, listed: Listing) -> list[pa.Field]
     return stream.partitions.infer((o.url for o in listed) if stream.partitions.paths else listed.folders())
 
 
-def with_former_types(schema: pa.Schema, plain: pa.Schema) -> pa.Schema:
-    """Return the types of an object that was read before, of which `plain` are those by the ordinary spelling. Pure.
-
-    A source may change how it writes numbers, and the settings follow. A column that is text by them, and was none
-    before, is what it was: its new values are to go where the former ones are.
-    """
-    fields = []
-    for f in schema:
-        at = plain.get_field_index(f.name)
-        is_text = pt.is_string(f.type) and at >= 0 and not pt.is_null(plain.field(at).type)
-        fields.append(plain.field(at) if is_text else f)
-    return pa.schema(fields)
-
-
-def _is_passed(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> bool:
-    """Return whether an object is so old that an earlier run has read it."""
-    at = run.bookmark(stream.name) if stream.replication_method != "FULL_TABLE" else None
-    return at is not None and at.watermark is not None and info.modified <= at.watermark.last_modified
-
-
 def infer_schema(run: TapRun, stream: StreamSettings, info: ObjectInfo) -> pa.Schema | ArchivedError | None:
     """Return the schema of an object; None if it is empty or gone, the error if it is archived."""
     reader = ObjectReader(run.storage, info.url, info=info, budget=run.budget)
     kind = FORMATS[format_of(stream.format, info.url)]
     try:
         schema = kind.infer(reader, stream.read, sample_bytes=run.settings.sample_bytes)
-        if is_spelled(stream.read) and _is_passed(run, stream, info) and any(pt.is_string(t) for t in schema.types):
-            plain = kind.infer(reader, plainly_spelled(stream.read), sample_bytes=run.settings.sample_bytes)
-            schema = with_former_types(schema, plain)
     except EmptyObjectError:
         return None
     except ArchivedError as error:  # it may have been read when it was none

@@ -359,7 +359,7 @@ class ObjectFilter:
         roots = sorted({_root(path) for path in self.paths})
         kind = "date" if any(self.dates) and all(map(has_date, self.paths)) else "time" if any(self.window) else ""
         bounds = {"date": self.dates, "time": self.window}.get(kind, (None, None))
-        begin, end = (f"{bound:%Y-%m-%dT%H:%M:%S}" if bound else "" for bound in bounds)
+        begin, end = (f"{bound.astimezone(UTC):%Y-%m-%dT%H:%M:%S}" if bound else "" for bound in bounds)
         return LogObjects(tuple(roots), kind, begin, end)
 
     def select(self, bucket: Url, keys: pa.Array) -> pa.BooleanArray:

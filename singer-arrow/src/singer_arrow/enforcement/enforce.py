@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -111,11 +112,19 @@ def raise_new_columns(found: Iterable[pa.Field], url: object) -> None:
         raise DriftError(f"the file has {word}: {listed}{more}", fields, url=url, column=fields[0].name)
 
 
+_NUMBER = re.compile(rb'"?[+-]?\d+(?:\.\d+)?"?|[{\[].*', re.DOTALL)
+
+
+def may_be_inexact(raw: bytes | None) -> bool:
+    """Return whether the JSON of a value that does not fit its column is a number, or text of one, or has members."""
+    return raw is not None and _NUMBER.fullmatch(raw) is not None
+
+
 def widened_field(field: pa.Field, found: pa.Field, *, has_misfit: bool = False) -> pa.Field | None:
     """Return the schema's field widened to hold a file's values; None if it already holds them.
 
     Neither nanoseconds nor microseconds hold all values of the other, so timestamps get the file's unit. `has_misfit`:
-    a value of the file did not fit the field. So a large integer makes text of a float64, which does not hold it.
+    a number of the file did not fit the field. So a large integer makes text of a float64, which does not hold it.
     """
     merged = merge_fields(field, found)
     if has_misfit and merged.type == field.type:

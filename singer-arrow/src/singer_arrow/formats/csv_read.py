@@ -581,10 +581,10 @@ class CsvFormat:
         text = text or text_from(begin.at)
         position = FilePosition(reader.url, begin)
         rows = TextRows(header.names, schema, options, nulls_of(options))
+        rows = replace(rows, padded=padded_columns(rows, header.dialect, header.first_rows, reader.url))
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
         drift = TextDrift(rows, infer).refuse if options.on_drift == "raise" else None
-        padded = padded_columns(rows, header.dialect, header.first_rows, reader.url)
-        parser = CsvBlockParser(rows, header.dialect, as_text=padded)
+        parser = CsvBlockParser(rows, header.dialect, as_text=rows.padded)
         results = _results(reader, options, parser, text, begin.at, text_from=text_from)
         try:
             yield from deliver(results, position, progress, drift)

@@ -39,7 +39,7 @@ from singer_arrow.enforcement.bad_rows import (
     nulled,
     without_rescued,
 )
-from singer_arrow.enforcement.enforce import type_name, widened_field, without_excluded
+from singer_arrow.enforcement.enforce import may_be_inexact, type_name, widened_field, without_excluded
 from singer_arrow.errors import DataError, DriftError, SingerArrowError
 from singer_arrow.formats.base import RangeScan, line_starts, scan_lines, undivided
 from singer_arrow.formats.blocks import FilePosition, deliver, until
@@ -450,7 +450,7 @@ class JsonDrift:
                 seen = without_excluded(self._inferred().field(name), field, self._options.excluded_members)
             else:
                 continue
-            if (widened := widened_field(field, seen, has_misfit=True)) is not None:
+            if (widened := widened_field(field, seen, has_misfit=any(map(may_be_inexact, raws)))) is not None:
                 found[name] = (widened, f"the file has it as {type_name(seen)}, the schema as {type_name(field)}")
         if not found:
             return

@@ -42,7 +42,13 @@ from singer_arrow.enforcement.bad_rows import (
     rows_except,
     without_rescued,
 )
-from singer_arrow.enforcement.enforce import raise_new_columns, type_name, unknown_columns, widened_field
+from singer_arrow.enforcement.enforce import (
+    may_be_inexact,
+    raise_new_columns,
+    type_name,
+    unknown_columns,
+    widened_field,
+)
 from singer_arrow.errors import ConfigError, DataError, DriftError
 from singer_arrow.formats.base import FIRST_ROW
 from singer_arrow.formats.blocks import FilePosition, deliver
@@ -79,13 +85,15 @@ def nulls_of(options: ReadOptions) -> pa.Array:
 class TextRows:
     """Conversion of the rows of one file with the columns `names` to the batches of a schema.
 
-    `nulls` are the texts that mean null in columns other than text.
+    `nulls` are the texts that mean null in columns other than text. In the integer columns `padded`, numbers with
+    leading zeros are text.
     """
 
     names: Sequence[str]
     schema: pa.Schema
     options: ReadOptions
     nulls: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    padded: frozenset[str] = frozenset()
 
     @cached_property
     def spelling(self) -> Spelling:
@@ -246,7 +254,7 @@ class TextRows:
             return column
         if len(self.nulls) and not (pt.is_string(f.type) or pt.is_large_string(f.type)):
             column = pc.if_else(pc.is_in(column, self.nulls), None, column)
-        if self.keeps_zeros(f) and pc.any(is_padded := pc.match_substring_regex(column, PADDED)).as_py():
+        if f.name in self.padded and pc.any(is_padded := pc.match_substring_regex(column, PADDED)).as_py():
             column = pc.if_else(is_padded, pc.binary_join_element_wise("text ", column, ""), column)  # no number
         return self.spelling.normalize(column, f.type)
 
@@ -290,7 +298,7 @@ class TextDrift:
             for mismatch in block.mismatches
             if mismatch.column not in self.rows.options.declared_columns
             for own in [self.rows.schema.field(mismatch.column)]
-            if (merged := widened_field(own, self._found(own), has_misfit=True)) is not None
+            if (merged := widened_field(own, self._found(own), has_misfit=may_be_inexact(mismatch.raw))) is not None
         ]
         if drifted:
             reason = "; ".join(
