@@ -413,9 +413,11 @@ class _Signals:
         for process in self.processes[: len(self.received)]:
             process.terminate()
         if len(self.received) == 2:
-            signal.alarm(KILL_SECONDS)
+            timer = threading.Timer(KILL_SECONDS, self._kill)
+            timer.daemon = True
+            timer.start()
 
-    def _kill(self, number: int, frame: object) -> None:  # noqa: ARG002 - the signature of handlers
+    def _kill(self) -> None:
         for process in self.processes:
             kill(process)
 
@@ -425,11 +427,9 @@ class _Signals:
             yield
             return
         before = {number: signal.signal(number, self._end) for number in (signal.SIGINT, signal.SIGTERM)}
-        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._kill)
         try:
             yield
         finally:
-            signal.alarm(0)
             for number, handler in before.items():
                 signal.signal(number, handler)
 

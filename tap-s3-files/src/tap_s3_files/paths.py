@@ -358,6 +358,7 @@ class ObjectFilter:
         """Return below which places the objects are, and in which dates or times."""
         roots = sorted({_root(path) for path in self.paths})
         kind = "date" if any(self.dates) and all(map(has_date, self.paths)) else "time" if any(self.window) else ""
+        kind = "" if self.moments else kind  # relative ones are others in each run
         bounds = {"date": self.dates, "time": self.window}.get(kind, (None, None))
         begin, end = (f"{bound.astimezone(UTC):%Y-%m-%dT%H:%M:%S}" if bound else "" for bound in bounds)
         return LogObjects(tuple(roots), kind, begin, end)

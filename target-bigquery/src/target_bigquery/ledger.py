@@ -178,10 +178,7 @@ class StreamLedger(Ledger):
         self._open(create=True)
         found = dict[str, KnownLog]()
         for entry in self._read(sql.LEDGER_LOGS, {"prefix": self.prefix, "since": self._since})[0]:
-            if entry.batch_id not in found:
-                job = self.client.job(entry.job_id)  # of a run that may be about to begin it, and is left alone
-                if job is None or (job.error is None and not job.is_nothing):
-                    found[entry.batch_id] = known_log(entry.batch_id, entry.started_at)
+            found.setdefault(entry.batch_id, known_log(entry.batch_id, entry.started_at))
         return list(found.values())
 
     def rows_of(self, batch_id: str) -> int:

@@ -528,7 +528,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
 
     def __init__(self, context: ContextT) -> None:
         self.context = context
-        self._has_warned = False
+        self._has_warned = self._has_named_rejected = False
         self._compared = dict[str, str]()  # by plan log what there is to say of rows that others brought
         self.renewed = set[str]()  # entries of plan logs that the ledger has, and gets again
         self.leaves_out_loaded = self.keeps_ledger and not self.merges and context.replay != "load"
@@ -725,7 +725,8 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         """Return what there is to say of the rows that others brought into the table of a run without STATE."""
         own = item.plan_log[1].rpartition("_")[2]
         sent = "and the tap sends the whole stream to be appended: rows of the same files will be there twice"
-        logs = self.context.ledger.logs()
+        logs, rows = self.context.ledger.logs(), self.context.ledger.count_rows()
+        has_rows_of_none |= rows is None or rows > self.context.ledger.count_entered()
         if has_rows_of_none or not logs:
             way = "by RECORD messages, by batches without a plan log or by another tool"
             cure = "If it has no others, empty it; or use upsert or overwrite"
@@ -822,11 +823,13 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         Those that the tap could not read it has logged.
         """
         rows = [row for batch in batches for row in batch.rows]
-        if rows and not rows[0].is_of_tap and not self.context.tally.counts().get("rejected"):
+        own = [row for row in rows if not row.is_of_tap]
+        if own and not self._has_named_rejected:
+            self._has_named_rejected = True
             self.context.logger.warning(
                 "Stream %r: %s. It is not loaded, but written to table %s; further rows of the stream are only counted",
                 self.context.stream,
-                rows[0],
+                own[0],
                 REJECTED,
             )
         self.context.tally.add(rejected=len(rows))

@@ -85,18 +85,12 @@ def yaml_object(text: bytes, what: str) -> dict[str, Any]:
             for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen = set[Any]()
-            for key, _ in node.value:  # before those of `<<` are added, which a mapping may replace
-                if key.tag != "tag:yaml.org,2002:merge" and isinstance(key, yaml.ScalarNode):
-                    if key.value in seen:
-                        raise _twice(f"{what}, line {key.start_mark.line + 1},", key.value)
-                    seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
     Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), ["t", "f"])
     try:
-        given = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
+        loader = Loader(text)
+        if (root := loader.get_single_node()) is not None:
+            _refuse_repetition(root, what)
+        given = None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -108,6 +102,28 @@ def yaml_object(text: bytes, what: str) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ConfigError(f"{what} must hold a YAML mapping, such as 'streams:' and what belongs to it")
     return bounded(given, what)
+
+
+def _refuse_repetition(root: Any, what: str) -> None:
+    """Raise ConfigError if a mapping of a YAML tree has a name twice; those that `<<` brings may be replaced."""
+    import yaml
+
+    nodes, known = [root], set[int]()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in known:  # of an alias
+            continue
+        known.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            names = set[str]()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                    if key.value in names:
+                        raise _twice(f"{what}, line {key.start_mark.line + 1},", key.value)
+                    names.add(key.value)
+                nodes += [key, value]
+        elif isinstance(node, yaml.SequenceNode):
+            nodes += node.value
 
 
 def _twice(where: str, name: str) -> ConfigError:

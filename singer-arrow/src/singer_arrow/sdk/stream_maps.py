@@ -142,6 +142,10 @@ def _type_of(node: ast.expr, name: str, stream_map: CustomStreamMap) -> Mapping[
             return _same_type([_type_of(part, name, stream_map) for part in (first, second)])
         case ast.BoolOp(values=parts):
             return _same_type([_type_of(part, name, stream_map) for part in parts])
+        case ast.BinOp(left=first, op=operator, right=second):
+            return _of_arithmetic(operator, [_type_of(part, name, stream_map) for part in (first, second)])
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=value):
+            return _of_arithmetic(ast.Add(), [_type_of(value, name, stream_map)])
         case ast.Name(id=used) if used not in _NAMES:
             found: Mapping[str, Any] | None = stream_map.raw_schema["properties"].get(name if used == "self" else used)
             return found
@@ -153,6 +157,15 @@ def _type_of(node: ast.expr, name: str, stream_map: CustomStreamMap) -> Mapping[
 
 
 _OF_CONSTANTS = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def _of_arithmetic(operator: ast.operator, found: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """Return the type of what numbers give by an operator; None if one of them is not known to be a number."""
+    names = {name for t in found for name in (_names_of(t) if t else ["unknown"])} - {"null"}
+    if not names or not names <= {"integer", "number"}:
+        return None
+    is_whole = names == {"integer"} and isinstance(operator, ast.Add | ast.Sub | ast.Mult | ast.Mod | ast.FloorDiv)
+    return {"type": ["integer" if is_whole else "number"]}
 
 
 def _same_type(found: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
@@ -207,7 +220,7 @@ def _one_line_errors(stream: str, stream_map: CustomStreamMap) -> Callable[..., 
         reason = (
             f"Stream {stream!r}: the expression {given['expr']!r} of stream_maps gives {shorten(value)} for {name!r}"
         )
-        hint = f"Make it {kinds}, for example by str(...), int(...) or float(...), or give it another name"
+        hint = "Wrap it in str(...), int(...) or float(...), which say its type, or correct the expression"
         raise DataError(f"{reason}, which is of type {kinds}", hint=hint)
 
     return evaluated

@@ -49,9 +49,8 @@ def redirect_error(endpoint: str, status: int, headers: Mapping[str, str]) -> Co
     to = urlsplit(headers.get("location") or headers.get("Location") or "")
     where = f" to {to.scheme}://{to.hostname}{f':{to.port}' if to.port else ''}" if to.hostname else ""
     region = headers.get(_REGION)
-    advice = (
-        f"set aws.region to {region}, that of the bucket" if region else "set aws.endpoint_url to the right address"
-    )
+    advice = "set aws.endpoint_url (AWS_ENDPOINT_URL) to the right address, or leave it out"
+    advice += f" (the bucket is in {region})" if region else ""
     return ConfigError(
         f"The S3 endpoint {endpoint} redirects{where} (status {status}), which is not followed; {advice}"
     )

@@ -362,13 +362,17 @@ class DeltaTable:
         upto, found = int(table.version()), dict[str, list[Mapping[str, Any]]]()
         files = list(self._log_files())
         since = _newest_checkpoint(files, upto)
-        for url, number, parts in files:
+        for url, number, parts in sorted(files, key=lambda file: (file.part != _SIDECAR, file.number, not file.part)):
             if parts != _SIDECAR and not (number == since if parts else since <= number <= upto):
                 continue
             for path, vector in _vectors(bytes(self._storage.get(url).data), url):
-                if vector["storageType"] == "p":
-                    self._places.check(vector["pathOrInlineDv"])
-                found.setdefault(unquote(path), []).append(vector)
+                of_path = found.setdefault(unquote(path), [])
+                if parts != _SIDECAR:  # which may be one of an older checkpoint
+                    of_path.clear()
+                if vector is not None:
+                    if vector["storageType"] == "p":
+                        self._places.check(vector["pathOrInlineDv"])
+                    of_path.append(vector)
         with self._errors():
             adds = pa.table(table.get_add_actions()).select(["path", "num_records"]).to_pydict()
         paths = map(unquote, adds["path"])
@@ -378,9 +382,9 @@ class DeltaTable:
                 f"its log says that files with deletion vectors have {total:,} rows; {_MOST_ROWS:,} are read at most"
             )
             raise DataError(reason, url=self.url, hint="Rewrite these files first (REORG TABLE ... APPLY (PURGE))")
-        for path, count in rows.items():
-            for described in found[path]:
-                self._check_reach(path, described, count)
+        due = [(path, described, count) for path, count in rows.items() for described in found[path]]
+        with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+            list(pool.map(lambda each: self._check_reach(*each), due))
 
     def _check_reach(self, path: str, vector: Mapping[str, Any], count: int) -> None:
         try:
@@ -393,6 +397,8 @@ class DeltaTable:
                     raise ValueError(f"it has {size} bytes from byte {begin} on")
                 data = bytes(self._storage.get(self._file_url(place), start=begin, end=begin + size).data)
             reached = highest_group(data)
+        except NotFoundError:
+            return  # of a vector that was replaced and vacuumed; the library reports the one that it needs
         except (ValueError, KeyError, TypeError) as error:
             reason = f"the deletion vector of {path} is damaged ({one_line(str(error))})"
             raise DataError(reason, url=self.url, hint="Restore the log") from None
@@ -434,11 +440,11 @@ def _newest_checkpoint(files: Iterable[_LogFile], last: int) -> int:
     return max((number for (number, parts), count in counts.items() if count >= parts), default=0)
 
 
-def _vectors(data: bytes, url: Url) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the paths of files in a file of a log, and the descriptions of their deletion vectors."""
+def _vectors(data: bytes, url: Url) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield the paths of files in a file of a log, and the descriptions of their deletion vectors, if they have one."""
     if url.name.endswith(".json"):
         adds = (action["add"] for action in actions_of(data, url) if "add" in action)
-        yield from ((add["path"], add["deletionVector"]) for add in adds if add.get("deletionVector"))
+        yield from ((add["path"], add.get("deletionVector") or None) for add in adds)
         return
     import pyarrow.parquet as pq
 

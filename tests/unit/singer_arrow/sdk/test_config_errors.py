@@ -176,5 +176,7 @@ def test_a_name_that_is_there_twice_is_named(tmp_path: Path, name: str, text: st
 
 
 def test_a_mapping_may_replace_what_it_merges(tmp_path: Path) -> None:
-    (tmp_path / "c.yml").write_text("base: &base {a: 1, b: 2}\nown: {<<: *base, b: 3}\n")
-    assert object_file(str(tmp_path / "c.yml"), "config")["own"] == {"a": 1, "b": 3}
+    text = "base: &base {a: 1, b: 2}\nouter: {inner: &own {<<: *base, b: 3}}\nother: {<<: *own}\n"
+    (tmp_path / "c.yml").write_text(text)
+    found = object_file(str(tmp_path / "c.yml"), "config")
+    assert found["outer"]["inner"] == found["other"] == {"a": 1, "b": 3}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from singer_arrow.batch.message import LogObjects
 from singer_arrow.storage.urls import Url
 from tap_s3_files.paths import ObjectFilter
 
+EAST = timezone(timedelta(hours=9))
 MAY, JUNE = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
 
 
@@ -25,6 +26,12 @@ MAY, JUNE = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
             ["s3://b/in/*"],
             {"window": (MAY, JUNE)},
             (("s3://b/in/",), "time", "2024-05-01T00:00:00", "2024-06-01T00:00:00"),
+        ),
+        (["s3://b/in/*"], {"window": (MAY, None), "moments": ("-7d",)}, (("s3://b/in/",),)),
+        (
+            ["s3://b/in/*"],
+            {"window": (None, MAY.astimezone(EAST))},
+            (("s3://b/in/",), "time", "", "2024-05-01T00:00:00"),
         ),
         (["s3://b/in/*", "s3://b/{date:%Y}/*"], {"dates": (MAY, JUNE)}, (("s3://b/", "s3://b/in/"),)),
     ],
