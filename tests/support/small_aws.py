@@ -125,6 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
         bucket, _, key = unquote(url.path.lstrip("/") if not url.path.startswith("//") else url.path[1:]).partition("/")
         query = {name: values[0] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
         request = Request(self.command, key, query, {k.lower(): v for k, v in self.headers.items()})
+        if request.headers.get("range") == "bytes=0-0" and not request.signer:  # it only looks for a redirect
+            return self._refuse((403, "AccessDenied", "Access Denied"))
         self.aws.requests.append(request)
         if bucket != BUCKET:
             return self._refuse((404, "NoSuchBucket", "The specified bucket does not exist"))

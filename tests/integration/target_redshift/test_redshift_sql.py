@@ -296,6 +296,8 @@ def publishing(scenario: Scenario) -> None:
     assert [row[0] for row in scenario.run("ledger_entries_of", params=both).rows] == ["a"]
     assert scenario.run("last_entry_from", params=("s'\\", "log", "1")).rows
     assert not scenario.run("last_entry_from", params=("s'\\", "log", "2")).rows
+    scenario.run("add_ledger_entries", params=("_sdc_log_of log    s3://b/", "s'\\", 0, "c", "s'\\", 2))
+    assert [row[0] for row in scenario.run("log_entries", params=("s'\\",)).rows] == ["_sdc_log_of log    s3://b/"]
     scenario.run("clear_ledger", params=("s'\\",))
     assert not scenario.run("void_entry", params=("s'\\", "a")).rows
     scenario.run("void_last_entries", params=("s'\\",))

@@ -163,7 +163,8 @@ def test_the_type_of_an_expression_is_that_of_its_values(expression: str, kind: 
 
 
 @pytest.mark.parametrize(
-    ("expression", "shown"), [("md5(id) if name else id", "'c4ca4238a0b923820dcc509a6f75849b'"), ("[id][0] + 0.5", "1.5")]
+    ("expression", "shown"),
+    [("md5(id) if name else id", "'c4ca4238a0b923820dcc509a6f75849b'"), ("[id][0] + 0.5", "1.5")],
 )
 def test_a_value_of_another_type_names_the_expression(expression: str, shown: str) -> None:
     with pytest.raises(DataError) as caught:
