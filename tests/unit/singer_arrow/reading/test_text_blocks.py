@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from singer_arrow.errors import DataError
@@ -75,6 +75,7 @@ def test_text_is_read_from_any_byte(
         if written_encoding == "latin-1"
         else text.removeprefix("\ufeff")
     )
+    assume(written_encoding != "utf-16" or text[:1] != "\0")  # its first bytes are those of a mark of UTF-32
     data = text.encode(written_encoding)
     encoding = (
         "utf-8" if marked and written_encoding != "latin-1" else written_encoding

@@ -88,6 +88,8 @@ def _value(name: str, value: Any) -> Any:
     if name == "f":
         if abs(float(value)) == float("inf"):
             raise ValueError("too large")
+        # The reader takes `9007199254740993.0` for a whole number too, `1e300` not.
+        assume(isinstance(value, Whole) or abs(value) < 2**53 or value != value.to_integral_value())
         if isinstance(value, Whole) and Decimal(float(value)) != value:
             raise ValueError("a whole number that would become another one")
         return repr(float(value))
