@@ -24,8 +24,8 @@ class TestLogin:
     @pytest.mark.parametrize(
         ("given", "kind", "words"),
         [
-            ({"password": "hush"}, CredentialsError, "check user, password or iam"),
-            ({"user": "stranger"}, CredentialsError, "check user, password or iam"),
+            ({"password": "hush"}, CredentialsError, "check the settings user and password, or iam"),
+            ({"user": "stranger"}, CredentialsError, "check the settings user and password, or iam"),
             ({"dbname": "nowhere"}, NotFoundError, "check the setting dbname"),
             ({"host": "nowhere.invalid"}, ConfigError, "there is no host 'nowhere.invalid'"),
             ({"port": 1}, ConfigError, "the connection was refused"),
