@@ -125,7 +125,7 @@ class Account:
 
     def calls(self) -> set[Call]:
         names = {self.bucket(name): name for name in BUCKETS}
-        return {call(*request, names) for request in self.recorder.requests}
+        return {call(*request, names) for request in self.recorder.requests if "authorization" in request[2]}
 
 
 @pytest.fixture
@@ -204,7 +204,8 @@ def test_redshift_needs_batch_files_and_its_stage(
         redshift.run(run, s3_stage=f"s3://{bucket}/redshift")
         monkeypatch.delenv("HTTP_PROXY")
     assert redshift.ids() == list(range(10))
-    calls = {call(*request, {bucket: "stage"}) for request in recorder.requests}
+    signed = [request for request in recorder.requests if "authorization" in request[2]]  # others look for redirects
+    calls = {call(*request, {bucket: "stage"}) for request in signed}
     tagged = [c for c in recorder.requests if "x-amz-tagging" in c[2]]
     calls |= {Call("s3:PutObjectTagging", call(*request, {bucket: "stage"}).resource) for request in tagged}
     check(calls, "redshift")
