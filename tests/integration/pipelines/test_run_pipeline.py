@@ -243,7 +243,7 @@ def test_a_message_of_the_queue_starts_the_next_run(
             health.unlink()
             s3.put_object(Bucket=bucket, Key=f"{number}.csv", Body=f"id\n{number}\n".encode())
         assert wait_until(health.exists, seconds=60)
-        assert wait_until(lambda: len(family_of(process.pid)) == 2, seconds=60), "the tap waits"
+        assert wait_until(lambda: len(family_of(process.pid)) == 3, seconds=60), "the tap waits, and is watched"
         process.send_signal(signal.SIGTERM)
         log = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 0, log
