@@ -557,7 +557,7 @@ class CsvFormat:
         dialect, names = headers.pop()
         if options.on_drift != "ignore" and unknown_columns(names, schema, options):
             return None
-        rows = TextRows(names, schema, options, nulls_of(options))
+        rows = TextRows(names, schema, options, nulls_of(options), padded=frozenset())
         if any(padded_columns(rows, dialect, first_rows, readers[0].url) for first_rows in firsts):
             return None
         return CsvBlockParser(rows, dialect).together(bodies)
@@ -584,7 +584,7 @@ class CsvFormat:
         rows = replace(rows, padded=padded_columns(rows, header.dialect, header.first_rows, reader.url))
         infer = partial(self.infer, reader, replace(options, on_bad_row="skip"), sample_bytes=SAMPLE)
         drift = TextDrift(rows, infer).refuse if options.on_drift == "raise" else None
-        parser = CsvBlockParser(rows, header.dialect, as_text=rows.padded)
+        parser = CsvBlockParser(rows, header.dialect, as_text=rows.padded or ())
         results = _results(reader, options, parser, text, begin.at, text_from=text_from)
         try:
             yield from deliver(results, position, progress, drift)

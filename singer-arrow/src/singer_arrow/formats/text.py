@@ -86,14 +86,14 @@ class TextRows:
     """Conversion of the rows of one file with the columns `names` to the batches of a schema.
 
     `nulls` are the texts that mean null in columns other than text. In the integer columns `padded`, numbers with
-    leading zeros are text.
+    leading zeros are text; None: in all that `keeps_zeros`.
     """
 
     names: Sequence[str]
     schema: pa.Schema
     options: ReadOptions
     nulls: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
-    padded: frozenset[str] = frozenset()
+    padded: frozenset[str] | None = None
 
     @cached_property
     def spelling(self) -> Spelling:
@@ -254,7 +254,8 @@ class TextRows:
             return column
         if len(self.nulls) and not (pt.is_string(f.type) or pt.is_large_string(f.type)):
             column = pc.if_else(pc.is_in(column, self.nulls), None, column)
-        if f.name in self.padded and pc.any(is_padded := pc.match_substring_regex(column, PADDED)).as_py():
+        keeps_zeros = self.keeps_zeros(f) if self.padded is None else f.name in self.padded
+        if keeps_zeros and pc.any(is_padded := pc.match_substring_regex(column, PADDED)).as_py():
             column = pc.if_else(is_padded, pc.binary_join_element_wise("text ", column, ""), column)  # no number
         return self.spelling.normalize(column, f.type)
 
