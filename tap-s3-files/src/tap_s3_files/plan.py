@@ -261,7 +261,7 @@ class StreamPlan:
         is_known = self._setting in self._path_settings and (newest is None or bool(newest.paths))
         self._has_new_setting = newest is not None and not is_known
         self._has_new_paths = not (from_queue or is_ahead) and not self._planned.has_all_of(own)
-        if sends and {t for t in self.bookmark.left_out if not t.startswith(_DATES_FROM)} - {self._setting}:
+        if sends and {t for t in self.bookmark.left_out if not t.startswith(_DATES_FROM)} - {self._setting, own.paths}:
             raise IdentityError(
                 f"Stream {object_filter.stream!r}: a run with another path passed over objects that were planned "
                 "before, whose rows would be missing; nothing was read. Run once without STATE (singer-arrow run: "
@@ -355,7 +355,9 @@ class StreamPlan:
             any_date, planned = replace(self.object_filter, dates=(None, None)), segment.tasks[pending.number].objects
             is_left = pending.passes and not (task.objects or pending.is_sent_later)
             is_left_out = is_left and not any(any_date.matches(o.url) for o in planned)
-            left_out = self._setting if is_left_out else ""
+            # With the same setting, a folder that it found is gone; where that is back, other folders are found.
+            by = self._setting if self._has_new_setting else self._own.paths
+            left_out = by if is_left_out else ""
             yield replace(pending, cuts=cuts, starts=starts, reading=reading, left_out=left_out)
 
     def _look_through(self, end: int) -> None:

@@ -74,7 +74,7 @@ class ContinuedLog(NamedTuple):
 
 
 class LogObjects(NamedTuple):
-    """Where the objects of a plan log are: the places, and the dates or times, of which an empty one is no bound."""
+    """The places of a plan log's objects, and their range of dates or times; an empty bound means unbounded."""
 
     roots: tuple[str, ...]
     kind: str = ""  # what is bounded: `date` of the path, `time` of the last change; empty: nothing

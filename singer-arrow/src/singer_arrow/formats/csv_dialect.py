@@ -459,7 +459,7 @@ class CsvHeader:
     """Header of a file: the names of its columns, the bytes and lines before its first row, and its dialect.
 
     `first_rows` is the text of the first rows, of some kilobytes: the same wherever a reading of the file begins.
-    `values` are those of the line that has the names; none if there is no such line.
+    `values` are the fields of the header line, and empty if the file has none.
     """
 
     names: list[str]

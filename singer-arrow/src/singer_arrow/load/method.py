@@ -63,6 +63,11 @@ class Item(Generic[ConversionT]):
     rejected: tuple[Rejected, ...] = ()  # that the tap could not read, put with the others into the table for them
     origins: RecordOrigins | None = None  # of records; None: not needed
 
+    @property
+    def log_id(self) -> str:
+        """The id of its plan log, as messages have it."""
+        return self.plan_log[1].rpartition("_")[2]
+
     def remove_files(self) -> None:
         """Remove the files, which are temporary ones."""
         for url in self.urls:
@@ -723,7 +728,6 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
 
     def _warning_of_others(self, item: Item[Any], has_rows_of_none: bool) -> str:
         """Return what there is to say of the rows that others brought into the table of a run without STATE."""
-        own = item.plan_log[1].rpartition("_")[2]
         sent = "and the tap sends the whole stream to be appended: rows of the same files will be there twice"
         logs, rows = self.context.ledger.logs(), self.context.ledger.count_rows()
         has_rows_of_none |= rows is None or rows > self.context.ledger.count_entered()
@@ -732,7 +736,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
             cure = "If it has no others, empty it; or use upsert or overwrite"
             return f"its table has rows that came {way}, {sent}. {cure}"
         for log in logs:
-            if log.log != own and (item.objects is None or log.objects.overlaps(item.objects)):
+            if log.log != item.log_id and (item.objects is None or log.objects.overlaps(item.objects)):
                 where = ", ".join(log.objects.roots) or "the same places"
                 return (
                     f"its table has rows from {where}, which another plan log has brought since "
@@ -779,7 +783,7 @@ class LoadMethod(abc.ABC, Generic[ContextT, PreparedT]):
         entries |= {item.last: 0 for item in lasts.values()}
         logs = {item.plan_log: item.has_state for item in items if item.plan_log}
         places = {
-            item.plan_log: objects_entry(item.plan_log[1].rpartition("_")[2], item.objects)
+            item.plan_log: objects_entry(item.log_id, item.objects)
             for item in items
             if item.plan_log and item.objects is not None
         }

@@ -365,18 +365,12 @@ def set_paths(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(plan_model, name, 1)
     monkeypatch.setattr(log_head, "FANOUT", 2)
 
+    of_one_path = plan_runs.stream
+
     def set_paths(*names: str, found_by: str = "") -> None:
         paths = tuple(Url("s3", "b", f"in/{name}") for name in names)
         given = (Url("s3", "b", found_by),) if found_by else ()
-        made = SimpleNamespace(
-            name="orders",
-            replication_method=None,
-            load_method=None,
-            is_table=False,
-            paths=paths,
-            pattern="{p}",
-            pattern_urls=given,
-        )
+        made = SimpleNamespace(**vars(of_one_path()) | {"paths": paths, "pattern_urls": given})
         monkeypatch.setattr(plan_runs, "stream", lambda: made)
 
     return set_paths
@@ -469,6 +463,22 @@ def test_a_new_folder_of_a_path_is_no_changed_path(
     set_paths("globex/*", "initech/*")
     assert sent(tmp_path, [*listed, info("initech/5", 5 * DAY)], state)[0] == ["5"]
     assert caplog.text.count(MOVED) == 1
+
+
+def test_a_folder_that_was_gone_while_its_objects_were_to_be_sent_is_missed_when_it_is_back(
+    tmp_path: Path, set_paths: Callable[..., None]
+) -> None:
+    set_paths("acme/*", "globex/*", found_by="in/{tenant}/*")
+    listed = [info("acme/1", DAY), info("globex/2", DAY + 1)]
+    _, state = sent(tmp_path, listed[:1], None)
+    planned = run(log_in(tmp_path), listed, state)
+    next(planned)  # the run ends before the target has anything of it
+    set_paths("acme/*", found_by="in/{tenant}/*")
+    _, passed = sent(tmp_path, [*listed[:1], info("acme/3", 2 * DAY)], state)
+    assert sent(tmp_path, [*listed[:1], info("acme/3", 2 * DAY)], passed)[0] == []
+    set_paths("acme/*", "globex/*", found_by="in/{tenant}/*")
+    with pytest.raises(IdentityError, match="passed over objects that were planned before"):
+        sent(tmp_path, [*listed, info("acme/3", 2 * DAY)], passed)
 
 
 def test_two_pipelines_that_share_a_log_change_no_path(
